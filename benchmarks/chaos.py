@@ -71,15 +71,15 @@ def fingerprint(folder: Path) -> dict[str, str]:
     """Checksums of what must not change: weights, card with learning curve, and the last checkpoint's state."""
     from vgp.data.tensor_file import as_bytes
     from vgp.train.checkpoint import recovery
-    from vgp.train.checkpoint.saved import Saved
-    from vgp.train.checkpoint.store import DiskStore
+    from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+    from vgp.train.checkpoint.checkpoint_store import DiskStore
 
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "model").iterdir()}
     store = DiskStore(folder / "checkpoints")
-    manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
+    manifest = recovery.read_manifest(store, recovery.list_manifests(store, 0)[0])
     recovery.verify(store, manifest)
     state = hashlib.sha256(json.dumps([manifest.scalars, manifest.trainer, manifest.history], sort_keys=True).encode())
-    for name, tensor in sorted(Saved(store, manifest).tensors().items()):  # however many parts they lie in
+    for name, tensor in sorted(CheckpointReader(store, manifest).tensors().items()):  # however many parts they lie in
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         state.update(as_bytes(tensor).tobytes())
     return found | {"state": state.hexdigest()}

@@ -148,16 +148,16 @@ def ways(state: dict[str, Any], folder: Path, rank: Any) -> dict[str, Way]:
 
 
 def ours(state: dict[str, Any], folder: Path, rank: Any) -> Way:
-    from vgp.train.checkpoint import state as states
-    from vgp.train.checkpoint.store import DiskStore
+    from vgp.train.checkpoint import training_state as states
+    from vgp.train.checkpoint.checkpoint_store import DiskStore
     from vgp.train.checkpoint.writer import Writer
 
     writer = Writer(DiskStore(folder / "ours"), rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size,
                     run=0, launch_id="0" * 8, settings={}, keep=3, patience_s=600)  # fmt: skip
-    layout = states.stored(state, rank.world_size)
+    layout = states.layout_of(state, rank.world_size)
 
     def save(turn: int) -> Callable[[], None]:
-        writer.save(turn, states.share(state, layout, rank.rank), layout, {}, {}, state.keys())
+        writer.save(turn, states.share_of(state, layout, rank.rank), layout, {}, {}, state.keys())
         return writer.wait
 
     return Way(save, writer.wait_copied)

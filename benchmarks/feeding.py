@@ -31,7 +31,7 @@ def training_batches(data: str, batch: int) -> Iterator[Any]:
 
     from vgp.data.rows import open_rows
     from vgp.train.loop.batches import microbatches
-    from vgp.train.loop.order import Plan
+    from vgp.train.loop.sample_order import Plan
 
     rows = open_rows(data, "train")
     return microbatches(rows, Plan(len(rows), 1000, batch, 1, 0), range(1), 0, torch.device("cpu"))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vgp.data.shares import mixed
+from vgp.data.split_parts import mix_bits
 
 #: The columns that the features need, with the types that DuckDB and Polars are told.
 INTEGERS = (
@@ -56,7 +56,7 @@ class Months:
         end = np.datetime64(_month(self.train)) + 1
         days = np.arange(np.datetime64(_month(1)).astype("M8[D]"), end.astype("M8[D]"))
         present = np.array([day for day in days if not str(day).endswith("-02-29")])  # 2013 had none
-        order = np.argsort(mixed(present.astype(np.int64).view(np.uint64)))
+        order = np.argsort(mix_bits(present.astype(np.int64).view(np.uint64)))
         return sorted(str(day) for day in present[order[: len(present) // 20]])
 
 

@@ -40,7 +40,7 @@ from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.chaos import command
-from vgp.train.loop.saving import LEAST_S, MOST_S, MOST_SHARE, optimum
+from vgp.train.loop.checkpoint_saving import LEAST_S, MOST_S, MOST_SHARE, optimal_interval
 from vgp.train.loop.training_request import RATE_VARIABLE
 
 HOUR, LIVES = 3600.0, 20_000
@@ -172,7 +172,7 @@ def seen(folder: Folder, lived: Sequence[float], per_hour: float, *, notice: boo
 
 
 def intervals(parts: Parts, per_hour: float) -> dict[str, float]:
-    best = max(min(optimum(parts.cost_s, HOUR / per_hour), MOST_S), LEAST_S, parts.cost_s / MOST_SHARE)
+    best = max(min(optimal_interval(parts.cost_s, HOUR / per_hour), MOST_S), LEAST_S, parts.cost_s / MOST_SHARE)
     return {f"auto: {best:.0f} s": best, "60 s": 60.0, "10 min": 600.0}
 
 

@@ -28,10 +28,10 @@ import torch
 import torch.distributed as dist
 
 from benchmarks import machine
-from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.manifest import part_position
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.store import Store, store_at
+from vgp.train.checkpoint import recovery, training_state
+from vgp.train.checkpoint.checkpoint_manifest import parse_part_name
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import Store, store_at
 from vgp.train.checkpoint.writer import Writer
 
 RANKS = 2
@@ -64,9 +64,9 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
     ]
     for step in range(start, 10**9):
         whole = tensors(step, megabytes)
-        layout = state.stored(whole, RANKS)
+        layout = training_state.layout_of(whole, RANKS)
         for writer in writers:
-            writer.save(step, state.share(whole, layout, writer.rank), layout, {}, {})
+            writer.save(step, training_state.share_of(whole, layout, writer.rank), layout, {}, {})
         for act in (Writer.wait_copied, Writer.wait):  # all wait_copied first, as ranks of their own would
             for writer in writers:
                 act(writer)
@@ -106,13 +106,13 @@ def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, A
         reported, took = one_life(place, newest + 1, megabytes, dice.uniform(0, 3 * save_s))
         save_s = statistics.median([*took, save_s])
         damage: list[str] = []
-        found = recovery.newest(store, 0, damage.append)
+        found = recovery.find_newest(store, 0, damage.append)
         if damage or found is None or found.step < reported or reported < 0:
             raise SystemExit(f"kill {kill}: reported step {reported}, found {found and found.step}; {damage}")
-        loaded = Saved(store, found).tensors()
+        loaded = CheckpointReader(store, found).tensors()
         if not all(torch.equal(loaded[name], tensor) for name, tensor in tensors(found.step, megabytes).items()):
             raise SystemExit(f"kill {kill}: the checkpoint of step {found.step} holds other bits")
-        unfinished += any(at and at[1] > found.step for at in map(part_position, store.names()))
+        unfinished += any(at and at[1] > found.step for at in map(parse_part_name, store.names()))
         newest = found.step
     return {"kills": kills, "steps": newest, "amid": unfinished, "save_s": save_s}
 

@@ -25,9 +25,9 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     """Megabytes of optimizer state and of growth at the peak, and seconds."""
     import torch
 
-    from vgp.train.checkpoint import recovery, state
-    from vgp.train.checkpoint.saved import Saved
-    from vgp.train.checkpoint.store import DiskStore
+    from vgp.train.checkpoint import recovery, training_state
+    from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+    from vgp.train.checkpoint.checkpoint_store import DiskStore
     from vgp.train.checkpoint.writer import Writer
 
     store = DiskStore(Path(argument["folder"]) / argument["strategy"])
@@ -38,15 +38,19 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     optimizer.zero_grad()
     writer = Writer(store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=0,
                     launch_id="0" * 8, settings={}, keep=3, patience_s=60)  # fmt: skip
-    tensors = state.tensors_of(module, optimizer)
-    layout = state.stored(tensors, rank.world_size)
-    writer.save(1, state.share(tensors, layout, rank.rank), layout, state.scalars_of(module, optimizer), {})
+    tensors = training_state.tensors_of(module, optimizer)
+    layout = training_state.layout_of(tensors, rank.world_size)
+    writer.save(
+        1, training_state.share_of(tensors, layout, rank.rank), layout, training_state.scalars_of(module, optimizer), {}
+    )
     writer.wait()
     del writer, tensors, module, optimizer
     rank.agree(None)
     module, optimizer = built(argument, rank)
     before, began = reset_peak_mb(), time.perf_counter()
-    state.restore(module, optimizer, Saved(store, recovery.read_manifest(store, recovery.committed(store, 0)[0])))
+    training_state.restore(
+        module, optimizer, CheckpointReader(store, recovery.read_manifest(store, recovery.list_manifests(store, 0)[0]))
+    )
     seconds, grown = time.perf_counter() - began, status_mb("VmHWM") - before
     made = [value for state in optimizer.state.values() for value in state.values()]
     own = sum(t.to_local().nbytes if hasattr(t, "to_local") else t.nbytes for t in made) / 2**20
@@ -57,13 +61,13 @@ def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
     import torch
     from torch import nn
 
-    from vgp.train.config import TrainConfig
     from vgp.train.loop import gradients
+    from vgp.train.train_config import TrainConfig
 
     rows = int(argument["megabytes"] * 2**20 / 4 / WIDTH / 3 / LAYERS)
     module = nn.Sequential(*(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS)))
     loss = gradients.Loss(module, lambda model, values: model(values).sum())
-    gradients.choose(loss, list(module), TrainConfig(strategy=argument["strategy"]), rank)
+    gradients.choose_exchange(loss, list(module), TrainConfig(strategy=argument["strategy"]), rank)
     return module, torch.optim.AdamW(module.parameters(), fused=True)
 
 

@@ -34,9 +34,9 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
 
     from vgp.data import bundle
     from vgp.data.task import Task
-    from vgp.train.config import TrainConfig
     from vgp.train.loop.learner import Learner
-    from vgp.train.loop.order import Plan, assignment
+    from vgp.train.loop.sample_order import Plan, assignment
+    from vgp.train.train_config import TrainConfig
 
     class Stack(nn.Module):
         def __init__(self, width: int, depth: int):

@@ -55,14 +55,14 @@ def train(argument: dict[str, Any], rank: Any) -> None:
     import torch
 
     from vgp.base.exits import Preempted
-    from vgp.train.checkpoint import state
-    from vgp.train.checkpoint.store import store_at
+    from vgp.train.checkpoint import training_state
+    from vgp.train.checkpoint.checkpoint_store import store_at
     from vgp.train.checkpoint.writer import Writer
 
     rows = rank.world_size * argument["megabytes"] * 1_000_000 // 4096
     tensors = {"model/weight": torch.empty(rows, 1024, device=rank.device)}
-    layout = state.stored(tensors, rank.world_size)
-    share = state.share(tensors, layout, rank.rank)
+    layout = training_state.layout_of(tensors, rank.world_size)
+    share = training_state.share_of(tensors, layout, rank.rank)
     for tensor in share.values():
         tensor.normal_()  # memory that nobody has touched is not there
     writer = Writer(store_at(argument["folder"]), rank.another_rendezvous(), rank=rank.rank, keep=3, patience_s=600,

@@ -30,7 +30,7 @@ def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     """Steps per second of both, turn by turn; runs in every rank."""
     import torch
 
-    from vgp.train.config import TrainConfig
+    from vgp.train.train_config import TrainConfig
 
     config = TrainConfig(**argument["config"])
     if argument.get("weak"):
@@ -182,7 +182,7 @@ def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     from vgp.data.rows import open_rows
     from vgp.train.loop.batches import microbatches, tensors
     from vgp.train.loop.learner import Learner
-    from vgp.train.loop.order import Plan, assignment
+    from vgp.train.loop.sample_order import Plan, assignment
     from vgp.train.loop.weighting import gather
 
     manifest, task = prepared(data)

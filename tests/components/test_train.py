@@ -22,7 +22,7 @@ from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 from vgp.steps.run_request import Form, read_form
 from vgp.train import fit
-from vgp.train.config import TrainConfig
+from vgp.train.train_config import TrainConfig
 
 ROOT = Path(__file__).parents[2]
 SPEC = PipelineSpec.read(ROOT / "tests/golden/training.json")
@@ -173,9 +173,9 @@ def test_folders_of_this_machine_are_no_settings_of_a_run_on_vertex(given: dict[
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("https://example.com/a b.csv", "nothing is downloaded from the web"),
+        ("https://example.com/a b.csv", "data is not downloaded from the web"),
         ("gs://bucket/a.csv, HTTP://example.com/a.csv", "gcloud storage cp - gs://BUCKET/NAME"),
-        ("https://storage.googleapis.com/bucket/f/a.csv", "named by its bucket, gs://bucket/f/a.csv"),
+        ("https://storage.googleapis.com/bucket/f/a.csv", "write the object as gs://bucket/f/a.csv"),
         ("s3://bucket/a", "gcloud storage cp -r s3://bucket/a gs://BUCKET/FOLDER"),
         ("GS://bucket/a", "Is it gs://bucket/a?"),
         ("bq://dataset.table", "The project is missing"),
@@ -190,7 +190,7 @@ def test_data_that_a_run_on_vertex_cannot_read_is_refused_at_the_desk(data: str,
 
 
 def test_a_download_is_refused_before_a_run_here_starts() -> None:
-    with pytest.raises(ValueError, match="nothing is downloaded from the web"):
+    with pytest.raises(ValueError, match="data is not downloaded from the web"):
         workflow.check({**SPEC.defaults, "data": "https://example.com/a.csv"})
 
 

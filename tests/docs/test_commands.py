@@ -14,7 +14,7 @@ from tools.docs.__main__ import REPOSITORY, list_pages
 from vgp.__main__ import app
 from vgp.check.spec.parameters import parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.train.config import TrainConfig, parse
+from vgp.train.train_config import TrainConfig, parse_config
 
 TEMPLATE = REPOSITORY / "vgp/workflow/project/template/README.md"
 PAGES = [*list_pages(), REPOSITORY / "infra/README.md", TEMPLATE]
@@ -58,7 +58,7 @@ SETTINGS = sorted({text for page in PAGES for text in settings(page) if "..." no
 def test_a_setting_of_the_pages_is_taken(text: str) -> None:
     values = parse_arguments(FORM, [text], members)
     form = {name: value for name, value in values.items() if name in TrainConfig.model_fields}
-    parse({"strategy": "fsdp", **form, **values.get("training_options", {})})
+    parse_config({"strategy": "fsdp", **form, **values.get("training_options", {})})
 
 
 def test_there_are_some() -> None:

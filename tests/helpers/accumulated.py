@@ -10,9 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training.tasks.language_model import LanguageModel
 from vgp.networks.shape import Shape
 from vgp.networks.transformer import Transformer
-from vgp.train.config import TrainConfig
 from vgp.train.loop import gradients
 from vgp.train.loop.weighting import mean
+from vgp.train.train_config import TrainConfig
 
 SHAPE = Shape(2, 300, 16)
 MICROBATCHES = 4  # of each rank
@@ -48,7 +48,7 @@ def added(argument: dict[str, Any], rank: Any) -> dict[str, Any]:
     for name, (changes, stays) in argument.items():
         config = TrainConfig(task="language_model", **changes)
         module = model()
-        way = gradients.choose(gradients.Loss(module, task.loss), task.blocks(module), config, rank)
+        way = gradients.choose_exchange(gradients.Loss(module, task.loss), task.blocks(module), config, rank)
         if not stays:
             way.stays = False
         for _ in range(2):  # the second step as well

@@ -8,12 +8,12 @@ from torch.distributed.tensor import DTensor
 
 from vgp.base.exits import UserError
 from vgp.data.task import Task
-from vgp.train.config import TrainConfig
 from vgp.train.loop.health import Health
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.order import Plan, assignment
+from vgp.train.loop.sample_order import Plan, assignment
 from vgp.train.loop.weighting import gather
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import TrainConfig
 
 PLAN = Plan(samples=320, epochs=1, global_batch_size=32, microbatches=4, seed=0)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vgp.data.tasks.table import proposal, sample
-from vgp.data.tasks.table.proposal import Asked, Proposal
+from vgp.data.tasks.table.proposal import Proposal, ProposalRequest
 
 TOML = """\
 target = "survived"
@@ -67,4 +67,4 @@ def proposed(folder: Path, columns: dict[str, Callable[[int], object]], rows: in
     """What is proposed for a table whose columns are functions of the row's number."""
     lines = [[column(number) for column in columns.values()] for number in range(rows)]
     path = write(folder / "table.csv", list(columns), lines)
-    return proposal.propose(sample.read(str(path)), Asked(**{"target": "y", **asked}))  # type: ignore[arg-type]
+    return proposal.propose(sample.read_sample(str(path)), ProposalRequest(**{"target": "y", **asked}))  # type: ignore[arg-type]

@@ -11,14 +11,14 @@ from torch.distributed.tensor import DTensor
 
 from vgp.base.exits import UserError
 from vgp.train import fit
-from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.store import DiskStore
+from vgp.train.checkpoint import recovery, training_state
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 from vgp.train.checkpoint.writer import Writer
-from vgp.train.config import parse
 from vgp.train.loop import trainer
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import parse_config
 
 
 class Masked(Net):
@@ -96,7 +96,7 @@ def prepared(trial: dict[str, Any]) -> TrainingRequest:
     """What `fit.train` would launch."""
     launched = []
     fit.launch = lambda target, argument, **how: launched.append(argument)
-    config = parse({"task": "faulty:Faulty", "epochs": 0.4, "global_batch_size": 96, "microbatches": 2,
+    config = parse_config({"task": "faulty:Faulty", "epochs": 0.4, "global_batch_size": 96, "microbatches": 2,
                     "checkpoint_every_steps": 1, "keep": 9, **trial.get("config", {})})  # fmt: skip
     fit.train(config, data=trial["data"], model=f"{trial['folder']}/model", checkpoints=trial["folder"])
     return launched[0]
@@ -105,14 +105,14 @@ def prepared(trial: dict[str, Any]) -> TrainingRequest:
 def poison(folder: str, steps: list[int]) -> None:
     """Writes the checkpoints of these steps again, with a nan: what an older version of this program left."""
     store = DiskStore(folder)
-    for name in recovery.committed(store, 0):
+    for name in recovery.list_manifests(store, 0):
         manifest = recovery.read_manifest(store, name)
         if manifest.step in steps:
-            tensors = Saved(store, manifest).tensors()
+            tensors = CheckpointReader(store, manifest).tensors()
             tensors["model/layers.0.weight"][0] = torch.nan
             store.delete(name)
             writer = Writer(store, dist.HashStore(), rank=0, world_size=1, run=0, launch_id=os.urandom(4).hex(),
                             settings=manifest.settings, keep=9, patience_s=9)  # fmt: skip
-            writer.save(manifest.step, tensors, state.stored(tensors, 1), manifest.scalars, manifest.history,
-                        trainer=manifest.trainer)  # fmt: skip
+            layout = training_state.layout_of(tensors, 1)
+            writer.save(manifest.step, tensors, layout, manifest.scalars, manifest.history, trainer=manifest.trainer)
             writer.wait()

@@ -11,12 +11,12 @@ from digits import Digits
 
 from vgp.base.exits import UserError
 from vgp.train import fit
-from vgp.train.config import parse
 from vgp.train.loop import trainer
-from vgp.train.loop.saving import Saving
+from vgp.train.loop.checkpoint_saving import Saving
 from vgp.train.loop.trainer import Trainer
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import parse_config
 
 
 class Judged(Digits):
@@ -90,7 +90,7 @@ def request(trial: dict[str, Any]) -> TrainingRequest:
     """What `fit.train` would launch."""
     launched = []
     fit.launch = lambda target, argument, **how: launched.append(argument)
-    config = parse({"task": "judged:Judged", "epochs": 1.6, "global_batch_size": 96, "microbatches": 2,
+    config = parse_config({"task": "judged:Judged", "epochs": 1.6, "global_batch_size": 96, "microbatches": 2,
                     "learning_rate": 0.01, **trial["config"]})  # fmt: skip
     folder = Path(trial["folder"])
     fit.train(config, data=trial["data"], model=folder / "model", checkpoints=folder / "checkpoints")

@@ -17,12 +17,12 @@ from vgp.data import tasks
 from vgp.protocol import manifest as manifests
 from vgp.train import fit
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.store import DiskStore
-from vgp.train.config import parse
-from vgp.train.loop import finite, trainer
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import DiskStore
+from vgp.train.loop import finite_checks, trainer
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import parse_config
 
 RECIPE = {
     "task": "recipes:Recipes", "epochs": 1, "global_batch_size": 120, "microbatches": 4, "precision": "fp16",
@@ -56,7 +56,7 @@ class Recipes(Digits):
 
 def begin(argument: dict[str, Any], rank: Rank) -> None:
     """Each recipe from start to end; then the first once more, in which rank 1 is killed in the tenth step."""
-    finite._GROWTH_INTERVAL = 3
+    finite_checks._GROWTH_INTERVAL = 3
     for name, changes in argument["recipes"].items():
         trainer.run(request(argument, f"{name}/whole", changes), rank)
     os.environ["DIGITS_SIGNAL"] = f"1:{2 * STEPS}:{signal.SIGKILL.value}"
@@ -65,7 +65,7 @@ def begin(argument: dict[str, Any], rank: Rank) -> None:
 
 def go_on(argument: dict[str, Any], rank: Rank) -> list[dict[str, Any]]:
     """Each recipe from the checkpoint of a step on, and the one that was killed: their figures."""
-    finite._GROWTH_INTERVAL = 3
+    finite_checks._GROWTH_INTERVAL = 3
     found = []
     for name, changes in argument["recipes"].items():
         if rank.leads:
@@ -90,7 +90,7 @@ def request(argument: dict[str, Any], folder: str, changes: dict[str, Any]) -> T
     launched: list[Any] = []
     fit.launch = lambda target, argument, **how: launched.append(argument)
     place = f"{argument['folder']}/{folder}"
-    config = parse({**RECIPE, "warm_start": argument["weights"], **changes})
+    config = parse_config({**RECIPE, "warm_start": argument["weights"], **changes})
     fit.train(config, data=argument["data"], model=f"{place}/model", checkpoints=place)
     return launched[0]
 
@@ -98,9 +98,9 @@ def request(argument: dict[str, Any], folder: str, changes: dict[str, Any]) -> T
 def state(folder: Path, step: int = STEPS) -> tuple[Any, ...]:
     """All that the checkpoint of a step holds."""
     store = DiskStore(folder)
-    name = next(n for n in recovery.committed(store, 0) if f"step{step:09d}" in n)
+    name = next(n for n in recovery.list_manifests(store, 0) if f"step{step:09d}" in n)
     manifest = recovery.read_manifest(store, name)
-    tensors = {name: t.numpy().tobytes() for name, t in Saved(store, manifest).tensors().items()}
+    tensors = {name: t.numpy().tobytes() for name, t in CheckpointReader(store, manifest).tensors().items()}
     return tensors, manifest.scalars, manifest.trainer, manifest.history
 
 

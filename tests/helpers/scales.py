@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from vgp.data.task import Task
-from vgp.train.config import TrainConfig
-from vgp.train.loop.building import seed_everything
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.order import Plan, Schedule, assignment, seed_of
+from vgp.train.loop.model_building import seed_everything
+from vgp.train.loop.sample_order import Plan, Schedule, assignment, seed_of
+from vgp.train.train_config import TrainConfig
 
 #: Each column is normal with one of these deviations, around a thousand of them: as a pressure of 101,325 +- 100.
 DEVIATIONS = [10.0**power for power in range(-3, 7)]

@@ -12,15 +12,15 @@ from torch.distributed.tensor import DTensor
 from vgp.data import bundle
 from vgp.data import tensor_file as part
 from vgp.data.task import Task
-from vgp.train.checkpoint import manifest, reading, recovery, saved, state
-from vgp.train.checkpoint.manifest import Manifest, Part, part_name
-from vgp.train.checkpoint.store import DiskStore
-from vgp.train.config import TrainConfig
-from vgp.train.loop import initial_state, recording
-from vgp.train.loop.building import seed_everything
+from vgp.train.checkpoint import block_reader, checkpoint_manifest, checkpoint_reader, recovery, training_state
+from vgp.train.checkpoint.checkpoint_manifest import Manifest, Part, part_name
+from vgp.train.checkpoint.checkpoint_store import DiskStore
+from vgp.train.loop import initial_state, tensor_recording
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.order import Plan, seed_of
-from vgp.train.weights import open_weights
+from vgp.train.loop.model_building import seed_everything
+from vgp.train.loop.sample_order import Plan, seed_of
+from vgp.train.train_config import TrainConfig
+from vgp.train.warm_start_files import open_weights
 
 WIDTH = 33
 
@@ -125,7 +125,7 @@ def same(found, expected):
 
 def made_filled_and_exported(folder, rank):
     """A sharded model has the bits of the whole one when it is made, warm-started and written."""
-    recording.LARGE = 512
+    tensor_recording.LARGE = 512
     one, expected = learner(rank, strategy="fsdp"), whole()
     assert not one.made_whole and one.module.head.weight is one.module.embedding.weight
     full = {name: parameter.full_tensor() for name, parameter in one.module.named_parameters()}
@@ -149,7 +149,7 @@ def made_filled_and_exported(folder, rank):
 
 
 def a_constructor_that_cannot_be_recorded(folder, rank):
-    recording.LARGE = 512
+    tensor_recording.LARGE = 512
     Model.__init__, before = reading_values(Model.__init__), Model.__init__
     try:
         one, expected = learner(rank, strategy="fsdp"), whole()
@@ -170,7 +170,7 @@ def reading_values(make):
 
 def read_once(folder, rank):
     """Whoever wrote it, and whoever reads: each byte of the parts is read by one rank, once, and all have the state."""
-    for module in (manifest, part, recovery, saved, reading):
+    for module in (checkpoint_manifest, part, recovery, checkpoint_reader, block_reader):
         module.BLOCK = 4096
     first = learner(rank)
     train(first, 2)
@@ -205,7 +205,7 @@ def goes_on_offloaded_and_recomputed(place, first, rank):
 def damage_that_one_rank_reads(folder, rank):
     """All ranks take the older checkpoint; and none, if that is damaged too."""
     initial_state.store_at = lambda folder, **_: DiskStore(folder)
-    for module in (manifest, part, recovery, saved, reading):
+    for module in (checkpoint_manifest, part, recovery, checkpoint_reader, block_reader):
         module.BLOCK = 4096
     one = learner(rank, strategy="fsdp")
     train(one, 1)
@@ -233,10 +233,10 @@ def request(folder):
 
 def commit(folder, tensors, scalars, step, writers):
     """The checkpoint of whole tensors, as so many ranks write it."""
-    store, layout, parts = DiskStore(folder), state.stored(tensors, writers), []
+    store, layout, parts = DiskStore(folder), training_state.layout_of(tensors, writers), []
     for rank in range(writers):
         sums, name = part.Checksums(), part_name(0, step, "ab", rank)
-        store.write(name, sums.pieces(part.encode(state.share(tensors, layout, rank))))
+        store.write(name, sums.pieces(part.encode(training_state.share_of(tensors, layout, rank))))
         blocks = sums.blocks if len(sums.blocks) > 1 else ()
         parts.append(Part(name=name, bytes=sums.size, crc32c=sums.crc32c, blocks=blocks))
     made = Manifest(run=0, step=step, settings={}, parts=tuple(parts), tensors=layout, scalars=scalars)
@@ -258,11 +258,11 @@ def everything(argument, rank):
         read_once,
         damage_that_one_rank_reads,
     ):
-        large, sizes = recording.LARGE, manifest.BLOCK
+        large, sizes = tensor_recording.LARGE, checkpoint_manifest.BLOCK
         place = folder / check.__name__
         place.mkdir(exist_ok=True)
         check(str(place), rank)
-        recording.LARGE = large
-        for module in (manifest, part, recovery, saved, reading):
+        tensor_recording.LARGE = large
+        for module in (checkpoint_manifest, part, recovery, checkpoint_reader, block_reader):
             module.BLOCK = sizes
     return "all held"

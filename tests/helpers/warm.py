@@ -24,8 +24,8 @@ from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
 PRELOADED = (
-    "torch", "vgp.train.loop.trainer", "vgp.train.processes.launcher", "vgp.train.processes.watch",
-    "vgp.train.processes.control", "vgp.train.processes.child", "vgp.train.processes.hang",
+    "torch", "vgp.train.loop.trainer", "vgp.train.processes.launcher", "vgp.train.processes.rank_watch",
+    "vgp.train.processes.launcher_control", "vgp.train.processes.launched_rank", "vgp.train.processes.hang_diagnosis",
 )  # fmt: skip
 #: Beginnings of variables that are read while libraries are loaded, or before.
 AT_LOADING = (

@@ -11,9 +11,9 @@ from torch.distributed.tensor import DTensor
 
 from vgp.base.exits import UserError
 from vgp.data.task import Task, WeightedLoss
-from vgp.train.config import TrainConfig
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.order import Plan, assignment
+from vgp.train.loop.sample_order import Plan, assignment
+from vgp.train.train_config import TrainConfig
 
 ROWS, STEPS = 32, 3
 
@@ -104,10 +104,10 @@ def attempt(trial: dict[str, Any], rank: Any) -> Any:
 
 def plain() -> dict[str, list[float]]:
     """The same by hand, with the whole batch at once."""
-    from vgp.train.loop import building
-    from vgp.train.loop.order import seed_of
+    from vgp.train.loop import model_building
+    from vgp.train.loop.sample_order import seed_of
 
-    building.seed_everything(seed_of(0, "model"))
+    model_building.seed_everything(seed_of(0, "model"))
     model, losses = Model(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     for step in range(STEPS):

@@ -72,7 +72,7 @@ def on_flights(place: Path, count: int) -> dict[str, str]:
 
 
 class Worded(TabularTask):
-    """Features that are said to each engine in words of its own (`vgp.data.tables.agreeing`), over nulls,
+    """Features that are said to each engine in words of its own (`vgp.data.tables.engine_agreement`), over nulls,
     texts beyond ASCII, moments before 1970 and keys of a window that are equal. Of fractions of seconds the emulator's
     answer is not Google's: it rounds."""
 

@@ -29,12 +29,12 @@ TESTS = Path(__file__).parents[2] / "tests" / "helpers"
 PROGRAM = """
 import json, sys
 sys.path.insert(0, {tests!r})
-from vgp.train.config import parse
+from vgp.train.train_config import parse_config
 from vgp.base.exits import exits
 from vgp.train.fit import train
 settings = json.loads({settings!r})
 places = {{name: {folder!r} + "/" + name for name in ("model", "checkpoints")}}
-exits(train)(parse(settings), data={data!r}, nproc={nproc}, **places)
+exits(train)(parse_config(settings), data={data!r}, nproc={nproc}, **places)
 """
 SETTINGS = {"task": "digits:Digits", "epochs": 30, "global_batch_size": 96, "checkpoint_every_steps": 10}
 LOST_AFTER_S, RENDEZVOUS_S = 3.0, 8.0

@@ -221,11 +221,11 @@ class LanguageModel(Task):
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""
-        from vgp.networks.transformer import continued
+        from vgp.networks.transformer import continue_text
 
         coder = tokens(data.statistics["vocabulary"])
         prompt = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]
-        return coder.decode(continued(model, prompt, int(self.chosen["sample_tokens"]), coder.size - 1))
+        return coder.decode(continue_text(model, prompt, int(self.chosen["sample_tokens"]), coder.size - 1))
 
 
 def _shifted(model: "nn.Module", batch: Batch) -> "tuple[Tensor, Tensor]":

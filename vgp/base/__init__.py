@@ -1,16 +1,16 @@
-"""What both wings stand on: errors, text, documents, files and stores, Google's clients.
+"""The foundation of the library: errors, text, documents, files, stores and Google's clients.
 
-clock.py             the clock that everything waits on; times in RFC 3339
-engine_settings.py   what the engines may use, of the variable PREPARE_ENGINES
-errors.py            the two expected ways in which a command ends badly
-exits.py             how work ends: exit codes, and the error that is the user's to fix
-google_api.py        calls of Google's APIs from within a run; secrets
-gpu_peaks.py         how fast GPUs can be at most
-lock.py              the locked versions of all that an extra needs
-memory.py            what this process may use, cgroups counted
-retry.py             calls that are repeated, with growing pauses, and polling
-whole_files.py       files written whole or not at all; two texts as a unified diff
-webhook.py           a JSON body sent to an address of somebody's choice
-documents/           JSON, YAML and TOML that keep the place of every value
-storage/             files here and objects in Cloud Storage
-text/                text for people: tables, figures, near names"""
+clock.py             the clock that all waiting uses; times in RFC 3339
+engine_settings.py   resources of the data engines, from the variable PREPARE_ENGINES
+errors.py            the two expected failures of a command
+exits.py             exit codes of steps, and the errors behind them
+google_api.py        calls of Google's APIs from a step; secrets
+gpu_peaks.py         peak FLOP/s of GPUs
+lock.py              the locked dependencies of an extra
+memory.py            memory available to this process, within its cgroup
+retry.py             retries with growing pauses, and polling
+whole_files.py       files written atomically; unified diffs
+webhook.py           a JSON body sent to a configured URL
+documents/           JSON, YAML and TOML with the line of every value
+storage/             local files and objects in Cloud Storage
+text/                text for people: tables, figures, similar names"""

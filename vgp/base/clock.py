@@ -1,4 +1,4 @@
-"""The clock that everything waits on, and times as documents hold them: RFC 3339 in UTC."""
+"""The clock that all waiting uses, and times in RFC 3339, the format of documents."""
 
 import threading
 import time
@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 
 class Clock:
-    """The time of this machine; tests pass a clock of their own, which they move.
+    """The time of this machine; tests pass a clock that they advance.
 
-    The system's time is read once, and from then on the monotonic clock counts: a system clock that is set back by an
-    hour would otherwise prolong every wait by an hour.
+    The system time is read once and the monotonic clock added to it, because a system clock that is set back by an
+    hour would prolong every wait by an hour.
     """
 
     def __init__(self) -> None:
@@ -24,11 +24,11 @@ class Clock:
         return datetime.fromtimestamp(self.now(), UTC)
 
     def sleep(self, seconds: float) -> None:
-        """Waits for so long."""
+        """Sleeps for `seconds`."""
         time.sleep(seconds)
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Waits for the event, at most for so long; returns whether the event came."""
+        """Waits up to `seconds` for the event; returns whether it is set."""
         return event.wait(seconds)
 
 

@@ -1,4 +1,4 @@
-"""What the engines that prepare data may use: read from one variable, and no part of what they compute.
+"""Resources of the engines that prepare data, from one variable; they do not affect the results.
 
 PREPARE_ENGINES='{"memory_gb": 4, "bigquery": {"max_gb": 500}}' python -m vgp.steps prepare ...
 """
@@ -38,62 +38,62 @@ class _Strict(BaseModel):
 
 
 class BigQuery(_Strict):
-    """Where queries run and what they may cost."""
+    """Where queries run and their maximum cost."""
 
     project: str = ""
-    """The project that queries run in and are billed to; empty = that of the credentials."""
+    """The project that queries run in and are billed to; empty = the project of the credentials."""
     dataset: str = "vertex_gpu_pipelines"
-    """The dataset for what is computed on the way; made where it is missing."""
+    """The dataset for intermediate results; created if missing."""
     location: str = ""
-    """Where the source is, such as EU or us-central1; empty = found."""
+    """Location of the source, such as EU or us-central1; empty = looked up."""
     max_gb: float = Field(default=100.0, gt=0)
-    """Most that the queries of one step may read, in GiB: more is refused before anything is billed."""
+    """Maximum that the queries of one step may read, in GiB; more is refused before anything is billed."""
     expiry_days: int = Field(default=7, ge=1, le=365)
-    """Days after which BigQuery deletes what was computed on the way."""
+    """Days after which BigQuery deletes intermediate results."""
 
 
 class Dataflow(_Strict):
-    """The job that works on shards with many machines."""
+    """The job that processes shards on many machines."""
 
     project: str = ""
-    """The project of the job; empty = that of the credentials."""
+    """The project of the job; empty = the project of the credentials."""
     region: str = ""
-    """Its region; it should be that of the bucket."""
+    """Region of the job; should be the bucket's region."""
     machine: str = "n2-standard-4"
-    """Google's name of the workers' machine."""
+    """Machine type of the workers."""
     max_workers: int = Field(default=10, ge=1, le=4000)
-    """Most workers at a time."""
+    """Maximum number of workers."""
     disk_gb: int = Field(default=50, ge=30)
-    """Disk of each worker."""
+    """Disk of each worker in GB."""
     service_account: str = ""
-    """E-mail of the account that the workers run as; empty = the project's default."""
+    """E-mail of the service account of the workers; empty = the project's default."""
     subnetwork: str = ""
     """regions/REGION/subnetworks/NAME; workers then have no public address. Empty = the network `default`."""
     temp: BucketUri = ""
     """Folder of a bucket for the job's files."""
     image: str = ""
-    """Container of the workers: the one that this process runs in."""
+    """Container image of the workers: the image of this process."""
     max_hours: float = Field(default=24.0, gt=0)
-    """When the job is cancelled."""
+    """Hours after which the job is cancelled."""
 
 
 class Engines(_Strict):
-    """What preparing may use. No value changes a byte of what is prepared."""
+    """Resources for preparing data; they do not affect the prepared bytes."""
 
     memory_gb: float = Field(default=0.0, ge=0)
-    """Most memory of the engine on this machine, in GiB; 0 = by the size of the input."""
+    """Maximum memory of the local engine, in GiB; 0 = by the size of the input."""
     workers: int = Field(default=0, ge=0)
-    """Processes or threads on this machine; 0 = as many as there are cores to use."""
+    """Local processes or threads; 0 = the number of usable cores."""
     bigquery: BigQuery = BigQuery()
     dataflow: Dataflow | None = None
-    """None = shards are worked on by processes of this machine."""
+    """None = local processes prepare the shards."""
 
 
 def engines(environment: Mapping[str, str] = os.environ) -> Engines:
-    """The settings in the variable PREPARE_ENGINES; without it the defaults.
+    """Returns the settings in the variable PREPARE_ENGINES, or the defaults without it.
 
     Raises:
-        UserError: it is no JSON object, or holds an unknown setting or a value that breaks its rule: names each.
+        UserError: it is not a JSON object, or has unknown settings or invalid values; names each.
     """
     text = environment.get(VARIABLE, "")
     if not text.strip():
@@ -117,7 +117,7 @@ def _sentence(problem: "ErrorDetails") -> str:
         case "extra_forbidden":
             return f"there is no setting {quoted(where)}. {did_you_mean(name, _fields(tables))}"
         case "model_type" | "model_attributes_type":
-            return f"{where or 'it'} takes an object, {EXAMPLE if not where else '{...}'}."
+            return f"{where or 'it'} must be an object, {EXAMPLE if not where else '{...}'}."
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{where} is {_shown(problem['input'])}; it {message}."
 

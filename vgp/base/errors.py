@@ -1,18 +1,18 @@
-"""The two expected ways in which a command ends badly."""
+"""The two expected failures of a command."""
 
 
 class RequestError(ValueError):
-    """The request is wrong: says what was given, the rule it breaks, and the choices or the fix."""
+    """A wrong request; the message has the value, the rule that it breaks, and the choices or the fix."""
 
     exit_code = 2
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in place of a traceback: the message says what to do, and the frames are ours."""
+        """Returns the lines that IPython shows instead of a traceback; the frames would not help the user."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class WorkFailed(Exception):
-    """The request was right and the work failed. `result`, if any, is what --json prints."""
+    """A failure of a valid request; --json prints `result`, if there is one."""
 
     def __init__(self, message: str, *, result: object = None, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -20,12 +20,12 @@ class WorkFailed(Exception):
         self.exit_code = exit_code
 
     def _render_traceback_(self) -> list[str]:
-        """As of `RequestError`."""
+        """Returns the lines that IPython shows instead of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
 def lacking(error: BaseException | None) -> str:
-    """The module whose lack led to an error, also where it was explained as something else; empty if none did."""
+    """Returns the missing module that caused an error, searched along its chain of causes, or ""."""
     while error is not None:
         if isinstance(error, ModuleNotFoundError):
             return error.name or ""

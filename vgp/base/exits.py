@@ -1,4 +1,4 @@
-"""How work ends: the exit codes of every step, and the one exception that is the user's to fix."""
+"""The exit codes of all steps, and the exceptions behind them."""
 
 import errno
 import os
@@ -15,46 +15,46 @@ R = TypeVar("R")
 
 EXIT_FAILED = 1
 EXIT_USER_ERROR = 2
-# EX_UNAVAILABLE of sysexits.h: a store could not be reached; a launcher tries the work again.
+# EX_UNAVAILABLE of sysexits.h: a store could not be reached; the launcher retries.
 EXIT_UNAVAILABLE = 69
 # EX_TEMPFAIL of sysexits.h: "the user is invited to retry".
 EXIT_PREEMPTED = 75
-#: Set, it shows the traceback of an error, that of the user's own code among them.
+#: If this variable is set, errors show their traceback, which includes the user's code.
 DEBUG = "TRAINING_DEBUG"
-#: What a file system raises whose store does not answer, such as Cloud Storage below /gcs.
+#: Errors of a file system whose store does not answer, such as Cloud Storage under /gcs.
 _UNAVAILABLE = (errno.EIO, errno.ESTALE, errno.ENOTCONN)
 
 
 class UserError(Exception):
-    """The request or the data is wrong: says what was given, the rule it breaks, and the fix."""
+    """Wrong input or data; the message has the value, the rule that it breaks, and the fix."""
 
 
 class Preempted(Exception):
-    """Training stopped on request after saving a checkpoint; starting it again resumes."""
+    """A stop of the training on request, after saving a checkpoint; a new start resumes."""
 
 
 class ProcessFailed(Exception):
-    """A training process failed or was killed; names it and holds its traceback or last words."""
+    """A failed or killed training process; the message has its name and its traceback or last output."""
 
 
 class MachineLost(ProcessFailed):
-    """Another machine of the job is gone, or never came: nothing is wrong with the work, which goes on elsewhere."""
+    """Another machine of the job stopped or never started; the job resumes on other machines."""
 
 
 class StoreDown(ProcessFailed, ConnectionError):
-    """A store could not be reached for as long as it was waited for: the work is to be tried again, as it is."""
+    """A store that could not be reached before the deadline; the step can be retried unchanged."""
 
 
 def is_store_down(error: BaseException) -> bool:
-    """Whether a store that does not answer is all that is wrong, also where a sentence has taken its error's place."""
+    """Whether the only cause is a store that does not answer, also behind a UserError that explains it."""
     cause = error.__context__ if isinstance(error, UserError) else error
     return isinstance(cause, StoreDown) or (isinstance(cause, OSError) and cause.errno in _UNAVAILABLE)
 
 
 def exits(function: Callable[P, R]) -> Callable[P, R]:
-    """Turns the expected endings into a line on stderr and an exit code, without a traceback.
+    """Converts the expected exceptions into a line on stderr and an exit code, without a traceback.
 
-    For the entry points only (`vgp.steps.calls`), so that a step's log in the console ends with the reason.
+    For entry points only (`vgp.steps.calls`), so that a step's log ends with the reason.
     """
 
     @wraps(function)

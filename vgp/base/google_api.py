@@ -1,4 +1,4 @@
-"""Calls Google's APIs from within a run, as the account that the step runs as; reads secrets of Secret Manager."""
+"""Calls of Google's APIs with the step's service account, and secrets of Secret Manager."""
 
 import base64
 import os
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from requests import Response
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-#: Seconds that one attempt may take, and attempts.
+#: Timeout of one attempt in seconds, and number of attempts.
 ATTEMPT_S = 30.0
 TRIES = 4
-#: Seconds that a read with its repetitions may take.
+#: Deadline in seconds of a read with its retries.
 READ_S = 120.0
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def read(host: str, path: str) -> JsonObject:
-    """The JSON object at `path` of `host`, such as us-central1-aiplatform or secretmanager; transient failures again.
+    """Returns the JSON object at `path` of `host` (us-central1-aiplatform, secretmanager), retrying transient failures.
 
     Raises:
         requests.HTTPError: the API refused.
         google.auth.exceptions.GoogleAuthError: the step has no credentials.
-        requests.RequestException: there was no answer.
+        requests.RequestException: the API did not answer.
     """
     answer = _send("GET", host, path)
     answer.raise_for_status()
@@ -39,7 +39,7 @@ def read(host: str, path: str) -> JsonObject:
 
 
 def holds(host: str, path: str) -> bool:
-    """Whether there is something at `path`. Raises as `read`."""
+    """Whether a resource exists at `path`. Raises the errors of `read`."""
     answer = _send("GET", host, path)
     if answer.status_code == 404:
         return False
@@ -48,7 +48,7 @@ def holds(host: str, path: str) -> bool:
 
 
 def write(host: str, path: str, body: Mapping[str, object]) -> None:
-    """Sends what may be sent twice: it is tried again, and what is there already (409) is as good. Raises as `read`."""
+    """Creates an idempotent resource, with retries; an existing one (409) is fine. Raises the errors of `read`."""
     answer = _send("POST", host, path, json=body)
     if answer.status_code != 409:
         answer.raise_for_status()
@@ -58,7 +58,7 @@ def read_secret(name: str) -> str:
     """Returns the text of the secret projects/P/secrets/S (its latest version) or of .../versions/V.
 
     Raises:
-        UserError: the secret cannot be read. The message holds the secret's name, never its text.
+        UserError: the secret cannot be read. The message has the secret's name, never its text.
     """
     from google.auth.exceptions import GoogleAuthError
     from requests import RequestException
@@ -77,7 +77,7 @@ def read_secret(name: str) -> str:
 
 @contextmanager
 def session() -> "Iterator[AuthorizedSession]":
-    """A `requests` session as the step's account. Raises google.auth.exceptions.GoogleAuthError."""
+    """Yields a `requests` session with the step's service account. Raises google.auth.exceptions.GoogleAuthError."""
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
 
@@ -86,7 +86,7 @@ def session() -> "Iterator[AuthorizedSession]":
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same call may succeed a little later: Google is busy or down, or the connection was lost.
+    """Whether a retry of the call may succeed: Google is busy or down, or the connection was lost.
 
     https://cloud.google.com/storage/docs/retry-strategy#retryable names 408 too, for which the clients have no class.
     """
@@ -106,12 +106,12 @@ def patient(
     deadline_s: float = READ_S,
     on_error: Callable[[Exception], None] | None = None,
 ) -> "Retry":
-    """Returns how a call of Google's clients that may be sent twice is repeated: after errors that may pass.
+    """Returns the `Retry` of Google's clients for idempotent calls: after transient errors.
 
     Args:
-        first_s: Seconds of the first pause; each is twice as long as the one before, up to `longest_s`.
+        first_s: Seconds of the first pause; pauses double up to `longest_s`.
         deadline_s: Seconds after which the call fails.
-        on_error: Called with each error after which the call is repeated.
+        on_error: Called with each error before a retry.
     """
     from google.api_core.retry import Retry
 
@@ -135,27 +135,27 @@ def _send(method: str, host: str, path: str, **body: object) -> "Response":
 
 
 def address(host: str) -> str:
-    """Base URL of an API: gcloud's own override of it (CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM), or Google's.
+    """Returns the base URL of an API: gcloud's override (CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM), or Google's.
 
     Raises:
         UserError: the override would send the access token unencrypted over a network.
-        ValueError: the host is no host name; part of it may be a region that a document names.
+        ValueError: the host is not a host name; part of it may be a region from a document.
     """
     if not is_label(host):
-        raise ValueError(f"{host!r} is no host of Google's: letters, digits and - alone.")
+        raise ValueError(f"{host!r} is not a host of Google's: only letters, digits and - are allowed.")
     variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{host.rpartition('-')[2].upper()}"
     override = os.environ.get(variable)
     if override and not is_private(override):
-        raise UserError(f"{variable}={override}: the address must begin with https:// (http: this machine only).")
+        raise UserError(f"{variable}={override}: use https://; http:// is allowed only for this machine.")
     return (override or f"https://{host}.googleapis.com").rstrip("/")
 
 
 def is_label(host: str) -> bool:
-    """Whether the text can stand before .googleapis.com without leading elsewhere."""
+    """Whether the text is a single host label, so that HOST.googleapis.com is Google's."""
     return bool(re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", host))
 
 
 def is_private(url: str) -> bool:
-    """Whether nobody on a network can read what is sent there: https, or this machine."""
+    """Whether requests to the URL are encrypted (https) or stay on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _HERE)

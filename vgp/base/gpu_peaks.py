@@ -1,11 +1,10 @@
-"""How fast GPUs can be at most: the one source, for utilisation in training and for comparing machines."""
+"""Peak FLOP/s of GPUs, for the utilisation of the training and for comparing machines."""
 
-#: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first that fits.
-#: Where NVIDIA gives figures "with sparsity", these are half of them. The addresses are NVIDIA's own; on 2026-11-21
-#: the figures were compared with what others quote of those pages, not with the pages. Of the L40 and the B300 only
-#: bare figures were found. Of GPUs without bfloat16 it is the peak of float16, which their tensor cores multiply; the
-#: figures of their data sheets are as others quoted them on 2026-11-22. A GPU that is missing, such as the RTX PRO
-#: 6000, or the P100, which has no tensor cores, gets no MFU.
+#: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first match counts.
+#: NVIDIA's figures "with sparsity" are halved. The URLs are NVIDIA's, but the figures were compared with third-party
+#: quotes of those pages (2026-11-21), not with the pages; the quotes for the L40 and the B300 name no source. For GPUs
+#: without bfloat16 the peak is float16's, from quotes of their data sheets (2026-11-22). A GPU that is not listed, such
+#: as the RTX PRO 6000 or the P100 (no tensor cores), gets no MFU.
 PEAKS_TFLOPS = (
     ("GB300", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb300-nvl72/: 360 PFLOP/s sparse of 72
     ("GB200", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb200-nvl72/: 360 PFLOP/s sparse of 72
@@ -30,10 +29,11 @@ PEAKS_TFLOPS = (
 
 
 def peak_flops(device_name: str) -> float | None:
-    """Returns the dense bfloat16 FLOP/s of a GPU (float16 where it has none) by its CUDA name; None if unknown."""
+    """Returns the dense bfloat16 FLOP/s (float16 without bfloat16) of a GPU by its CUDA name; None if unknown."""
     return next((tera * 1e12 for name, tera in PEAKS_TFLOPS if name in device_name), None)
 
 
 def peak_of_accelerator(accelerator: str) -> float | None:
-    """Returns the same by the name that Vertex AI gives the GPU, such as NVIDIA_TESLA_T4 or NVIDIA_H100_80GB."""
+    """Returns the peak FLOP/s by the accelerator type of Vertex AI (NVIDIA_TESLA_T4, NVIDIA_H100_80GB); None if
+    unknown."""
     return peak_flops(accelerator.removeprefix("NVIDIA_").replace("TESLA_", "Tesla "))

@@ -1,14 +1,12 @@
-"""The part of constraints.txt that extras of pyproject.toml need, as pip's hash mode takes it: pinned and complete.
+"""The part of constraints.txt that extras of pyproject.toml need: pinned and complete, for pip's hash mode.
 
 python3 -m vgp.base.lock --build > build.txt && pip install --require-hashes -r build.txt
 python3 -m vgp.base.lock vertex training > all.txt && pip install --require-hashes --no-build-isolation -r all.txt
 python3 vgp/base/lock.py --only torch
 
-What has no wheel is built with what --build names: in an environment of its own pip would fetch that without a hash.
-Both files lie in the
-wheel, or in the repository that it is built from. What needs what stands in the comments that uv wrote (`# via kfp`);
-a distribution that is installed already, in its locked version, speaks for itself: PyTorch's builds for CPUs need no
-CUDA.
+Packages without a wheel are built with the tools that --build prints, because pip would fetch build tools without a
+hash. Both files are in the wheel, or in the repository. The comments of uv (`# via kfp`) hold the dependencies; for an
+installed distribution of the locked version its own metadata does: PyTorch's builds for CPUs need no CUDA.
 """
 
 import re
@@ -34,18 +32,18 @@ def main(words: list[str]) -> None:
         names = closure(roots(project, words), entries)
     unknown = names - entries.keys()
     if unknown:
-        sys.exit(f"error: constraints.txt lacks {', '.join(sorted(unknown))}. Write it anew: scripts/lock.sh")
+        sys.exit(f"error: constraints.txt lacks {', '.join(sorted(unknown))}. Regenerate it: scripts/lock.sh")
     print("".join(entries[name] for name in sorted(names)), end="")
 
 
 def originals() -> Path:
-    """The folder with the paths of the library's repository: in a wheel the files that it brings, else that one."""
+    """Returns the folder with the repository's files: the copies in the wheel, or the repository itself."""
     package = Path(__file__).resolve().parents[1]
     return package / "originals" if (package / "originals").is_dir() else package.parent
 
 
 def read(text: str) -> dict[str, str]:
-    """Name -> its lines: requirement, hashes, and the comment with what needs it; several where Pythons differ."""
+    """Returns each package's lines: requirement, hashes and `# via` comment, several for different Pythons."""
     entries: dict[str, str] = {}
     for entry in re.findall(r"(?m)^[A-Za-z0-9].*\n(?:[ \t]+.*\n)*", text):
         name = named(entry)
@@ -54,7 +52,7 @@ def read(text: str) -> dict[str, str]:
 
 
 def roots(project: dict[str, Any], extras: list[str]) -> set[str]:
-    """What this package itself asks for, without or with some extras, and what builds it."""
+    """Returns the names that this package, the extras and the build require."""
     known = project["project"]["optional-dependencies"]
     for extra in extras:
         if extra not in known:
@@ -64,47 +62,47 @@ def roots(project: dict[str, Any], extras: list[str]) -> set[str]:
 
 
 def closure(names: set[str], entries: dict[str, str]) -> set[str]:
-    """The names, and all that they need."""
+    """Returns the names with all their dependencies."""
     needs: dict[str, set[str]] = {}
     for name, entry in entries.items():
         for user in users(entry):
             needs.setdefault(user, set()).add(name)
-    found, waiting = set(), list(names)
+    needed, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in needed:
+            needed.add(name)
             own = installed(name, entries)
             waiting += [need for need in needs.get(name, ()) if own is None or need in own]
-    return found
+    return needed
 
 
 def users(entry: str) -> list[str]:
-    """`# via a`, or `# via` and then one name a line."""
+    """Returns the dependents in the comment: `# via a`, or `# via` and then one name per line."""
     return [canonical(name) for name in re.findall(r"(?m)^ +#(?: via)? +([A-Za-z0-9][\w.-]*)$", entry)]
 
 
 def installed(name: str, entries: dict[str, str]) -> set[str] | None:
-    """What the installed distribution of this name asks for; None if there is none of the locked version."""
+    """Returns the names that the installed distribution requires; None unless it has the locked version."""
     try:
-        found = metadata.distribution(name)
+        distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return None
-    pin = re.escape(f"{name}=={found.version.partition('+')[0]} ")
+    pin = re.escape(f"{name}=={distribution.version.partition('+')[0]} ")
     if not re.search(f"(?m)^{pin}", entries.get(name, "")):
         return None
-    return asked(found.requires or ())
+    return asked(distribution.requires or ())
 
 
 def asked(requirements: Iterable[str]) -> set[str]:
-    """The names in requirements: `torch` of `torch>=2; python_version > "3"`."""
+    """Returns the names in requirements: `torch` for `torch>=2; python_version > "3"`."""
     return {named(requirement) for requirement in requirements}
 
 
 def named(requirement: str) -> str:
-    """The name that a requirement begins with."""
-    found = _NAME.match(requirement)
-    return canonical(found[0]) if found else ""
+    """Returns the name that a requirement begins with."""
+    match = _NAME.match(requirement)
+    return canonical(match[0]) if match else ""
 
 
 def canonical(name: str) -> str:

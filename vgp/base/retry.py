@@ -1,9 +1,9 @@
-"""Calls that are repeated: after an error that may pass, or until there is an answer, with growing pauses on a clock.
+"""Retries after transient errors, and polling until there is an answer, with growing pauses.
 
     retry(call, Pauses(first_s=0.5, longest_s=15, deadline_s=120), is_transient=google_api.is_transient)
     poll(lambda: job if job.done() else None, Pauses(1, 10))
 
-What goes into a call of Google's clients is their own kind of retry: `google_api.patient`.
+Calls of Google's clients take Google's `Retry` instead: `google_api.patient`.
 """
 
 import random
@@ -19,34 +19,34 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Pauses:
-    """The pauses between tries: each longer than the one before, up to a longest."""
+    """The growing pauses between tries, up to a longest."""
 
     first_s: float
     longest_s: float
     factor: float = 2.0
-    #: Seconds from the first try on after which none is made any more; None = no end.
+    #: Seconds after the first try without a further try; None = no deadline.
     deadline_s: float | None = None
-    #: How many tries there are at most; None = no limit.
+    #: Maximum number of tries; None = no limit.
     tries: int | None = None
-    #: Whether each pause is a random part of its length, so that rivals do not meet again at the next try.
+    #: Whether to randomise each pause, so that competing processes do not retry at the same time.
     jitter: bool = False
 
     def __iter__(self) -> Iterator[float]:
-        """Yields the pause after each try, without end."""
+        """Yields the pause in seconds after each try, infinitely."""
         pause_s = self.first_s
         while True:
             yield random.uniform(0, pause_s) if self.jitter else pause_s
             pause_s = min(self.factor * pause_s, self.longest_s)
 
     def are_over(self, tries: int, lasted_s: float) -> bool:
-        """Whether no further try is made after so many tries and seconds."""
+        """Whether `tries` tries or `lasted_s` seconds are the maximum."""
         late = self.deadline_s is not None and lasted_s >= self.deadline_s
         return late or (self.tries is not None and tries >= self.tries)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed try, after which there will be another."""
+    """A failed try that will be retried."""
 
     error: Exception
     #: Seconds since the first try began.
@@ -63,13 +63,13 @@ def retry(
     clock: Clock | None = None,
     on_failure: Callable[[Failure], None] = lambda failure: None,
 ) -> Result:
-    """Returns what `call` returns, repeated while it fails with errors that `is_transient` accepts.
+    """Returns the result of `call`, retried after errors that `is_transient` accepts.
 
     Args:
-        on_failure: Called before each pause; may raise to give up.
+        on_failure: Called before each pause; may raise to stop retrying.
 
     Raises:
-        Exception: the first error that is not transient, or the last one once the pauses are over.
+        Exception: the first error that is not transient, or the last error after the maximum of tries or time.
     """
     clock = clock or Clock()
     began = clock.now()
@@ -92,7 +92,7 @@ def poll(
     clock: Clock | None = None,
     on_wait: Callable[[float], None] = lambda lasted_s: None,
 ) -> Result | None:
-    """Returns the first answer of `look` that is not None, or None once the pauses are over.
+    """Returns the first answer of `look` that is not None, or None after the maximum of tries or time.
 
     Args:
         on_wait: Called before each pause with the seconds since the first look.

@@ -1,9 +1,8 @@
-"""A JSON body sent to somebody's address: encrypted, to the public Internet, once or twice, in bounded time.
+"""Posts a JSON body to a webhook URL: encrypted, to the public Internet, with one retry, in bounded time.
 
-An address may be a secret, so no message here holds more of it than its host. A run must not become a way into the
-network that it runs in: an address that leads to a private, link-local or otherwise special one, such as the server
-that gives credentials at 169.254.169.254, is refused. The name is looked up once, and what was looked up is connected
-to, so that a second answer of the name server changes nothing.
+A webhook URL may be a secret, so messages show only its host. A run must not open a way into its own network: private,
+link-local and other special IP addresses, such as the metadata server at 169.254.169.254, are refused. The host is
+resolved once, and the connection uses that result, so that a second DNS answer cannot change the target.
 """
 
 import json
@@ -17,10 +16,10 @@ from urllib.parse import urlsplit
 
 from vgp.base.retry import Pauses, poll
 
-#: Seconds that one try may take in all, from the look-up of the name on; tries; and the pause between them.
+#: Timeout of one try in seconds, with the DNS look-up; number of tries; pause between them in seconds.
 TRY_S, TRIES, PAUSE_S = 10.0, 2, 2.0
 _SECRET_NAME = re.compile(r"projects/[a-z0-9.:-]+/secrets/[\w-]{1,255}(?:/versions/(?:[0-9]+|latest))?", re.ASCII)
-#: Hosts whose address is what allows to post there: Slack, Discord, Teams, Google Chat; and parameters that are keys.
+#: Hosts whose webhook URLs are secrets (Slack, Discord, Teams, Google Chat), and query parameters with keys.
 _KEY_HOSTS = ("slack.com", "discord.com", "discordapp.com", "office.com", "chat.googleapis.com", "logic.azure.com")
 _KEY = re.compile(r"[?&](?:key|token|sig|secret|api_?key|access_token)=|/[\w-]{24,}", re.ASCII | re.IGNORECASE)
 #: IPv6 addresses that translators (NAT64) turn into the IPv4 address in their last 32 bits.
@@ -29,23 +28,23 @@ Address = IPv4Address | IPv6Address
 
 
 class Refused(ValueError):
-    """The address is none that may be sent to. The message does not hold it."""
+    """A URL that is not allowed. The message does not contain it."""
 
 
 class Undelivered(Exception):
-    """What became of the tries, without the address."""
+    """The result of the failed tries, without the URL."""
 
 
 def is_secret_name(text: str) -> bool:
-    """Whether it is a name of Secret Manager: projects/P/secrets/S, with /versions/V or without."""
+    """Whether the text is a secret of Secret Manager: projects/P/secrets/S, with or without /versions/V."""
     return bool(_SECRET_NAME.fullmatch(text))
 
 
 def checked(url: str) -> str:
-    """The address, if it may be sent to as far as its text tells.
+    """Returns the URL if its text is allowed.
 
     Raises:
-        Refused: why not.
+        Refused: it is not.
     """
     try:
         parts = urlsplit(url)
@@ -55,22 +54,22 @@ def checked(url: str) -> str:
     if not url.isascii() or not url.isprintable() or " " in url or not host:
         raise Refused("is no address. Write https://HOST/PATH.")
     if parts.scheme != "https":
-        raise Refused(f"begins with {parts.scheme}://, and a summary goes out encrypted only. Write https://HOST/PATH.")
+        raise Refused(f"begins with {parts.scheme}://, but summaries are sent only encrypted. Write https://HOST/PATH.")
     if parts.username or parts.password:
-        raise Refused("must not hold a user or password. Keep the address in Secret Manager.")
+        raise Refused("must not contain a user or password. Store the URL in Secret Manager.")
     if _is_inside(host):
-        raise Refused(f"leads to {host}, inside a network: only addresses of the public Internet are sent to.")
+        raise Refused(f"leads to {host}, inside a network: only the public Internet is allowed.")
     return url
 
 
 def may_hold_a_secret(url: str) -> bool:
-    """Whether who knows the address may post there, as with Slack's."""
+    """Whether knowing the URL is enough to post there, as with Slack's."""
     host = (urlsplit(url).hostname or "").lower()
     return any(host == known or host.endswith(f".{known}") for known in _KEY_HOSTS) or bool(_KEY.search(url[8:]))
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public Internet, also as another form of it carries it."""
+    """Whether an IP address, or the IPv4 address embedded in it, belongs to the public Internet."""
     inner: Address | None = None
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
@@ -80,11 +79,11 @@ def is_public(address: Address) -> bool:
 
 
 def post(url: str, body: Mapping[str, object], key: str) -> int:
-    """Sends the body; returns the status of the answer, 2xx. The same `key` says that it is the same message.
+    """Posts the body and returns the 2xx status; `key` is the Idempotency-Key of retries.
 
     Raises:
-        Refused: the address may not be sent to.
-        Undelivered: no try was answered by 2xx.
+        Refused: the URL is not allowed.
+        Undelivered: no try got a 2xx status.
     """
     checked(url)
     outcomes: list[int | Exception] = []
@@ -114,14 +113,15 @@ def _words(outcome: int | Exception) -> str:
 
 
 def _within(seconds: float, work: Callable[[], int | Exception]) -> int | Exception:
-    """What `work` returns in that time. Name servers and slow writers know no timeout: a thread that hangs is left."""
+    """Returns the result of `work`, run in a thread because DNS and slow writes have no timeout, or an error if
+    late."""
     outcome: list[int | Exception] = []
 
     def finish() -> None:
         try:
             outcome.append(work())
-        except Exception as error:  # a thread that dies prints the message, and with it the address
-            outcome.append(Undelivered(f"could not be asked ({type(error).__name__})"))
+        except Exception as error:  # a thread that dies would print the URL
+            outcome.append(Undelivered(f"could not be reached ({type(error).__name__})"))
 
     thread = threading.Thread(target=finish, daemon=True)
     thread.start()
@@ -134,7 +134,7 @@ def _late(seconds: float) -> Undelivered:
 
 
 def _try(url: str, body: bytes, key: str) -> int | Exception:
-    """The status of the answer, or what kept it away. Messages of libraries hold the address: none is passed on."""
+    """Posts once; returns the status or an error, without messages of libraries, which contain the URL."""
     from urllib3 import HTTPSConnectionPool, Timeout, exceptions
 
     parts = urlsplit(url)
@@ -144,10 +144,10 @@ def _try(url: str, body: bytes, key: str) -> int | Exception:
     except (OSError, UnicodeError):
         return Undelivered("has no address in the name service")
     addresses = [ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
-    addresses.sort(key=lambda address: address.version)  # what Vertex AI's machines surely have is IPv4
+    addresses.sort(key=lambda address: address.version)  # IPv4 first, which all machines of Vertex AI have
     refused = [address for address in addresses if not is_public(address)]
     if refused:
-        return Refused(f"leads to {refused[0]}, inside a network: only addresses of the public Internet are sent to.")
+        return Refused(f"leads to {refused[0]}, inside a network: only the public Internet is allowed.")
     target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
     headers = {
         "Host": parts.netloc, "Content-Type": "application/json", "Idempotency-Key": key,
@@ -163,7 +163,7 @@ def _try(url: str, body: bytes, key: str) -> int | Exception:
             )
             answer.close()
             return int(answer.status)
-    except exceptions.NewConnectionError:  # to urllib3 a kind of being late
+    except exceptions.NewConnectionError:  # a subclass of TimeoutError in urllib3
         return Undelivered("could not be reached")
     except exceptions.TimeoutError:
         return _late(TRY_S)
@@ -174,7 +174,7 @@ def _try(url: str, body: bytes, key: str) -> int | Exception:
 
 
 def _authorities() -> str:
-    """The certificates that are trusted: those of REQUESTS_CA_BUNDLE, as for Google's APIs, or the usual ones."""
+    """Returns the file of trusted certificates: REQUESTS_CA_BUNDLE, as for Google's APIs, or certifi's."""
     import certifi
 
     return os.environ.get("REQUESTS_CA_BUNDLE") or certifi.where()

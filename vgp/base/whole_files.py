@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all; and the difference of two texts as a unified diff."""
+"""Atomic writes of files by commands, and unified diffs of texts."""
 
 import difflib
 import os
@@ -9,14 +9,14 @@ from typing import Literal
 from vgp.base.errors import RequestError
 from vgp.base.storage import files
 
-# ---- the one way in which the tool writes a file: whole or not at all
+# ---- atomic writes
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Makes or replaces the file: a reader sees the old content or the new. A link stays a link, and the rights stay.
+    """Writes or replaces a file atomically; links stay links, and permissions stay.
 
     Raises:
-        RequestError: it cannot be written.
+        RequestError: the file cannot be written.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -27,12 +27,12 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 _Run = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
-#: Lines that may be new at one place.
+#: Maximum number of inserted lines to look ahead.
 _AHEAD = 4
 
 
 class _Aligned(difflib.SequenceMatcher[str]):
-    """difflib's grouping of runs that are found here."""
+    """A matcher with precomputed runs, for difflib's grouping."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Aligned(difflib.SequenceMatcher[str]):
 
 
 def unified(before: str, after: str, name: str) -> Iterator[str]:
-    """The lines of the diff; nothing where the texts are the same."""
+    """Yields the lines of the diff; nothing for equal texts."""
     old, new = before.split("\n"), after.split("\n")
     groups = list(_Aligned(old, new).get_grouped_opcodes(3)) if before != after else []
     if groups:
@@ -65,7 +65,7 @@ def _range(start: int, end: int) -> str:
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Run]:
-    """Runs of equal lines, and of others: a line is another one, or a few are new before it."""
+    """Yields runs of equal and of replaced lines; a line is changed, or has a few new lines before it."""
     i = j = 0
     while i < len(old) or j < len(new):
         start, start_new = i, j

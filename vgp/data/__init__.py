@@ -21,15 +21,15 @@ shards.py         a dataset prepared shard by shard, in processes of this machin
 shard.py          one shard: rows with unique ids and their statistics, then Parquet
 beam/             the shards on Apache Beam: on this machine, or on Dataflow
 pool.py           a pool of processes for many shards, and progress on stderr
-place.py          the file and record that a process works on, for messages, even after a kill
-finish.py         the last checks of every preparation, and the manifest
+current_place.py  the file and record that a process works on, for messages, even after a kill
+dataset_checks.py  the last checks of every preparation, and the manifest
 
 splits.py         which rows train, validate and test: by time, by a hash, or by a column
 split_hash.py     the split by a hash of group, key or columns, with rare classes in each split
-shares.py         shares in per cent, counts of equal rows, and groups that are in two splits
+split_parts.py    shares in per cent, counts of equal rows, and groups that are in two splits
 windows.py        which days train and which test
 periods.py        parses time windows such as 2013-01:2013-06
-days.py           the days on which files have rows
+data_days.py      the days on which files have rows
 identity.py       a number for each row, equal on every engine; repeated keys
 leaks.py          finds columns that predict the label alone
 columns.py        columns in fixed width, their statistics, and their histograms

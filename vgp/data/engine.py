@@ -71,7 +71,7 @@ class Engine(Protocol):
         """Returns a view of the expression, computed wherever it is used; replaces a view of that name."""
 
     def looked_back(self, name: str, sums: ir.Table, events: "Events") -> ir.Table:
-        """Computes `vgp.data.events.windowed` and stores the result like `create`."""
+        """Computes `vgp.data.events.sum_windows` and stores the result like `create`."""
 
     def read(self, expression: ir.Table) -> pa.Table:
         """Returns a small result at once; its columns have the expression's types. Raises the errors of `create`."""

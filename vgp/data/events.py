@@ -88,12 +88,12 @@ def _is_whole(hour: object) -> bool:
     return isinstance(hour, int) and not isinstance(hour, bool)
 
 
-def asked(rows: ir.Table, by: Sequence[str], hour: ir.IntegerValue) -> ir.Table:
+def select_row_hours(rows: ir.Table, by: Sequence[str], hour: ir.IntegerValue) -> ir.Table:
     """Returns the distinct places and hours of the rows."""
     return rows.select(**{name: rows[name] for name in by}, _hour=hour).distinct()
 
 
-def happened(events: Events, by: Sequence[str]) -> ir.Table:
+def sum_events(events: Events, by: Sequence[str]) -> ir.Table:
     """Returns by place and hour the number of events (`_rows`), and the number and sum of known values (`_known`,
     `_total`)."""
     table = events.table
@@ -111,8 +111,8 @@ def happened(events: Events, by: Sequence[str]) -> ir.Table:
     return _sum_by_hour(typed, by, _rows=weight.sum(), _known=known.ifelse(weight, 0).sum(), _total=total.sum())
 
 
-def gathered(happened: ir.Table, by: Sequence[str]) -> ir.Table:
-    """Sums the result of `happened` over fewer `by` columns."""
+def sum_places(happened: ir.Table, by: Sequence[str]) -> ir.Table:
+    """Sums the result of `sum_events` over fewer `by` columns."""
     return _sum_by_hour(happened, by, **{name: happened[name].sum() for name in ("_rows", "_known", "_total")})
 
 
@@ -132,7 +132,7 @@ def _sum_by_hour(table: ir.Table, by: Sequence[str], **figures: ir.IntegerScalar
     return table.group_by([*by, "_hour"]).agg(**columns)
 
 
-def windowed(sums: ir.Table, name: str, events: Events) -> ir.Table:
+def sum_windows(sums: ir.Table, name: str, events: Events) -> ir.Table:
     """Returns the counts and means of each window by place and hour of rows, with window functions of the engine.
 
     `looked_back` computes the same values in numpy.
@@ -149,11 +149,11 @@ def windowed(sums: ir.Table, name: str, events: Events) -> ir.Table:
     return history.filter(history["_asked"] > 0).drop("_asked")
 
 
-def joined(rows: ir.Table, history: ir.Table, name: str, events: Events, hour: str) -> ir.Table:
+def join_history(rows: ir.Table, history: ir.Table, name: str, events: Events, hour: str) -> ir.Table:
     """Joins the counts and means of the windows to the rows.
 
     Args:
-        history: The result of `windowed` or `looked_back`.
+        history: The result of `sum_windows` or `looked_back`.
         hour: The column of `rows` that holds their hour.
     """
     keys = [f"_{name}_{i}" for i in range(len(events.by))]
@@ -173,7 +173,7 @@ _HALF = 32
 
 
 def looked_back(sums: Iterable[pa.RecordBatch], name: str, events: Events) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of `windowed`, computed in numpy.
+    """Yields the rows of `sum_windows`, computed in numpy.
 
     Args:
         sums: The result of `vgp.data.events.sums`, sorted by place and hour.

@@ -42,7 +42,7 @@ def _function(name: str, argument: str, result: str) -> Callable[[ir.Value], ir.
 
 #: Functions of DuckDB; a difference of two moments with a zone takes three times as long as `epoch_us`.
 _md5_number, _epoch_us = _function("md5_number", "string", "uint64"), _function("epoch_us", "timestamp", "int64")
-#: The Python function that `serve` adds to DuckDB.
+#: The Python function that `register_float_texts` adds to DuckDB.
 _float_texts = _function("float_texts", "array<float64>", "string")
 #: Functions of BigQuery.
 _md5, _to_hex = _function("MD5", "string", "binary"), _function("TO_HEX", "binary", "string")
@@ -59,7 +59,7 @@ _LEAST, _MOST = -1075, 1024
 _HEADS = pa.array([f"{sign}{exponent}:" for sign in ("", "-") for exponent in range(_LEAST, _MOST)])
 
 
-def serve(connection: duckdb.DuckDBPyConnection) -> None:
+def register_float_texts(connection: duckdb.DuckDBPyConnection) -> None:
     """Registers `float_texts`, which `numbered` and `number` call, in a DuckDB connection."""
     connection.create_function(
         "float_texts", float_texts, ["double[]"], "varchar",
@@ -140,7 +140,7 @@ def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
     return cast(ir.IntegerValue, swapped.cast("uint64").cast("int64"))  # it has 128 bits, a type that Ibis lacks
 
 
-def whole(value: ir.Value, dialect: str) -> ir.IntegerValue:
+def to_epoch(value: ir.Value, dialect: str) -> ir.IntegerValue:
     """Returns a date in days, or a timestamp in microseconds, since 1970-01-01."""
     kind = value.type()
     if kind.is_date():
@@ -157,7 +157,7 @@ def _text(value: ir.Value, dialect: str) -> ir.StringValue:
     if kind.is_boolean():
         value = value.cast("int64")
     elif kind.is_date() or kind.is_timestamp():
-        value = whole(value, dialect)
+        value = to_epoch(value, dialect)
     return cast(ir.StringValue, value.cast("string").fill_null(""))
 
 

@@ -19,7 +19,7 @@ from vgp.base.storage import download, files, storage
 from vgp.base.storage.storage import File
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
-from vgp.data import image_labels, place
+from vgp.data import current_place, image_labels
 from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels
 from vgp.data.task import Options, RawRow, Statistics, Task
 from vgp.data.tasks.files import find_files
@@ -235,7 +235,7 @@ def _read(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, bytes]]:
         for start in range(0, len(pictures), READERS):
             group = pictures[start : start + READERS]
             for picture, data in zip(group, readers.map(Picture.read, group), strict=True):
-                place.at(picture.file.path)
+                current_place.record_place(picture.file.path)
                 yield picture, data
 
 

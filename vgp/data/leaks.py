@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.data.shares import mixed
+from vgp.data.split_parts import mix_bits
 
 #: Area under the ROC curve of one column alone above which it is refused.
 MAX_AUC = 0.995
@@ -49,13 +49,13 @@ def sample(table: pa.Table, number: int, rows: int) -> Sample:
 def order(rows: int, number: int = 0) -> NDArray[np.int64]:
     """Returns the positions 0 to `rows` - 1 in a random order that depends only on the shard `number`."""
     positions = np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
-    return np.asarray(np.argsort(mixed(positions)))
+    return np.asarray(np.argsort(mix_bits(positions)))
 
 
-def apart(rows: NDArray[np.int64], groups: NDArray[np.generic]) -> NDArray[np.int64]:
+def sort_by_group(rows: NDArray[np.int64], groups: NDArray[np.generic]) -> NDArray[np.int64]:
     """Sorts rows by group, in random order of the groups, so two halves share at most one group."""
     codes = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.uint64)
-    return rows[np.argsort(mixed(codes)[rows], kind="stable")]
+    return rows[np.argsort(mix_bits(codes)[rows], kind="stable")]
 
 
 def _hash_categories(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
@@ -80,7 +80,7 @@ def check(
         UserError: A column predicts the label alone.
     """
     if group in columns:
-        grouped = apart(np.arange(len(columns[label])), columns[group])
+        grouped = sort_by_group(np.arange(len(columns[label])), columns[group])
         columns = {name: values[grouped] for name, values in columns.items()}
     labels = columns[label]
     is_number = labels.dtype.kind == "f"
@@ -90,7 +90,7 @@ def check(
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
         coded = codes(values, bins)
-        share = explained(coded, labels) if is_number else 0.0
+        share = explained_variance(coded, labels) if is_number else 0.0
         if share > MAX_EXPLAINED:
             raise UserError(
                 f"the column {name} alone predicts the label ({share:.2%} of the variance of its rank on held-out rows "
@@ -126,7 +126,7 @@ def _warn(near: list[str]) -> tuple[str, ...]:
     return (warning,)
 
 
-def nearly(
+def measure_near_leak(
     codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], *, ordered: bool
 ) -> tuple[float, str]:
     """Returns how well a column alone predicts the label, and a text with the figure: "" below `NEAR_AUC` and
@@ -138,7 +138,7 @@ def nearly(
         ordered: Whether the column is a number.
     """
     if not classes:
-        return _nearly_number(codes, labels, ordered, explained(codes, labels))
+        return _nearly_number(codes, labels, ordered, explained_variance(codes, labels))
     return _nearly_class(list(_areas(codes, labels, classes, ordered)), labels, classes)
 
 
@@ -196,7 +196,7 @@ def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
     return max(0.0, auc - error), min(1.0, auc + error)
 
 
-def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
+def explained_variance(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
     """Returns the share of the variance of the label's rank on the second half of the rows that the mean rank of equal
     codes in the first half explains; 0 for few rows."""
     half = len(codes) // 2

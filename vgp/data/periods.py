@@ -93,18 +93,18 @@ def parse(value: object, name: str) -> Window:
     return Window(text, tuple(sorted(periods, key=lambda period: period.start)), yearless=parts[0][1])
 
 
-def spoken(spans: Spans) -> str:
+def format_spans(spans: Spans) -> str:
     """Formats spans for `parse`: `2013-01:2013-06,2013-09` for whole months, else first and last days."""
     texts = []
     for start, end in spans:
-        whole = date_of(start).day == 1 and containing("month", end - 1).end == end
+        whole = date_of(start).day == 1 and period_containing("month", end - 1).end == end
         unit = "month" if whole else "day"
-        ends = (containing(unit, start).text, containing(unit, end - 1).text)
+        ends = (period_containing(unit, start).text, period_containing(unit, end - 1).text)
         texts.append(":".join(dict.fromkeys(ends)))
     return ",".join(texts)
 
 
-def in_days(spans: Sequence[Span]) -> str:
+def format_spans_as_days(spans: Sequence[Span]) -> str:
     """Formats spans as first and last days: `2013-01-01:2013-06-30,2013-09-01:2013-09-30`."""
     return ",".join(f"{date_of(start).isoformat()}:{date_of(end - 1).isoformat()}" for start, end in spans)
 
@@ -143,7 +143,7 @@ def _part(item: str, text: str, name: str) -> tuple[list[Period], bool]:
         return [Period(item, first.start, last.end, "day")], False
     periods = [first]
     while periods[-1].start < last.start:
-        periods.append(following(periods[-1], yearless))
+        periods.append(next_period(periods[-1], yearless))
     return periods, yearless
 
 
@@ -174,15 +174,15 @@ def _period(unit: str, first: date) -> Period:
     return Period(texts[unit], start, end_of_calendar if last else _moved(start, 1, unit), unit)
 
 
-def containing(unit: str, day: int) -> Period:
+def period_containing(unit: str, day: int) -> Period:
     """Returns the year, month, week or day (`unit`) that contains the day."""
     on = date_of(day)
     firsts = {"year": on.replace(month=1, day=1), "month": on.replace(day=1), "day": on}
     return _period(unit, firsts[unit] if unit in firsts else on - timedelta(days=on.weekday()))
 
 
-def following(period: Period, yearless: bool) -> Period:
-    following = containing(period.unit, period.end)
+def next_period(period: Period, yearless: bool) -> Period:
+    following = period_containing(period.unit, period.end)
     return following._replace(text=str(date_of(following.start).month)) if yearless else following
 
 

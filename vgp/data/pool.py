@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from vgp.base.exits import UserError
-from vgp.data import place
+from vgp.data import current_place
 from vgp.protocol.cluster import cores
 
 Item = TypeVar("Item")
@@ -79,7 +79,11 @@ class WorkerPool:
                 results = self._pool(workers).map(call, items)
                 yield from progress(title, results, len(items))
                 return
-            with place.witnessed(title, self.scratch / f"place-{os.getpid()}") if self.scratch else nullcontext():
+            with (
+                current_place.watch_for_death(title, self.scratch / f"place-{os.getpid()}")
+                if self.scratch
+                else nullcontext()
+            ):
                 yield from progress(title, map(call, items), len(items))
 
     def call(self, title: str, function: Callable[[Item], Result], item: Item) -> Result:
@@ -101,7 +105,11 @@ class WorkerPool:
             processes = dict(getattr(self._executor, "_processes", None) or {})
             self._executor = None
             dead = self._find_dead(processes.values())
-            places = {place.last(self.scratch / f"place-{process.pid}") for process in dead} if self.scratch else set()
+            places = (
+                {current_place.read_last_place(self.scratch / f"place-{process.pid}") for process in dead}
+                if self.scratch
+                else set()
+            )
             where = f" ({'; '.join(sorted(places))})" if (places := places - {""}) else ""
             raise ProcessDied(f"a process died while {title}{where}, {_explain_death(dead, workers)}") from None
 
@@ -172,12 +180,12 @@ def _receive(path: Path) -> Received:
 
 
 def _call(title: str, function: Callable[[Item], Result], item: Item) -> Result:
-    place.forget()
+    current_place.forget_place()
     try:
         return function(item)
     except (Exception, SystemExit) as error:
-        if place.current() and not isinstance(error, UserError):
-            error.add_note(f"while {title}: {place.current()}")
+        if current_place.current_place() and not isinstance(error, UserError):
+            error.add_note(f"while {title}: {current_place.current_place()}")
         raise
 
 
@@ -185,7 +193,7 @@ def _start_worker(scratch: Path | None) -> None:
     import pyarrow as pa
 
     if scratch:
-        place.keep(scratch / f"place-{os.getpid()}")
+        current_place.keep_places(scratch / f"place-{os.getpid()}")
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     pa.set_cpu_count(1)

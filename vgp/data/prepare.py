@@ -18,7 +18,7 @@ from vgp.data import destination as scratch
 from vgp.data import task_names, tasks
 from vgp.data.destination import Destination
 from vgp.data.shards import Processes
-from vgp.data.tables import rebased
+from vgp.data.tables import task_methods
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Options, Task
 from vgp.data.tasks.files import copy_files
@@ -96,7 +96,7 @@ def _explaining_exits() -> Iterator[None]:
             raise
         at = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
         raise UserError(
-            f"the task's code ended the program{at} ({rebased.spoken_error(error)}). "
+            f"the task's code ended the program{at} ({task_methods.format_error(error)}). "
             "Have it raise an error that says why."
         ) from None
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.storage import objects, storage
-from vgp.data import leaks, shares
+from vgp.data import leaks, split_parts
 from vgp.data.columns import Sketch, elements, fixed_width, sketches
 from vgp.data.task import Shard, Statistics, Task
 from vgp.protocol.manifest import MOST_SHARD_BYTES, ShardFile
@@ -82,7 +82,7 @@ class Prepared:
     classes: dict[str, Counter[int]] = field(default_factory=dict)
     sample: leaks.Sample = field(default_factory=dict)
     #: Hashes of its groups, by split, if the task names a group.
-    groups: dict[str, shares.Marks] = field(default_factory=dict)
+    groups: dict[str, split_parts.Marks] = field(default_factory=dict)
     #: The ids of its rows, if the task sets them.
     ids: Ids | None = None
 
@@ -117,7 +117,7 @@ def prepare_shard(
         if split == "train":
             prepared.sample = leaks.sample(rows, number, sample_rows)
         if task.groups and task.groups[0] in rows.column_names:
-            prepared.groups[split] = shares.group_marks(rows[task.groups[0]])
+            prepared.groups[split] = split_parts.group_marks(rows[task.groups[0]])
         if ROW_ID in rows.column_names:
             ids.append(elements(rows[ROW_ID].combine_chunks()))
         if rows.num_rows:
@@ -165,11 +165,11 @@ def _write(order: Order, split: str, path: str, values: Mapping[str, tuple[str, 
     rows = _read_scratch(_scratch_path(order.source, split))
     for name, known in values.items():
         position = rows.column_names.index(name)
-        rows = rows.set_column(position, name, coded(rows[name].combine_chunks(), known))
+        rows = rows.set_column(position, name, encode_category(rows[name].combine_chunks(), known))
     if ROW_ID not in rows.column_names:
         ids = np.arange(rows.num_rows, dtype=np.int64) + order.first_row_ids[split]
         rows = rows.add_column(0, ROW_ID, pa.array(ids))
-    data = parquet(rows, list(values))
+    data = encode_parquet(rows, list(values))
     if storage.is_remote(path):
         objects.replace(path, data)
     else:
@@ -178,14 +178,14 @@ def _write(order: Order, split: str, path: str, values: Mapping[str, tuple[str, 
     return ShardFile(path=name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
 
 
-def coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
+def encode_category(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
     """Returns a category's codes in the whole dataset, whose values are `known`."""
     code = {value: i for i, value in enumerate(known)}
     codes = np.array([code[value] for value in column.dictionary.to_pylist()], np.int32)
     return pa.array(codes[column.indices.to_numpy()])
 
 
-def parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
+def encode_parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
     """Encodes rows as a Parquet file in memory, so that its checksum needs no second read.
 
     Numbers that repeat are stored as dictionaries, which saves a third of a table's bytes.

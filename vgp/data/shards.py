@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from vgp.base.exits import UserError
 from vgp.base.text.printable import MOST_LETTERS, printable
-from vgp.data import finish, leaks, shares
+from vgp.data import dataset_checks, leaks, split_parts
 from vgp.data.columns import Sketch, category_values
 from vgp.data.destination import Destination
 from vgp.data.pool import Shared, WorkerPool
@@ -55,7 +55,7 @@ class Figures:
 
     shards: list[Prepared]
     columns: dict[str, Sketch]
-    groups: dict[str, shares.Marks] = field(default_factory=dict)
+    groups: dict[str, split_parts.Marks] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shard: Prepared) -> "Figures":
@@ -77,7 +77,7 @@ class Figures:
                 self.columns[name] = sketch
             self.columns[name].require_few_values(name)
         self.shards.extend(other.shards)
-        self.groups = shares.merged_marks(self.groups, other.groups)
+        self.groups = split_parts.merged_marks(self.groups, other.groups)
         return self
 
     def _holds_rows(self) -> bool:
@@ -119,12 +119,12 @@ def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, li
     notes, prepared, columns = tuple(statistics.get("notes", ())), figures.shards, figures.columns
     counts = {split: sum((shard.classes[split] for shard in prepared if split in shard.classes), Counter[int]())
               for split in dict.fromkeys(split for shard in prepared for split in shard.classes)}  # fmt: skip
-    doubts = (*_check(task, prepared, columns, notes, counts), *finish.absent(task, counts))
+    doubts = (*_check(task, prepared, columns, notes, counts), *dataset_checks.warn_missing_classes(task, counts))
     values = {name: category_values(sketch.counts) for name, sketch in columns.items() if sketch.kind == "category"}
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
     if task.regression:
-        described = finish.with_quantiles(described, task.label, _sample(prepared)[task.label])
-    notes = (*notes, *doubts, *(shares.notes_on_groups(task.groups[0], figures.groups) if task.groups else ()))
+        described = dataset_checks.with_quantiles(described, task.label, _sample(prepared)[task.label])
+    notes = (*notes, *doubts, *(split_parts.notes_on_groups(task.groups[0], figures.groups) if task.groups else ()))
     return Plan(described, values, notes, doubts), _orders(prepared)
 
 
@@ -137,7 +137,7 @@ def manifest_of(
         for split, file in shard.items():
             splits.setdefault(split, []).append(file)
     by_split = {split: tuple(splits[split]) for split in splits}
-    return finish.manifest_of(name, task, {**statistics, "doubts": plan.doubts}, plan.columns, by_split)
+    return dataset_checks.build_manifest(name, task, {**statistics, "doubts": plan.doubts}, plan.columns, by_split)
 
 
 def sample_rows(shards: int) -> int:
@@ -153,19 +153,19 @@ def named(shard: object) -> str:
 
 def _check(
     task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str],
-    counts: finish.Counts,
+    counts: dataset_checks.Counts,
 ) -> tuple[str, ...]:  # fmt: skip
     """Checks rows, labels and leaks; returns warnings about columns that nearly predict the label."""
     rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
-    finish.require_rows(rows, notes)
+    dataset_checks.require_rows(rows, notes)
     label = columns.get(task.label)
     if label is None or label.kind != "label":
         return ()
     joined = _sample(prepared)
     if task.regression:
-        finish.require_spread(joined[task.label])
+        dataset_checks.require_varied_label(joined[task.label])
     else:
-        finish.require_classes(task, counts)
+        dataset_checks.require_classes(task, counts)
     return leaks.check(joined, task.label, task.classes, (*task.trusted, *task.groups), next(iter(task.groups), ""))
 
 
@@ -241,7 +241,7 @@ class Processes:
             figures = _merge_figures(pool.map("making rows", make, list(enumerate(shards))))
             _compare_ids(task.scratch, shards, figures.shards, pool)
             planned, orders = plan(task, figures, shared.value)
-            finish.say(planned.notes)
+            dataset_checks.print_notes(planned.notes)
             with target.writing() as folder:
                 write = partial(write_shard, values=planned.values, folder=str(folder))
                 dataset = manifest_of(name, task, shared.value, planned, pool.map("writing", write, orders))

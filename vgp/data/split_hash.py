@@ -19,7 +19,7 @@ import ibis.expr.types as ir
 from vgp.base.exits import UserError
 from vgp.data.engine import ID, Engine, Row
 from vgp.data.schema import DAY, Declaration
-from vgp.data.shares import NAMES, Kinds, Planned, nonzero, percent, require_labelled
+from vgp.data.split_parts import NAMES, Kinds, Planned, nonzero, parse_percent, require_labelled
 from vgp.data.task import Options
 
 #: The share of rows with an equal row from which on a note reports them.
@@ -46,7 +46,7 @@ class ByHash:
 
     @classmethod
     def chosen(cls, task: Declaration, unlabelled: str, options: Options) -> "ByHash":
-        test, validation = (percent(name, options[name]) for name in ("test_share", "validation_share"))
+        test, validation = (parse_percent(name, options[name]) for name in ("test_share", "validation_share"))
         if not test or test + validation >= 100:
             raise UserError(
                 f"test_share = {test / 100:g}, validation_share = {validation / 100:g}: test_share must be above 0 "
@@ -168,7 +168,7 @@ MOST_UNITS = 10_000
 TRAIN, VALIDATION, TEST = range(len(NAMES))
 
 
-def moved(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) -> Planned:
+def move_rare_units(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) -> Planned:
     """Returns the new splits of units of rare classes that leave the split of their hash: kinds in `_moved_kinds`, and
     single rows in `_moved_rows`.
 

@@ -18,10 +18,10 @@ from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.engine import Row
-from vgp.data.periods import Spans, date_of, spoken
+from vgp.data.periods import Spans, date_of, format_spans
 from vgp.data.schema import Declaration
-from vgp.data.shares import NAMES, Kinds, Planned, mixed, nonzero, percent, require_labelled
 from vgp.data.split_hash import ByHash
+from vgp.data.split_parts import NAMES, Kinds, Planned, mix_bits, nonzero, parse_percent, require_labelled
 from vgp.data.task import Options
 from vgp.data.windows import Windows, windows
 
@@ -138,7 +138,7 @@ class ByTime:
     @classmethod
     def chosen(cls, task: Declaration, unlabelled: str, options: Options) -> "ByTime":
         pair = windows(options["train"], options["test"])
-        return cls(pair, percent("validation_share", options["validation_share"]), task.time, unlabelled)
+        return cls(pair, parse_percent("validation_share", options["validation_share"]), task.time, unlabelled)
 
     def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
         assert day is not None, "a split by time is of a task with a time"
@@ -153,13 +153,13 @@ class ByTime:
             raise UserError("the input has no rows, so no model can be trained or tested.")
         train, test = self.windows.resolve(present)
         for spans in (train, test):
-            require_labelled(any(_inside(day, spans) for day in labelled), spoken(spans), self.unlabelled)
+            require_labelled(any(_inside(day, spans) for day in labelled), format_spans(spans), self.unlabelled)
         without = sum(n for day, n in unlabelled.items() if _inside(day, (*train, *test)))
         outside = sum(n for days in (labelled, unlabelled) for day, n in days.items()
                       if not _inside(day, (*train, *test)))  # fmt: skip
         held_out = self._choose_validation([day for day in labelled if _inside(day, train)])
         return {
-            "split": {"by": f"time ({self.time})", "train": spoken(train), "test": spoken(test)},
+            "split": {"by": f"time ({self.time})", "train": format_spans(train), "test": format_spans(test)},
             "validation_days": [date_of(day).isoformat() for day in held_out],
             "rows_dropped": nonzero({self.unlabelled: without, "outside the windows": outside}),
             "_spans": (train, test),
@@ -177,7 +177,7 @@ class ByTime:
         days: Sequence[int] = sorted(train_days)
         fewest = int(len(days) > 1 and self.validation_percent > 0)
         count = max(len(days) * self.validation_percent // 100, fewest)
-        order = np.argsort(mixed(np.array(days, np.int64).view(np.uint64)))
+        order = np.argsort(mix_bits(np.array(days, np.int64).view(np.uint64)))
         return sorted(days[i] for i in order[:count])
 
 

@@ -33,7 +33,7 @@ from vgp.base.storage.storage import File
 from vgp.data import splits
 from vgp.data.events import Events
 from vgp.data.schema import DAY, Declaration, Field
-from vgp.data.sources.resolve import Reading, resolve
+from vgp.data.sources.data_files import Reading, resolve
 from vgp.data.task import Options, Shard, Statistics, Task
 
 if TYPE_CHECKING:

@@ -288,9 +288,9 @@ class Task(ABC):
 
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """Returns the repeated parts of the model, for sharding, compilation and activation checkpointing."""
-        from vgp.networks.blocks import repeated
+        from vgp.networks.repeated_blocks import find_blocks
 
-        return repeated(model)
+        return find_blocks(model)
 
     def compiled(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """Returns the parts that `compile` compiles separately; none = the whole model."""

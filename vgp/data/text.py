@@ -13,7 +13,7 @@ from typing import IO
 
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, finding, pinned, storage
-from vgp.data import place
+from vgp.data import current_place
 from vgp.protocol.manifest import SourceFile
 
 #: The approximate size of a shard; a larger file is cut into passages of this size.
@@ -50,7 +50,7 @@ class Passage:
     end: int
 
     def read(self) -> bytes:
-        place.at(storage.plain(self.path), f"bytes {self.start}-{self.end}")
+        current_place.record_place(storage.plain(self.path), f"bytes {self.start}-{self.end}")
         with self._open() as file:
             if self.start:  # a line across the cut belongs to the previous passage
                 file.seek(self.start - 1)

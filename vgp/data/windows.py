@@ -11,13 +11,13 @@ from vgp.data.periods import (
     Period,
     Spans,
     Window,
-    containing,
     date_of,
-    following,
-    in_days,
+    format_spans,
+    format_spans_as_days,
+    next_period,
     parse,
+    period_containing,
     spans_of,
-    spoken,
 )  # fmt: skip
 
 #: Days without rows that are allowed at either end of a window in days, for weekends and holidays.
@@ -63,7 +63,11 @@ class Windows(NamedTuple):
         for window, spans in zip(self, self.resolve(days), strict=True):
             clipped = [(max(start, days[0]), min(end, days[-1] + 1)) for start, end in spans]
             relative = window.yearless or not window.periods
-            texts.append(in_days([(start, end) for start, end in clipped if start < end]) if relative else window.text)
+            texts.append(
+                format_spans_as_days([(start, end) for start, end in clipped if start < end])
+                if relative
+                else window.text
+            )
         return texts[0], texts[1]
 
     def end(self) -> int:
@@ -97,7 +101,7 @@ def windows(train: object, test: object) -> Windows:
     return pair
 
 
-def dated(options: Mapping[str, object], name: Literal["train", "test"]) -> Spans:
+def dated_spans(options: Mapping[str, object], name: Literal["train", "test"]) -> Spans:
     """Returns the days of a window in a task's options; () if the options have no dates, or no valid windows."""
     try:
         both = windows(options.get("train", ""), options.get("test", ""))
@@ -115,7 +119,7 @@ def _test_after(train: Window) -> Window:
         raise UserError("the test window after month 12 is in the next year: write the months with their years.")
     if last.end > CALENDAR[1]:
         raise UserError(f"train {train.text!r} reaches the end of the calendar: there is no day left for `test`.")
-    period = following(last, train.yearless)
+    period = next_period(last, train.yearless)
     return Window(period.text, (period,), yearless=train.yearless)
 
 
@@ -136,7 +140,7 @@ def _check_order(train: Window, test: Window) -> None:
 def _test_span(train: Window, test: Window, days: Sequence[int]) -> Spans:
     """Returns the days of a test window without dates: of its length, or the data's last month."""
     if not test.length:
-        last_month = containing("month", days[-1])
+        last_month = period_containing("month", days[-1])
         return ((last_month.start, last_month.end),)
     if train.periods:
         end = train.periods[-1].end
@@ -153,7 +157,7 @@ def _train_span(train: Window, test_start: int, days: Sequence[int]) -> Spans:
         raise UserError(
             f"the data has rows in {_months(days)} only, and none before the test window: choose a later test window."
         )
-    return ((containing("month", days[0]).start, test_start),)
+    return ((period_containing("month", days[0]).start, test_start),)
 
 
 def _within_calendar(name: str, window: Window, move: Callable[[int], int], day: int) -> int:
@@ -165,7 +169,7 @@ def _within_calendar(name: str, window: Window, move: Callable[[int], int], day:
 
 def _require_rows(name: str, window: Window, spans: Spans, days: Sequence[int]) -> None:
     """Raises UserError if a period has no rows, or a window in days reaches far beyond the data."""
-    lengths = [Period(spoken((span,)), *span, "day") for span in spans if window.length]
+    lengths = [Period(format_spans((span,)), *span, "day") for span in spans if window.length]
     for text, start, end, unit in window.periods or lengths:
         beyond = max(days[0] - start, end - 1 - days[-1]) if unit == "day" else 0
         if beyond >= MOST_EMPTY_DAYS or bisect_left(days, start) == bisect_left(days, end):
@@ -178,5 +182,5 @@ def _require_rows(name: str, window: Window, spans: Spans, days: Sequence[int]) 
 
 def _months(days: Sequence[int]) -> str:
     """Formats the months that have rows."""
-    periods = dict.fromkeys(containing("month", day) for day in days)
-    return spoken(spans_of(list(periods)))
+    periods = dict.fromkeys(period_containing("month", day) for day in days)
+    return format_spans(spans_of(list(periods)))

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
-from vgp.data.periods import spoken
+from vgp.data.periods import format_spans
 from vgp.data.task import Options
-from vgp.data.windows import dated
+from vgp.data.windows import dated_spans
 from vgp.evaluation.collected import PREDICTIONS
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
@@ -77,9 +77,9 @@ def learned_days_note(champion: Options, now: Options) -> tuple[str, ...]:
         champion: Options of the task that the champion was trained with.
         now: Options of the test data.
     """
-    trained, tested = dated(champion, "train"), dated(now, "test")
+    trained, tested = dated_spans(champion, "train"), dated_spans(now, "test")
     both = tuple((max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d))
     if not both:
         return ()
-    lies = f"The champion was trained on {spoken(trained)}, in which {spoken(both)} of the test window lies"
+    lies = f"The champion was trained on {format_spans(trained)}, in which {format_spans(both)} of the test window lies"
     return (f"{lies}: rows that it knows already, so that it looks better here than it is.",)

@@ -4,5 +4,5 @@ tabular.py       a network for tables: classes, or the mean and quantiles of a n
 transformer.py   a decoder-only transformer, and text generation
 head.py          the head and loss of a language model, in chunks of tokens
 shape.py         the sizes of a transformer, and the operations per row
-blocks.py        the repeated blocks of a model
+repeated_blocks.py  the repeated blocks of a model
 """

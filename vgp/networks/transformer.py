@@ -31,7 +31,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(shape.width, shape.heads, shape.hidden) for _ in range(shape.depth))
         self.norm = Norm(shape.width)
         self.head = TiedHead()
-        cosine_TK, sine_TK = rotations(shape.sequence_length, shape.head_width)
+        cosine_TK, sine_TK = make_rotations(shape.sequence_length, shape.head_width)
         self.register_buffer("cosine_TK", cosine_TK, persistent=False)
         self.register_buffer("sine_TK", sine_TK, persistent=False)
         self.initialise()
@@ -106,7 +106,7 @@ def as_autocast(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
-def rotations(length: int, width: int) -> tuple[Tensor, Tensor]:
+def make_rotations(length: int, width: int) -> tuple[Tensor, Tensor]:
     """Returns cosines and sines of rotary positions, float32 (T, K) each (https://arxiv.org/abs/2104.09864)."""
     frequencies = ROTARY_BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies).repeat(1, 2)
@@ -124,7 +124,7 @@ TEMPERATURE = 0.8
 
 
 @torch.no_grad()
-def continued(model: nn.Module, prompt: list[int], count: int, stop: int, *, seed: int = 0) -> list[int]:
+def continue_text(model: nn.Module, prompt: list[int], count: int, stop: int, *, seed: int = 0) -> list[int]:
     """Returns the prompt without its first token (the start of a text) and `count` drawn tokens, never `stop`.
 
     Inputs are padded to the model's full length, which does not change the logits, so that a compiled model is compiled

@@ -1,21 +1,21 @@
-"""What both wings must agree on: documents, folders, the launching text, and names.
+"""The protocol between the command line and the steps: documents, folders, names, and the launching program.
 
-cluster.py          where this process stands among machines, from CLUSTER_SPEC
-commit.py           the commit of the code that a run was started from
-environment.py      the environment variables by which desk, launchers and steps agree
+cluster.py          the machines of a job and this process among them, from CLUSTER_SPEC
+commit.py           the commit of the code of a run
+environment.py      the environment variables of commands, launchers and steps
 file_names.py       the names of files that one step writes and another reads
-imports.py          whose modules a process imports: those of the repository
+imports.py          imports of a workflow's modules from its repository
 job_steps.py        the steps of a run, from its PipelineJob
-manifest.py         what the shards hold and where they came from
-model_plan.py       what is left to do there
-model_registry.py   Vertex AI's Model Registry made equal to ours
-model_service.py    the calls of Vertex AI that this takes; one version as it takes it
-moment.py           the moment that a run looks back from; the cache epoch
-outcome.py          what a task predicts: classes, a likelihood, or a number; the rule of its threshold
-pins.py             the three documents, data, champion and run, named by their checksum
-placeholders.py     texts that Kubeflow Pipelines would replace; the name that stands for the one image
-run_folder.py       where a run keeps things, told from the path of an output
-spec_version.py     the version of a spec, and what a step refuses
-summary.py          what became of a run, as one value
-capacity/           a job and its launcher: ladder, signs of life, progress, who may run
-launching/          the text that starts any script on every machine of a job"""
+manifest.py         the content and sources of a prepared dataset
+model_plan.py       the steps to synchronise Vertex AI's Model Registry
+model_registry.py   the synchronisation of Vertex AI's Model Registry
+model_service.py    calls of Vertex AI's model service; a version in its format
+moment.py           the moment at which a run reads its data; the cache epoch
+outcome.py          outcomes of a task: classes, a likelihood, or a number; threshold rules
+pins.py             the pins documents of data, champion and run, named by their checksum
+placeholders.py     texts that Kubeflow Pipelines replaces; the placeholder of the image
+run_folder.py       the folders of a run, from the path of an output
+spec_version.py     the version of a spec, and which a step refuses
+summary.py          the summary of a run
+capacity/           a job and its launcher: ladder, heartbeat, progress
+launching/          the program that starts a script on every machine of a job"""

@@ -1,8 +1,8 @@
-"""Where this process stands among machines: read from the environment, without torch.
+"""The machines of a job and this process among them, from the environment, without torch.
 
-Vertex AI puts `CLUSTER_SPEC` on every replica of a custom job
+Vertex AI sets `CLUSTER_SPEC` on every replica of a custom job
 (https://cloud.google.com/vertex-ai/docs/training/distributed-training#cluster-variables).
-torchrun sets `LOCAL_RANK` and its kin. A laptop has neither.
+torchrun sets `LOCAL_RANK` and others. A laptop has neither.
 """
 
 import ctypes
@@ -39,10 +39,10 @@ class Cluster(BaseModel):
 
 
 def cluster(environment: Mapping[str, str]) -> Cluster:
-    """The cluster that `CLUSTER_SPEC` describes; one node without it.
+    """Returns the cluster of `CLUSTER_SPEC`; one node without it.
 
     Raises:
-        UserError: the variable holds something else than a cluster specification.
+        UserError: the variable is not a cluster specification.
     """
     text = environment.get(variables.CLUSTER_SPEC, "")
     if not text:
@@ -71,9 +71,9 @@ def _parsed(spec: JsonObject) -> Cluster:
 
 
 def started_by_torchrun(environment: Mapping[str, str]) -> bool:
-    """Whether another launcher has made this process a rank already.
+    """Whether another launcher has already made this process a rank.
 
-    `RANK` alone does not say so: some Vertex containers set it per machine, not per process.
+    `RANK` alone does not mean so: some Vertex AI containers set it per machine, not per process.
     """
     return variables.CLUSTER_SPEC not in environment and all(
         name in environment for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -81,10 +81,10 @@ def started_by_torchrun(environment: Mapping[str, str]) -> bool:
 
 
 def process_count(nproc: int | None, environment: Mapping[str, str]) -> int:
-    """Processes on this machine: the argument, else TRAINING_NPROC, else one per GPU, else 1.
+    """Returns the number of processes on this machine: the argument, TRAINING_NPROC, one per GPU, or 1.
 
     Raises:
-        UserError: the number is below 1, not a number, or above the number of GPUs where there are any.
+        UserError: the number is below 1, not a number, or above the number of GPUs, if there are any.
     """
     source, value = "nproc", nproc
     if value is None and environment.get(NPROC_VARIABLE):
@@ -104,7 +104,7 @@ def process_count(nproc: int | None, environment: Mapping[str, str]) -> int:
 
 
 def gpu_count(environment: Mapping[str, str]) -> int:
-    """GPUs that this process may use, without importing torch or starting CUDA."""
+    """Counts the GPUs that this process may use, without importing torch or starting CUDA."""
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         present = _nvml_count()
@@ -124,5 +124,5 @@ def _nvml_count() -> int:
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
+    """Counts the CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

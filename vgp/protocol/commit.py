@@ -1,6 +1,6 @@
-"""The commit of the code that a run was started from, told by whoever started it as a label of the run.
+"""The commit of the code of a run, which is a label that the command sets when it starts the run.
 
-A label and no parameter: neither the pipeline's spec nor what a step's results are cached by changes with a commit.
+It is a label and not a parameter, so that a commit changes neither the pipeline's spec nor cache keys.
 """
 
 import re
@@ -14,7 +14,7 @@ LABEL = "code-commit"
 
 
 def of_run(job: str) -> str:
-    """The full hash; "" where the run is none on Vertex AI, was started from code that is no commit, or by the console.
+    """Returns the full hash; "" for a local run, uncommitted code, or a start in the console.
 
     Args:
         job: The resource name of the run.
@@ -22,18 +22,18 @@ def of_run(job: str) -> str:
     if not run_page(job):
         return ""
     try:
-        told = table(google_api.read(f"{job.split('/')[3]}-aiplatform", f"v1/{job}"), "labels").get(LABEL, "")
-    except Exception as error:  # of Google's clients and of the network: a version without its commit is a version
+        commit = table(google_api.read(f"{job.split('/')[3]}-aiplatform", f"v1/{job}"), "labels").get(LABEL, "")
+    except Exception as error:  # any client or network error: a version works without its commit
         print(
-            f"warning: the commit of the code is not known: {type(error).__name__}. The step's account needs "
+            f"warning: the commit of the code is unknown: {type(error).__name__}. The step's account needs "
             "aiplatform.pipelineJobs.get (roles/aiplatform.user).",
             file=sys.stderr,
             flush=True,
         )
         return ""
-    return str(told) if is_commit(str(told)) else ""
+    return str(commit) if is_commit(str(commit)) else ""
 
 
 def is_commit(text: str) -> bool:
-    """Whether the text is a full hash of git's, of either length."""
+    """Whether the text is a full git hash, SHA-1 or SHA-256."""
     return re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text) is not None

@@ -1,4 +1,4 @@
-"""Whose modules a workflow imports: those of its repository, whatever else is installed or lies in this folder."""
+"""Imports of a workflow's modules from its repository, before installed packages and the current folder."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ import vgp
 class _Finder:
     """Finds modules in the repository's root before all other places.
 
-    Names of the standard library stay its own: kfp imports many of them late, and a folder may be called `queue`. A
+    Names of the standard library are excluded: kfp imports many of them late, and a folder may be called `queue`. A
     folder without `__init__.py` is found by Python itself, after every package of the same name.
     """
 
@@ -30,22 +30,22 @@ class _Finder:
 
 
 def variables_of_ours() -> dict[str, str]:
-    """Variables with which Python finds this package where it is not installed, and nothing else of this folder."""
+    """Returns variables with which a child Python finds this package, and no modules of its current folder."""
     home = Path(vgp.__file__).parents[1]
     places = [os.environ.get("PYTHONPATH", ""), "" if home.name.endswith("-packages") else str(home)]
     return {"PYTHONPATH": os.pathsep.join(filter(None, places)), "PYTHONSAFEPATH": "1"}
 
 
 def search_path() -> tuple[str, ...]:
-    """Where a child process finds the modules that this one finds: PYTHONPATH has the repository first, even where
-    another one is installed."""
+    """Returns this process's module search path for a child process, with PYTHONPATH (the repository) first, even if
+    another version is installed."""
     return tuple(dict.fromkeys([*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]))
 
 
 def serve(root: str, workflows: Path) -> None:
-    """From now on imports look into the repository at `root` first, and no longer into its folder of workflows.
+    """Makes imports search the repository at `root` first, and no longer its folder of workflows.
 
-    Python puts the folder in which a command is started first: there, `training` would be pipelines/training.py.
+    Python searches the current folder first, where `training` would be pipelines/training.py.
     """
     finders = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
     if [finder.root for finder in finders] == [root]:

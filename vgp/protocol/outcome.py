@@ -1,4 +1,4 @@
-"""What a task predicts: classes, likelihoods of rows, or a number; and how a threshold of two classes is chosen."""
+"""Outcomes of a task: classes, likelihoods of rows, or a number; and the threshold rules for two classes."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 class Predicts(Protocol):
-    """The part of a task that says what it predicts."""
+    """The attributes of a task that define its outcome."""
 
     classes: ClassVar[tuple[str, ...]]
     quantiles: ClassVar[tuple[float, ...]]
@@ -37,12 +37,11 @@ class Predicts(Protocol):
 
 
 def check(task: Predicts) -> None:
-    """Raises UserError if what the task declares about its outcome cannot be."""
+    """Raises UserError if the task's declaration of its outcome is invalid."""
     name, quantiles = type(task).__name__, task.quantiles
     if clash := sorted({*task.slices} & {*PREDICTED}):
         raise UserError(
-            f"{name}.slices names {clash[0]!r}, and predictions have columns called {', '.join(PREDICTED)}: call the "
-            "feature otherwise."
+            f"{name}.slices names {clash[0]!r}, but predictions reserve {', '.join(PREDICTED)}: rename the feature."
         )
     if not isinstance(quantiles, Sequence) or isinstance(quantiles, str) or not all(map(_is_share, quantiles)):
         raise UserError(
@@ -64,29 +63,29 @@ def check(task: Predicts) -> None:
 
 
 def statistics(task: Predicts) -> JsonObject:
-    """What the numbers of a regression are, for the manifest: models that differ in it cannot be compared."""
+    """Returns the definition of a regression for the manifest; models with other definitions cannot be compared."""
     if not task.regression:
         return {}
     return {STATISTIC: {"quantiles": list(task.quantiles), "target": target(task), "unit": task.unit}}
 
 
 def target(task: Predicts) -> str:
-    """The name of the label, as the task has it."""
+    """Returns the name of the label."""
     return str(getattr(task, "target", "") or task.label)
 
 
 def in_words(classes: Sequence[str], label: str) -> tuple[str, ...]:
-    """The classes as a sentence has them: `survived = 1` where a name is a number and says nothing by itself."""
+    """Returns the classes for sentences: `survived = 1` for a class whose name is only a number."""
     return tuple(f"{label} = {name}" if label and _NUMBER.fullmatch(name) else name for name in classes)
 
 
 def unit(task: Predicts) -> str:
-    """What the loss that the decision of a regression tests is counted in, in words."""
+    """Returns the unit of the loss that the decision tests for a regression."""
     return loss_unit(task.unit, target(task), task.decided_by)
 
 
 def loss_unit(label_unit: str, label: str, decided_by: str) -> str:
-    """The unit of a loss, in words: the label's, or `units of LABEL` where none is said; squared for squared errors."""
+    """Returns the unit of a loss: the label's, or `units of LABEL` without one; squared for squared errors."""
     return "squared " * (decided_by == "squared") + (label_unit or f"units of {label}")
 
 
@@ -103,7 +102,7 @@ class Slice(Frozen):
 
     @property
     def name(self) -> str:
-        """As people read it: `plan = basic`, since neither a column's name nor a value need be one word."""
+        """Returns the name for people, such as `plan = basic`."""
         return f"{self.column} = {self.value}"
 
 
@@ -124,14 +123,14 @@ CHOICES = "f1; cost, precision, recall or flagged with a number, such as 'cost 5
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, and its number if it has one; `fixed` is a threshold that was given as such."""
+    """A threshold rule with its number, if it has one; `fixed` is a literal threshold."""
 
     name: str
     value: float = 0.0
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the threshold follows from rows, which must be others than those that it is judged on."""
+        """Whether the threshold is computed from rows, which must not be the rows of the evaluation."""
         return self.name != "fixed"
 
     @property
@@ -147,10 +146,10 @@ class Rule:
 
 
 def parse_operating_point(text: str) -> Rule:
-    """The rule in a task's words.
+    """Parses the threshold rule of a task.
 
     Raises:
-        UserError: it is none, with the choices.
+        UserError: it is not a rule; the message has the choices.
     """
     name, _, number = str(text).strip().partition(" ")
     if name == "f1" and not number:
@@ -158,7 +157,7 @@ def parse_operating_point(text: str) -> Rule:
     low, high = VALUES.get(name, (0.0, 1.0))
     value = _number(number if name in VALUES else str(text))
     if value is None or not low < value <= high or math.isinf(value):
-        raise UserError(f"operating_point = {str(text)!r} is no rule for a threshold. It is {CHOICES}.")
+        raise UserError(f"operating_point = {str(text)!r} is not a threshold rule. Choices: {CHOICES}.")
     return Rule(name if name in VALUES else "fixed", value)
 
 

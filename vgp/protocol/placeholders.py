@@ -1,35 +1,35 @@
-"""Texts that Kubeflow Pipelines puts others in place of wherever it finds them, within a parameter's value too.
+"""Texts that Kubeflow Pipelines replaces wherever it finds them, also within a parameter's value.
 
 {{$.pipeline_job_uuid}} becomes a number, {{$.inputs.parameters["task"]}} another parameter, /kfp-workspace a folder.
-An author writes them in a pipeline's code. A value that comes from outside is taken as it is, or refused.
+They belong into a pipeline's code; values from outside with such a text are refused.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-# ---- the name that stands in a component for the one image of the steps
+# ---- the placeholder of the image in components
 
-#: The configured `image` of pipelines.toml takes its place when a pipeline is compiled: no image can be called so.
+#: Replaced by `image` of pipelines.toml at compile time; not a valid image name.
 IMAGE = "<image of pipelines.toml>"
 
 
 _REPLACED = re.compile(r"\{\{\$|/kfp-workspace")
 RULE = (
-    "holds a placeholder, {{$...}} or /kfp-workspace: Kubeflow Pipelines would put another text in its place. "
-    "Write the text itself; placeholders belong into the pipeline's code."
+    "holds a placeholder, {{$...}} or /kfp-workspace: Kubeflow Pipelines would replace it. "
+    "Write the text itself; placeholders belong in the pipeline's code."
 )
 
 
 def within(value: object) -> bool:
-    """Whether a text in `value` would be replaced."""
+    """Whether `value` contains a text that Kubeflow Pipelines replaces."""
     return any(_REPLACED.search(text) for text in texts(value))
 
 
 def texts(value: object) -> Iterator[str]:
-    """Every text of a JSON value, keys included."""
+    """Yields all texts of a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):
         inner: Iterable[object] = [*value, *value.values()] if isinstance(value, Mapping) else value
-        for each in inner:
-            yield from texts(each)
+        for item in inner:
+            yield from texts(item)

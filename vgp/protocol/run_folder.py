@@ -1,7 +1,7 @@
-"""Where a run of a pipeline keeps things, told from the path of one of its outputs.
+"""The folders of a run, from the path of one of its outputs.
 
-Vertex AI Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>, the task's id being another for
-every attempt. A local run names its folders in the environment.
+Vertex AI Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>, with a new task id for every
+attempt. A local run sets its folders in the environment.
 """
 
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 from vgp.base.storage import storage
 from vgp.protocol import environment as variables
 
-#: Set by a local run: the folder of pins, the folder of checkpoints, and the registry that it shares with others.
+#: Set by a local run: the folder of pins, the folder of checkpoints, and the registry that local runs share.
 PINS_VARIABLE = variables.PINS
 CHECKPOINTS_VARIABLE = variables.CHECKPOINTS
 REGISTRY_VARIABLE = variables.REGISTRY
-#: The last folder of a root of runs, beside which the registry lies: what keeps runs for a while deletes below it.
+#: Last folder of a root of runs. The registry is beside it, because old runs are deleted below it.
 RUNS = "runs"
 
 _OUTPUT = re.compile(
@@ -38,13 +38,13 @@ class Output:
 
 
 def parse(path: str | Path) -> Output | None:
-    """The parts of an output's path; None for a path that is not of a run."""
+    """Parses the path of an output; None if it is not in a run."""
     match = _OUTPUT.fullmatch(storage.uri(path))
     return Output(**match.groupdict()) if match else None
 
 
 def pins(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The folder of the pins: that of a local run, else the root's, else one beside the path."""
+    """Returns the folder of pins: a local run's, the root's, or one beside the path."""
     if chosen := environment.get(PINS_VARIABLE):
         return pins_at(chosen)
     run = parse(output)
@@ -52,14 +52,14 @@ def pins(output: str | Path, environment: Mapping[str, str] = os.environ) -> str
 
 
 def pins_at(folder: str) -> str:
-    """The folder of pins at or in a folder that somebody chose: pins are known by that name."""
+    """Returns the folder of pins at or in `folder`, whose name must be `pins`."""
     folder = storage.uri(folder)
     folder = folder if storage.is_remote(folder) else os.path.abspath(folder)
     return folder if folder.endswith("/pins") else f"{folder}/pins"
 
 
 def checkpoints(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The folder above the checkpoint folders of a step: the root's; "" for a path that somebody chose."""
+    """Returns the parent of a step's checkpoint folders; "" for a path outside of a run."""
     if chosen := environment.get(CHECKPOINTS_VARIABLE):
         return chosen
     run = parse(output)
@@ -67,10 +67,10 @@ def checkpoints(output: str | Path, environment: Mapping[str, str] = os.environ)
 
 
 def registry(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The root of the registry: that of local runs, else the folder `registry` beside the root's folder `runs`.
+    """Returns the root of the registry: that of local runs, or the folder `registry` beside the root's folder `runs`.
 
-    Below a root of another name it is a folder of that root; of a path that somebody chose, one beside the path. The
-    folder of the pins, which lies in the root, tells it too.
+    In a root with another name it is a subfolder; for a path outside of a run, a folder beside the path. The folder of
+    pins, which is in the root, also works as `output`.
     """
     if chosen := environment.get(REGISTRY_VARIABLE):
         return registry_at(chosen)
@@ -81,6 +81,6 @@ def registry(output: str | Path, environment: Mapping[str, str] = os.environ) ->
 
 
 def registry_at(root: str) -> str:
-    """The root of a registry that somebody chose, in full."""
+    """Returns the absolute path or URI of a configured registry."""
     root = storage.uri(root)
     return root if storage.is_remote(root) else os.path.abspath(os.path.expanduser(root))

@@ -1,8 +1,8 @@
-"""The version of a spec: which library compiled it, and which protocol its steps call the library by.
+"""The version of a spec: the library that compiled it, and the protocol of its steps.
 
 `vgp compile` writes both into the environment of each Python step, and `vgp.steps` reads them before the step does
-anything. A library runs specs of its own protocol and of the one before. The environment is part of Vertex AI's cache
-key, so a version stands there without its patch number: a patch changes no key by itself.
+anything. A library runs specs of its own protocol and of the previous one. The environment is part of Vertex AI's cache
+key, so the version has no patch number, and a patch release changes no key.
 """
 
 import os
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from vgp import __version__
 from vgp.base.exits import UserError
 
-#: Raised by one when a spec of before can no longer be run as it is: an input of a step went, or means something else.
+#: Incremented when older specs can no longer run: an input of a step was removed, or changed its meaning.
 PROTOCOL = 1
-#: Holds `LIBRARY/PROTOCOL`, such as 0.1/1. A spec from before there was a protocol has none, which counts as 0.
+#: Holds `LIBRARY/PROTOCOL`, such as 0.1/1. A spec without it has protocol 0.
 SPEC_VARIABLE = "TRAINING_SPEC"
 
 
@@ -32,8 +32,10 @@ def refuse_other_spec(environment: Mapping[str, str] = os.environ) -> None:
     if protocol > PROTOCOL:
         fix = "Build the image with the version that compiled the spec: vgp image build."
     else:
-        fix = "Compile it with this version: vgp submit; of a template vgp upload, of a schedule vgp schedule apply."
+        fix = (
+            "Recompile it with this version: vgp submit; for a template vgp upload, for a schedule vgp schedule apply."
+        )
     raise UserError(
         f"the spec of this run was compiled by {compiled}, and the step's image has vgp {__version__}, which runs "
-        f"protocol {PROTOCOL} and the one before. {fix}"
+        f"protocol {PROTOCOL} and the previous one. {fix}"
     )

@@ -28,7 +28,7 @@ from vgp.protocol.run_folder import REGISTRY_VARIABLE
 from vgp.registry import command
 from vgp.serve.endpoint import server as serving
 from vgp.steps import calls
-from vgp.train import reference
+from vgp.train import settings_table
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
     train.add_argument("--nproc", type=int, help="processes; default: one per GPU, or 1")
     train.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
-                       help="a field of vgp.train.config.TrainConfig; repeatable")  # fmt: skip
+                       help="a field of vgp.train.train_config.TrainConfig; repeatable")  # fmt: skip
 
     collect = verbs.add_parser("collect", help="what a script of your own left -> model, figures, predictions")
     collect.add_argument("data", help="prepared dataset")
@@ -166,13 +166,13 @@ def main(arguments: list[str] | None = None) -> None:
     if verb == "resolve":
         return _resolve(values)
     if verb == "table":
-        from vgp.data.tasks.table import new
+        from vgp.data.tasks.table import task_toml
 
         as_json = values.pop("json")
-        result = new.new(**values)
-        return print(json.dumps(result)) if as_json else new.show(result)
+        result = task_toml.write_proposal(**values)
+        return print(json.dumps(result)) if as_json else task_toml.print_proposal(result)
     if verb == "settings":
-        return print(reference.format_settings(), end="")
+        return print(settings_table.format_settings(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
         values["options"].update(settings)

@@ -27,8 +27,8 @@ from vgp.registry import reigning
 from vgp.steps import run_request
 from vgp.steps.pins import weights
 from vgp.train import fit, mlflow_run
-from vgp.train.config import parse
 from vgp.train.processes.launch import THREADS
+from vgp.train.train_config import parse_config
 
 if TYPE_CHECKING:
     from vgp.decision.release.outcome import Outcome
@@ -122,14 +122,14 @@ def train(
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, one per GPU, or 1.
-        config: Fields of `vgp.train.config.TrainConfig`; whole numbers may be floats, as from KFP.
+        config: Fields of `vgp.train.train_config.TrainConfig`; whole numbers may be floats, as from KFP.
     """
     prepared = manifest.load(data)
     name = _trusted_task(data, prepared, task)
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
     known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
-    settings = parse({"task": name, "options": prepared.options, **run_request.whole(config)})
+    settings = parse_config({"task": name, "options": prepared.options, **run_request.whole(config)})
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
         report(said)

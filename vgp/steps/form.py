@@ -15,7 +15,7 @@ from vgp.base.storage.bigquery import names
 from vgp.data.tasks import file_options, is_file
 from vgp.registry import documents, reigning
 from vgp.steps.run_request import check_request
-from vgp.train.config import TrainConfig
+from vgp.train.train_config import TrainConfig
 
 #: Values of path parameters that are not paths.
 _WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_start": ("champion",)}

@@ -26,7 +26,7 @@ from vgp.steps.pins import resolve as pins_of
 from vgp.steps.pins.resolve import Resolved
 from vgp.steps.retraining_verdict import Verdict, html, verdict
 from vgp.steps.run_request import Form
-from vgp.train.loop import selection
+from vgp.train.loop import validation_metric
 
 
 class Outputs(NamedTuple):
@@ -68,7 +68,7 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
     """
     request, terms = form.request, form.terms
     work = tasks.load(request.task, request.task_options)
-    selection.require_metric(form.config, work)
+    validation_metric.require_metric(form.config, work)
     run_request.check_bounds(form, bounded=not work.regression)
     output = run_folder.parse(record)
     model = chosen(request.model_name, request.task, request.task_options)

@@ -18,7 +18,7 @@ from vgp.protocol.manifest import Frozen
 from vgp.protocol.pins import DataPins, Request
 from vgp.registry.documents import Record
 from vgp.steps.pins.resolve import Resolved
-from vgp.train.config import TrainConfig
+from vgp.train.train_config import TrainConfig
 
 Cause = Literal[
     "asked", "no champion", "changed", "nothing new", "new data", "age", "drift", "performance", "cannot look",

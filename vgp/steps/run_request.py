@@ -13,7 +13,7 @@ from vgp.decision.decision import Terms, read_terms
 from vgp.decision.retraining import policy
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol.pins import Request
-from vgp.train.config import TrainConfig, check_rungs, parse
+from vgp.train.train_config import TrainConfig, check_rungs, parse_config
 
 #: Parameters of the decision to train.
 RULES = tuple(policy.checked.__kwdefaults__ or ())
@@ -42,7 +42,7 @@ class Form:
         Settings without a parameter of their own are left out at their defaults.
         """
         values = self.config.model_dump(mode="json", exclude={"task", "options"})
-        defaults = parse({}).model_dump(mode="json")
+        defaults = parse_config({}).model_dump(mode="json")
         return {name: value for name, value in values.items() if name in self.fields or value != defaults[name]}
 
 
@@ -59,7 +59,7 @@ def read_form(values: JsonObject) -> Form:
     taken = {*_ASKED, *Terms.model_fields, *RULES, "training_options"}
     config = {name: value for name, value in values.items() if name not in taken}
     options = asked["task_options"] or {}
-    settings = parse(
+    settings = parse_config(
         {"task": asked["task"], "options": dict(options), **_with_options(config, values.get("training_options"))}
     )
     decision.check_release(asked["champion"], asked["model_name"], terms.approve)
@@ -95,11 +95,11 @@ def check_request(
                 raise UserError(tasks.NO_ROWS)
         if with_task:
             from vgp.steps.pins import request
-            from vgp.train.loop import selection
+            from vgp.train.loop import validation_metric
 
             work = tasks.load(form.request.task, form.request.task_options)
             if with_training:
-                selection.require_metric(form.config, work)
+                validation_metric.require_metric(form.config, work)
             check_bounds(form, bounded=not work.regression)
             request.check(work, form.request, as_of=as_of, pins=pins)
     except UserError as error:

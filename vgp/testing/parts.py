@@ -19,7 +19,7 @@ from vgp.protocol.manifest import Manifest
 from vgp.testing import learning
 from vgp.testing.learning import require
 from vgp.train.loop.batches import tensors
-from vgp.train.loop.optimizers import of_task
+from vgp.train.loop.optimizers import build_optimizers
 from vgp.train.loop.weighting import mean
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Parts:
     def overfit(self, rows: int = 20, steps: int = 300, learning_rate: float = 1e-2) -> list[float]:
         """Losses while a few rows are learned by heart, with the task's optimizer and without dropout."""
         model = self.model().eval()
-        optimizer = of_task(self.task, model, learning_rate, 0.0)
+        optimizer = build_optimizers(self.task, model, learning_rate, 0.0)
         return learning.overfit(model, self.loss, self.batch(rows), optimizer, steps)
 
     def check(self) -> None:

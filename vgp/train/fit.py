@@ -24,17 +24,17 @@ from vgp.protocol.capacity.control import JOB_VARIABLE
 from vgp.protocol.capacity.watcher import followed
 from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
 from vgp.protocol.manifest import Manifest
-from vgp.train import weights
-from vgp.train.checkpoint.holder import Owner, clock
-from vgp.train.checkpoint.lease import held
-from vgp.train.checkpoint.store import store_at
-from vgp.train.config import OPERATIONAL, TrainConfig
-from vgp.train.loop import selection
-from vgp.train.loop.order import Plan, Schedule
-from vgp.train.loop.training_request import Start, TrainingRequest, planned, rate_per_h, start_of, world_sizes
+from vgp.train import warm_start_files
+from vgp.train.checkpoint.checkpoint_store import store_at
+from vgp.train.checkpoint.lease import hold_lease
+from vgp.train.checkpoint.lease_holder import Owner, clock
+from vgp.train.loop import validation_metric
+from vgp.train.loop.sample_order import Plan, Schedule
+from vgp.train.loop.training_request import Start, TrainingRequest, find_start, plan_run, read_failure_rate, world_sizes
 from vgp.train.processes.launch import launch
-from vgp.train.profile import require_within
-from vgp.train.weights import Weights
+from vgp.train.profile_settings import require_within
+from vgp.train.train_config import OPERATIONAL, TrainConfig
+from vgp.train.warm_start_files import Weights
 
 #: The image of this machine, and the step's image if this rung of its ladder has another one. The checkpoint folder
 #: depends on the step's image, so that it is the same on every rung.
@@ -67,7 +67,7 @@ def checkpoint_place(
     run = run_folder.parse(output)
     shared = run_folder.checkpoints(output, environment)
     if run and not pins and not environment.get(run_folder.CHECKPOINTS_VARIABLE):
-        shared = stable(output)
+        shared = strip_task_id(output)
     if not shared:
         return CheckpointPlace(output)
     decisive = settings.model_dump(exclude=set(OPERATIONAL), exclude_defaults=True)
@@ -80,7 +80,7 @@ def checkpoint_place(
     return CheckpointPlace(folder, folder, Owner(Path(shared).parent.name, output))
 
 
-def stable(path: str) -> str:
+def strip_task_id(path: str) -> str:
     """Removes the task id from a path of Vertex Pipelines; returns any other path unchanged.
 
     Vertex Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>.
@@ -138,7 +138,7 @@ def train(
             lease = None
             if _leads():  # the first machine holds the lease for all
                 lease = stack.enter_context(
-                    held(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
+                    hold_lease(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
                 )
             request = _request(config, prepared, task, warm_start, world_size, job, data=data, model=model,
                                folder=folder, fence=lease.fence if lease else "", tags=tags or {},
@@ -167,10 +167,10 @@ def _request(
     """Builds the request for all ranks, including the checkpoint to resume from."""
     patience_s = config.checkpoint_patience_s
     checkpoint_store = store_at(folder, deadline_s=patience_s)
-    run, source, start = start_of(
+    run, source, start = find_start(
         config, checkpoint_store, partial(store_at, config.resume, deadline_s=patience_s), job
     )
-    plan, settings, resumed = planned(
+    plan, settings, resumed = plan_run(
         config, prepared, task_names.spec(config.task), world_size, source, start,
         elsewhere=world_sizes(os.environ), weights=warm_start.fingerprint() if warm_start else {},
     )  # fmt: skip
@@ -188,18 +188,18 @@ def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size
     task = tasks.load(prepared.task, prepared.options)
     rows = {split: prepared.rows(split) for split in prepared.splits}
     if not rows.get("train"):
-        raise UserError(f"{data} has no rows in its split 'train'; it has {selection.counts(rows)}.")
-    selection.require(config, task, rows)
+        raise UserError(f"{data} has no rows in its split 'train'; it has {validation_metric.format_counts(rows)}.")
+    validation_metric.require_rows(config, task, rows)
     steps = Plan(prepared.rows("train"), config.epochs, config.global_batch_size, 1, config.seed).steps
     Schedule(config, steps, task).check()
-    rate_per_h(os.environ)
+    read_failure_rate(os.environ)
     require_within(config.profile_steps, config.profile_ranks, steps, world_size)
     return task
 
 
 def _warm_start(config: TrainConfig, task: Task, prepared: Manifest, pins: str) -> Weights:
     """Returns the initial weights. Raises UserError if they are unreadable or their model's architecture differs."""
-    initial = weights.open_weights(config.warm_start, pins)
+    initial = warm_start_files.open_weights(config.warm_start, pins)
     if initial.has_card:
         _check_architecture(task, prepared, bundle.load_card(pins or config.warm_start), config.warm_start)
     return initial

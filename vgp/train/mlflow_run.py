@@ -19,7 +19,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.train import mlflow_server
-from vgp.train.mlflow_server import Refused, Server, Unreached, now_ms
+from vgp.train.mlflow_server import RequestRefused, Server, ServerUnreachable, now_ms
 
 #: Seconds between attempts to reach the server, and for which `close` waits.
 _AGAIN_S, _END_S = 15.0, 10.0
@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 12
 _CURVES = ("loss", "validation_loss", "learning_rate", "epoch")
 
 
-class Live:
+class RunLogger:
     """A logger of one run. Only `close` waits for the server, for at most 10 s."""
 
     def __init__(self, checkpoints: str, run: int, params: JsonObject, tags: Mapping[str, str]):
@@ -71,7 +71,7 @@ class Live:
                 attempts_left -= self.ended.is_set()
                 if self.ended.wait(_AGAIN_S):
                     time.sleep(_PAUSE_S)
-        except (UserError, Refused, OSError) as error:
+        except (UserError, RequestRefused, OSError) as error:
             self._warn(str(error))
         except Exception as error:  # another program may answer at this address
             self._warn(f"{type(error).__name__} ({error})")
@@ -88,7 +88,7 @@ class Live:
                     self._end(server, run_id, latest)
                     return True
                 self.ended.wait(1.0)
-        except Unreached as error:
+        except ServerUnreachable as error:
             self._warn(f"{error}; retrying")
             return False
 
@@ -117,7 +117,7 @@ class Live:
             metrics = [m for points in waiting for point in points for m in _metrics(point, latest)]
             server.log(run, metrics)
             latest |= {metric["key"]: metric["step"] for metric in metrics}
-        except Unreached:
+        except ServerUnreachable:
             for points in waiting:
                 self.points.put(points)
             raise
@@ -138,9 +138,9 @@ class Live:
             print(f"warning: this training is not logged to MLflow: {text}", file=sys.stderr, flush=True)
 
 
-def start_run(checkpoints: str, run: int, params: JsonObject, tags: Mapping[str, str]) -> Live | None:
+def start_run(checkpoints: str, run: int, params: JsonObject, tags: Mapping[str, str]) -> RunLogger | None:
     """Starts to log a run to the server that the environment names; returns None if it names none."""
-    return Live(checkpoints, run, params, tags) if os.environ.get(mlflow_server.URI) else None
+    return RunLogger(checkpoints, run, params, tags) if os.environ.get(mlflow_server.URI) else None
 
 
 def _id(run: JsonObject) -> str:
@@ -165,7 +165,7 @@ def _metrics(point: JsonObject, latest: Mapping[str, int]) -> list[JsonObject]:
 MODEL = "training.model"
 
 
-def model_tag(card: bytes) -> str:
+def checksum_card(card: bytes) -> str:
     return hashlib.sha256(card).hexdigest()
 
 
@@ -183,11 +183,11 @@ def log_evaluation(card: str | Path, figures: Mapping[str, float], tags: Mapping
         server_address = mlflow_server.address_of(os.environ)
         assert server_address
         server = Server(server_address)
-        run = server.find(server.experiment(), MODEL, model_tag(Path(card).read_bytes()), newest=True)
+        run = server.find(server.experiment(), MODEL, checksum_card(Path(card).read_bytes()), newest=True)
         if run is None:
             return _warn("the server has no run of this model")
         _log_figures(server, run, figures, tags)
-    except (UserError, Refused, Unreached, OSError) as error:
+    except (UserError, RequestRefused, ServerUnreachable, OSError) as error:
         _warn(str(error))
     except Exception as error:  # another program may answer at this address
         _warn(f"{type(error).__name__} ({error})")

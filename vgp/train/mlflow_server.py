@@ -71,11 +71,11 @@ _VALUE = 500
 KEY = "training.key"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The server refused the request (4xx)."""
 
 
-class Unreached(Exception):
+class ServerUnreachable(Exception):
     """The server did not answer, or answered that a retry may succeed (5xx, 408, 425, 429)."""
 
 
@@ -103,7 +103,7 @@ class Server:
             if answer is not None:
                 return str(answer["experiment"]["experiment_id"])
             self._call("POST", "experiments/create", {"name": name}, missing="RESOURCE_ALREADY_EXISTS")
-        raise Refused(f"the experiment {name} can be neither found nor created; was it deleted?")
+        raise RequestRefused(f"the experiment {name} can be neither found nor created; was it deleted?")
 
     def find(self, experiment: str, tag: str, value: str, *, newest: bool = False) -> JsonObject | None:
         """Returns the oldest (or newest) run with this tag; None if there is none."""
@@ -161,7 +161,7 @@ class Server:
             )
             body = answer.json() if answer.content else {}
         except (requests.RequestException, ValueError) as error:
-            raise Unreached(f"{path}: {type(error).__name__}") from None
+            raise ServerUnreachable(f"{path}: {type(error).__name__}") from None
         if answer.status_code == 200 and isinstance(body, dict):
             return body
         code = body.get("error_code", "") if isinstance(body, dict) else ""
@@ -169,8 +169,8 @@ class Server:
             return None
         reason = f"{path}: answered {answer.status_code} {code}".rstrip()
         if answer.status_code >= 500 or answer.status_code in (408, 425, 429):
-            raise Unreached(reason)
-        raise Refused(reason)
+            raise ServerUnreachable(reason)
+        raise RequestRefused(reason)
 
 
 def now_ms() -> int:

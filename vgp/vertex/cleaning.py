@@ -33,7 +33,7 @@ DEFAULT = "60d"
 _LEASE = timedelta(hours=1)
 _AGE = re.compile(r"(\d{1,5})\s*([dw])")
 
-#: Objects between two looks at whether somebody pressed Ctrl-C.
+#: Objects deleted between two checks for Ctrl-C.
 _BATCH = 1000
 #: How long a folder of checkpoints is held when this process is killed while it deletes.
 _LEASE_S = 600.0
@@ -74,7 +74,7 @@ def age(text: str) -> timedelta:
     days = int(match[1]) * (7 if match[2] == "w" else 1)
     if days < LEAST_DAYS:
         raise RequestError(
-            f"--older-than {text}: at least {LEAST_DAYS}d. What is younger may still be taken from the cache: "
+            f"--older-than {text}: at least {LEAST_DAYS}d. Newer outputs may still be cache hits: "
             f"two epochs of {EPOCH_DAYS} days."
         )
     return timedelta(days=days)
@@ -104,7 +104,7 @@ def _decided(
     group: Group, number: str, now: datetime, older_than: timedelta, names: Needed, open_runs: set[str]
 ) -> Decision:
     why = _why_it_stays(group, number, now, older_than, names, open_runs)
-    return Decision(group, not why, why or f"nothing names it, and nothing was written for {older_than.days} days")
+    return Decision(group, not why, why or f"nothing refers to it, and nothing was written for {older_than.days} days")
 
 
 def _why_it_stays(
@@ -184,7 +184,7 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def _hold(lease: "Blob", old: Item | None) -> bool:
-    """Takes the lease of a folder that nobody holds, as vgp/train/checkpoint/holder.py writes one."""
+    """Takes the lease of a folder that has no holder, as vgp/train/checkpoint/lease_holder.py writes one."""
     from google.api_core.exceptions import PreconditionFailed
 
     now = datetime.now(UTC).isoformat()

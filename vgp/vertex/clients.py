@@ -1,6 +1,7 @@
 """Google's generated clients, made from the settings: REST, regional, with a timeout and a stated retry on every call.
 
-Credentials are Application Default Credentials: https://cloud.google.com/docs/authentication/application-default-credentials
+Credentials are Application Default Credentials:
+https://cloud.google.com/docs/authentication/application-default-credentials
 """
 
 import os
@@ -36,7 +37,7 @@ USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Seconds that one attempt of a call may take, and that a call with its retries may take.
 ATTEMPT_S, CALL_S = 30.0, 120.0
-#: Failures after which a person is told.
+#: Failures after which the command prints a notice.
 TOLD_AFTER = 4
 
 
@@ -91,7 +92,7 @@ def quotas(settings: Settings) -> "CloudQuotasClient":
 
 
 def service_usage(settings: Settings) -> "ServiceUsageClient":
-    """Client that tells which APIs are enabled."""
+    """Returns the client that lists the enabled APIs."""
     from google.cloud.service_usage_v1 import ServiceUsageClient
 
     return _client(ServiceUsageClient, settings, "serviceusage")
@@ -130,7 +131,8 @@ def storage(settings: Settings) -> "StorageClient":
     from google.api_core.client_info import ClientInfo
     from google.cloud.storage import Client
 
-    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that nobody takes.
+    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that are never
+    # collected.
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     override = settings.endpoints.get("storage")
     options = {"api_endpoint": override} if override else None
@@ -160,11 +162,13 @@ def endpoint(settings: Settings, api: str) -> str:
     """
     host = f"{settings.region}-aiplatform" if api == "aiplatform" else api
     if not is_label(host):  # a region may come from a run's spec or from a file in the bucket
-        raise RequestError(f"{settings.region!r} is no region, so no call is sent there.")
+        raise RequestError(
+            f"{settings.region!r} is not a region; no call was sent. Set region, for example us-central1."
+        )
     variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"
     override = settings.endpoints.get(api) or os.environ.get(variable)
     if override and not is_private(override):
-        raise RequestError(f"{variable}={override}: https is needed; http only for this machine (127.0.0.1).")
+        raise RequestError(f"{variable}={override}: use https; http is allowed only for 127.0.0.1.")
     return (override or f"https://{host}.googleapis.com").rstrip("/")
 
 
@@ -234,7 +238,7 @@ def principal(held: object) -> str:
 
 
 def caller() -> str:
-    """The principal of the credentials in use; empty where they do not tell, or none are in use yet."""
+    """Returns the principal of the credentials in use; empty if it is unknown or no credentials are loaded yet."""
     return principal(credentials()) if credentials.cache_info().currsize else ""
 
 
@@ -262,7 +266,7 @@ def storage_reading() -> CallOptions:
 
 
 def _note() -> Callable[[Exception], None]:
-    """Tells a person once, after some seconds, why nothing happens."""
+    """Prints one notice on stderr if Google does not answer for some seconds."""
     failures = 0
 
     def note(_: Exception) -> None:

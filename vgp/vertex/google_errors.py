@@ -79,7 +79,7 @@ def advice(
     details: Iterable[object] = (),
     machines: StepRow | None = None,
 ) -> str:
-    """What to do about an error message of Google's; empty where only the message can tell.
+    """Returns advice for an error message from Google; empty if there is none beyond the message.
 
     Also for the messages with which a step of a run ended, which come without a code, but with the step's `machines`.
     """
@@ -90,10 +90,13 @@ def advice(
     if _STOCKOUT.search(message):
         return _stockout(settings, machines)
     if _TIMED_OUT.search(message):
-        return "It took longer than its timeout, or its own code ended so; its log tells. timeout in [steps.NAME]: 6h."
+        return (
+            "It exceeded its timeout, or its own code exited with this status: see its log. "
+            "To raise the limit, set timeout in [steps.NAME], for example 6h."
+        )
     if _PREEMPTED.search(message):
         return (
-            "Exit code 75: its machine was taken away, or another one of the job. What the program had saved is kept. "
+            "Exit code 75: a machine of the job was preempted. Saved checkpoints are kept. "
             "Start the run again, or give the step a ladder: docs/how-to/spot-with-a-fallback.md."
         )
     if _STORE_DOWN.search(message):
@@ -127,7 +130,7 @@ def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
 
 def _stockout(settings: Settings, machines: StepRow | None) -> str:
     if machines and machines.rungs:
-        text = "No rung of its ladder gave machines in time. A rung more, in another region or with another GPU, helps:"
+        text = "No rung of its ladder provided machines in time. Add a rung in another region or with another GPU:"
         return f"{text} vgp machines --ladder proposes one."
     region = (machines and machines.region) or settings.region
     combination = machines.combination if machines else None
@@ -147,8 +150,8 @@ def _failed(doing: str, error: Exception, settings: Settings, more: str = "") ->
 
 
 def _strange(doing: str, error: Exception) -> WorkFailed:
-    hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: vgp config."
-    return WorkFailed(f"{doing}: the answer is none of Google's: {_first_line(error)}\n  {hint}")
+    hint = "Check for a proxy or a network's login page, and check the endpoints: vgp config."
+    return WorkFailed(f"{doing}: the response did not come from Google: {_first_line(error)}\n  {hint}")
 
 
 def _in_google(error: Exception) -> bool:
@@ -188,7 +191,7 @@ def _permission(message: str, details: Iterable[object], settings: Settings) -> 
         iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in services)]), None
     )
     if not named:
-        return f"Ask whoever owns {settings.project} for access; `vgp preflight` lists what is missing."
+        return f"Ask an owner of {settings.project} for access; `vgp preflight` lists what is missing."
     if named.lower() == ACT_AS.lower():  # as IAM itself writes it
         named = ACT_AS
     role = role_for(named)
@@ -222,7 +225,7 @@ def _code(error: Exception) -> int | None:
 
 
 def _first_line(error: object) -> str:
-    """What Google says, without the URL that its clients put before it; of a lost connection, to whom and why."""
+    """Returns Google's message without its leading URL; for a lost connection, the host and the reason."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if lost := _LOST.search(line):
         return one_line(f"{lost['host']} cannot be reached: {lost['why']}", _LONGEST)

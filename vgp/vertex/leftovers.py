@@ -133,7 +133,7 @@ def items(client: "StorageClient", root: Root, prefix: str) -> list[Item]:
 
 
 def _time(client: "StorageClient", bucket: str) -> datetime:
-    """By hand, since Google's client tells no header of an answer."""
+    """Sends the request over HTTP, because Google's client does not expose response headers."""
     url = client._connection.build_api_url(path=f"/b/{bucket}/o", query_params={"maxResults": 1, "fields": "kind"})
 
     def ask() -> "Response":

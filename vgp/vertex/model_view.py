@@ -15,7 +15,7 @@ Values = JsonObject
 
 #: Columns of metrics in the list: more do not fit beside the rest.
 _METRICS = 3
-#: Figures that tell of the test, and not how good a model is.
+#: Figures that describe the test, not the quality of a model.
 _NO_METRICS = ("rows", "threshold")
 _COLOURS = {"champion": "bold green", "candidate": "cyan"}
 _STATES = {"deleted": "dim", "rejected": "dim", "candidate": "cyan"}
@@ -25,27 +25,27 @@ _DID = {
 }  # fmt: skip
 
 
-def newest(told: Values, limit: int) -> Values:
+def newest(answer: Values, limit: int) -> Values:
     """The list with so many versions of each model, 0 = all; `left` says how many are left out."""
     cut = [
         {**one, "versions": one["versions"][: limit or None], "left": len(one["versions"][limit:]) if limit else 0}
-        for one in told["models"]
+        for one in answer["models"]
     ]
-    return {**told, "models": cut}
+    return {**answer, "models": cut}
 
 
-def listing(told: Values) -> RenderableType:
+def listing(answer: Values) -> RenderableType:
     """Every model with its versions, the newest first."""
-    notes = [Text(printable(words), "yellow") for words in told.get("notes", ())]
-    if not told["models"]:
-        empty = f"The registry {printable(told['registry'])} holds no model yet: a run registers its first."
+    notes = [Text(printable(words), "yellow") for words in answer.get("notes", ())]
+    if not answer["models"]:
+        empty = f"The registry {printable(answer['registry'])} holds no model yet; runs register models."
         return Group(Text(empty), *notes)
     parts: list[RenderableType] = []
-    for one in told["models"]:
+    for one in answer["models"]:
         parts += [*([Text("")] if parts else []), _headline(one), *([_versions(one)] if one["versions"] else [])]
         if one["left"]:
             parts.append(Text(f"and {one['left']:,} older ones; more with --limit", "dim"))
-        behind = told.get("vertex", {}).get(one["model"], [])
+        behind = answer.get("vertex", {}).get(one["model"], [])
         parts += [Text(f"Vertex AI: {printable(words)}", "yellow") for words in behind]
     return Group(*parts, *([Text("")] if notes else []), *notes)
 
@@ -75,24 +75,26 @@ def _versions(model: Values) -> RenderableType:
     return table(titles, rows, right=("version", *names), whole=("run",))
 
 
-def version(told: Values, now: datetime) -> RenderableType:
+def version(answer: Values, now: datetime) -> RenderableType:
     """A version in full; of the champion first since when, why, and what it replaced."""
-    head = Text.assemble((f"{printable(told['model'])} version {told['number']}", "bold"), "  ")
-    head.append(_aliases(told["aliases"]) if told["aliases"] else Text(told["state"], _STATES.get(told["state"], "")))
-    if missing := told.get("missing"):
+    head = Text.assemble((f"{printable(answer['model'])} version {answer['number']}", "bold"), "  ")
+    head.append(
+        _aliases(answer["aliases"]) if answer["aliases"] else Text(answer["state"], _STATES.get(answer["state"], ""))
+    )
+    if missing := answer.get("missing"):
         wrong = f"not whole: {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
         head.append(f"\n{wrong}", "bold red")
-    rows = [*_reign(told["reign"], told["reason"], now), *_standing(told), *_origin(told)]
+    rows = [*_reign(answer["reign"], answer["reason"], now), *_standing(answer), *_origin(answer)]
     history = [
-        (time(one["at"]), _did(one, told["number"]), printable(one["who"]), _why(one["why"], told["reason"]))
-        for one in told["history"]
+        (time(one["at"]), _did(one, answer["number"]), printable(one["who"]), _why(one["why"], answer["reason"]))
+        for one in answer["history"]
     ]
     titles = ("when", "what", "who", "why")
     return Group(head, facts((name, value) for name, value in rows if value), Text(""), table(titles, history))
 
 
 def _why(why: str, decision: str) -> str:
-    """The reason of an event; the decision's, which stands above, is not told again, but what follows it."""
+    """The reason of an event; without the decision's own reason, which is shown above."""
     if not (decision and why.startswith(decision)):
         return one_line(why)
     further = why.removeprefix(decision)
@@ -119,14 +121,14 @@ def _way_back(reign: Values) -> str:
     return f"to version {reign['rollback_to']}: vgp models rollback{further}"
 
 
-def _standing(told: Values) -> list[tuple[Cell, Cell]]:
+def _standing(answer: Values) -> list[tuple[Cell, Cell]]:
     """How many challengers a champion has withstood; of a candidate, how it is decided about."""
-    number, stood = told["number"], told["withstood"]
-    if told["state"] == "candidate":
-        return [("waits", f"for a person: vgp models promote {number}, or reject {number}")]
+    number, stood = answer["number"], answer["withstood"]
+    if answer["state"] == "candidate":
+        return [("waits", f"for approval: vgp models promote {number}, or reject {number}")]
     if not stood:
         return []
-    return [("withstood", f"{plural(stood['challengers'], 'challenger')}, the last on {time(stood['last'])}")]
+    return [("defended", f"{plural(stood['challengers'], 'challenger')}, the last on {time(stood['last'])}")]
 
 
 def _named(one: Values) -> str:
@@ -134,18 +136,19 @@ def _named(one: Values) -> str:
     return f"version {one['number']}{data}" + ("" if one["state"] == "registered" else f" ({one['state']})")
 
 
-def _origin(told: Values) -> list[tuple[Cell, Cell]]:
-    metrics = ", ".join(f"{name} {figure(value)}" for name, value in told["metrics"].items())
-    size = sum(file["bytes"] for file in told["files"].values())
-    against = f"version {told['champion']}" if told["champion"] else "no champion"
-    gone = told["state"] == "deleted"
-    report = "" if gone else told["report"]
+def _origin(answer: Values) -> list[tuple[Cell, Cell]]:
+    metrics = ", ".join(f"{name} {figure(value)}" for name, value in answer["metrics"].items())
+    files = answer["files"]
+    size = sum(file["bytes"] for file in files.values())
+    against = f"version {answer['champion']}" if answer["champion"] else "no champion"
+    gone = answer["state"] == "deleted"
+    report = "" if gone else answer["report"]
     rows = [
-        ("decision", one_line(told["reason"])), ("against", against), ("metrics", metrics), ("data", told["data"]),
-        ("task", told["task"]), ("run", told["run"]), ("report", report), ("pins", told["pins"]),
-        ("commit", told["commit"]), ("image", told["image"]), ("registered", time(told["created"])),
-        ("labels", ", ".join(f"{name}={value}" for name, value in told["labels"].items())),
-        ("files", "" if gone else f"{told['folder']}  ({plural(len(told['files']), 'file')}, {size / 2**20:,.1f} MiB)"),
+        ("decision", one_line(answer["reason"])), ("against", against), ("metrics", metrics), ("data", answer["data"]),
+        ("task", answer["task"]), ("run", answer["run"]), ("report", report), ("pins", answer["pins"]),
+        ("commit", answer["commit"]), ("image", answer["image"]), ("registered", time(answer["created"])),
+        ("labels", ", ".join(f"{name}={value}" for name, value in answer["labels"].items())),
+        ("files", "" if gone else f"{answer['folder']}  ({plural(len(files), 'file')}, {size / 2**20:,.1f} MiB)"),
     ]  # fmt: skip
     return [(name, printable(value)) for name, value in rows]
 
@@ -159,38 +162,38 @@ def _did(event: Values, number: int) -> str:
     return f"{_DID[what]} {event['alias']}" if what in ("aliased", "unaliased") else _DID[what]
 
 
-def comparison(told: Values) -> RenderableType:
+def comparison(answer: Values) -> RenderableType:
     """Metrics and facts by rows, a column each version; of two also the difference."""
-    numbers = [f"{one['number']}{''.join(f' {name}' for name in one['aliases'])}" for one in told["versions"]]
+    numbers = [f"{one['number']}{''.join(f' {name}' for name in one['aliases'])}" for one in answer["versions"]]
     two = len(numbers) == 2
     metrics = [
         (name, *map(figure, values), *((_difference(*values),) if two else ()))
-        for name, values in told["metrics"].items()
+        for name, values in answer["metrics"].items()
     ]
-    unlike = [(name, *map(_fact, values)) for name, values in told["facts"].items() if len(set(values)) > 1]
-    equal = [name for name, values in told["facts"].items() if len(set(values)) == 1 and values[0]]
+    unlike = [(name, *map(_fact, values)) for name, values in answer["facts"].items() if len(set(values)) > 1]
+    equal = [name for name, values in answer["facts"].items() if len(set(values)) == 1 and values[0]]
     parts: list[RenderableType] = [
         table(("metric", *numbers, *(("difference",) if two else ())), metrics, right=(*numbers, "difference")),
     ]
     if unlike:
         parts += [Text(""), table(("", *numbers), unlike)]
-    if len(set(told["facts"]["task"])) > 1:
+    if len(set(answer["facts"]["task"])) > 1:
         parts.append(Text("note: the tasks differ, so figures of one name may measure different things.", "yellow"))
     return Group(*parts, *([Text(f"equal: {', '.join(equal)}", "dim")] if equal else []))
 
 
-def copies(told: Values) -> RenderableType:
+def copies(answer: Values) -> RenderableType:
     """Copies that no version is: what goes, or went, and what stays."""
     rows = [
         (
             one["model"], one["key"][:12], f"{one['files']:,}", f"{one['bytes'] / 2**20:,.1f}",
             took(one["untouched_s"]), _left_by(one), "goes" if one["goes"] else "stays",
         )
-        for one in told["copies"]
+        for one in answer["copies"]
     ]  # fmt: skip
     titles = ("model", "key", "files", "MiB", "untouched", "left by", "")
     shown = [table(titles, rows, right=("files", "MiB"))] if rows else []
-    return Group(*shown, Text(printable(told["said"])))
+    return Group(*shown, Text(printable(answer["said"])))
 
 
 def _left_by(copy: Values) -> str:

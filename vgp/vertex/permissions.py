@@ -1,6 +1,6 @@
 """Which permission each call of one of Google's APIs takes, and which roles hold it; service accounts.
 
-data/permissions.csv: a row for every call that this product makes or causes. Whoever adds a call adds its row.
+data/permissions.csv: a row for every call that this product makes or causes. Add a row when you add a call.
 
     method       as Google's discovery document names it; of the hosts of templates and images, a name of ours
     client       what the code calls for it; rest: vgp/vertex/rest.py; session: a request by hand; google: Google itself
@@ -13,7 +13,7 @@ data/permissions.csv: a row for every call that this product makes or causes. Wh
                  datasets of BigQuery that they read; made: datasets that the runner made, which are its own;
                  ladder: the project, where a step has a ladder
     role         the predefined role to ask for
-    page         where Google says so
+    page         Google's page that documents it
 
 data/roles.csv: of those permissions, the ones that each predefined role holds, the narrowest role first, as Google's
 pages had them on 2026-08-22. The same of today: gcloud iam roles describe ROLE

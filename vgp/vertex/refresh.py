@@ -42,8 +42,8 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
         raise WorkFailed("the APIs list no prices or no machine types: nothing is written.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
     rows, differences = fresh_figures.new_prices(fresh_figures.price_rows(folder), skus.machine_prices(rates))
-    sku_ids, told = fresh_figures.new_skus(fresh_figures.sku_rows(folder), rates)
-    differences += told
+    sku_ids, sku_differences = fresh_figures.new_skus(fresh_figures.sku_rows(folder), rates)
+    differences += sku_differences
     differences += (found := fresh_figures.shapes(types))
     fresh_figures.new_types(machines, found)
     fresh_figures.new_regions(machines, types)
@@ -56,7 +56,7 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
         fresh_figures.write(folder, rows, sku_ids, prices, machines, today)
         console.print(f"written to {folder}. Review it: git diff", highlight=False, soft_wrap=True)
     elif differences:
-        console.print("Nothing is written; --write does.", highlight=False)
+        console.print("Nothing was written; pass --write to write the changes.", highlight=False)
     return 0
 
 

@@ -1,6 +1,6 @@
 """The registry of models that is meant, asked for one verb in a process of its own; Vertex AI's copy of it.
 
-Whoever changes the record calls `follow`; a step of a run does the same from within (vgp/protocol/model_registry.py).
+Code that changes the record calls `follow`; a step of a run updates it itself (vgp/protocol/model_registry.py).
 """
 
 import json
@@ -75,7 +75,7 @@ def find_place(file: Path | None, environment: str | None, *, registry: str | No
 
 
 def ask(place: Place, verb: str, *words: str, model: str | None = None, options: Sequence[str] = ()) -> JsonObject:
-    """What `python -m vgp.steps models VERB` tells.
+    """Runs `python -m vgp.steps models VERB` and returns its answer.
 
     Args:
         words: Of the verb: versions, aliases.
@@ -88,7 +88,9 @@ def ask(place: Place, verb: str, *words: str, model: str | None = None, options:
     """
     for word in words:
         if word.startswith("-"):
-            raise RequestError(f"{word!r} is neither a version nor an alias: give a number, or a name like champion.")
+            raise RequestError(
+                f"{word!r} is neither a version nor an alias. Use a number, or an alias such as champion."
+            )
     named = [f"--registry={place.root}", *([f"--model={model}"] if model else [])]
     return training_code.ask(
         place.repository,
@@ -102,37 +104,40 @@ def change(
 ) -> JsonObject:
     """The same for a verb that changes the record: it keeps who did it, and why.
 
-    Of the registry of a project, Vertex AI's is brought after it: `vertex` says what was done there.
+    Of the registry of a project, Vertex AI's is updated as well; `vertex` describes the update.
 
     Raises:
         WorkFailed: also where Vertex AI's could not be, though the registry was changed.
     """
     account = _account() if place.remote else ""
     texts = [f"--{name}={text}" for name, text in (("why", why), ("account", account)) if text]
-    told = ask(place, verb, *words, model=model, options=[*options, *texts])
+    answer = ask(place, verb, *words, model=model, options=[*options, *texts])
     if not place.settings:
-        return told
+        return answer
 
     try:
-        return {**told, "vertex": follow(place.settings, place.root, told["model"])}
+        return {**answer, "vertex": follow(place.settings, place.root, answer["model"])}
     except WorkFailed as failure:
-        raise WorkFailed(f"{told['said']}; {failure}\n  Repeat the command: it changes nothing twice.") from None
+        raise WorkFailed(f"{answer['said']}; {failure}\n  Run the command again: repeating it is safe.") from None
 
 
 def listing(place: Place, model: str | None) -> JsonObject:
     """Every model with its versions; of the registry of a project also what Vertex AI does not show of each yet."""
-    told = ask(place, "list", model=model)
+    answer = ask(place, "list", model=model)
     if not place.settings:
-        return told
-    told = {**told, "notes": [*place.settings.registry_warnings(), *([] if told["models"] else _elsewhere(place))]}
+        return answer
+    answer = {
+        **answer,
+        "notes": [*place.settings.registry_warnings(), *([] if answer["models"] else _elsewhere(place))],
+    }
 
     behind: dict[str, list[str]] = {}
-    for name in (one["model"] for one in told["models"]):
+    for name in (one["model"] for one in answer["models"]):
         try:
             behind[name] = differences(place.settings, place.root, name)
-        except WorkFailed as failure:  # what the registry says is told all the same
+        except WorkFailed as failure:  # the registry's own record is shown nevertheless
             behind[name] = [str(failure)]
-    return {**told, "vertex": behind}
+    return {**answer, "vertex": behind}
 
 
 def _elsewhere(place: Place) -> list[str]:
@@ -150,7 +155,7 @@ def _elsewhere(place: Place) -> list[str]:
 
 
 def _account() -> str:
-    """The Google account in use, such as user:ana@example.com; empty where the credentials do not tell."""
+    """The Google account in use, such as user:ana@example.com; empty if the credentials do not name it."""
     from vgp.vertex import clients
 
     try:
@@ -160,13 +165,13 @@ def _account() -> str:
 
 
 def follow(settings: Settings, root: str, model: str) -> list[str]:
-    """Makes Vertex AI show what the registry at `root` says of the model; returns what was done, in words.
+    """Updates Vertex AI's Model Registry from the record at `root`; returns a sentence on the changes.
 
     Raises:
         WorkFailed: Vertex AI could not be brought after it; the registry itself stays as it is.
     """
     terms = Terms(settings.image, settings.encryption_key or "", resource_names.labels(dict(settings.labels)))
-    doing = f"the registry has it, and Vertex AI's Model Registry does not show it yet ({model})"
+    doing = f"the registry has the change, but Vertex AI's Model Registry does not show it yet ({model})"
     with _asked(doing, settings) as service:
         return model_registry.reconcile(lambda: registry_record(settings, root, model), service, terms)
 
@@ -197,7 +202,7 @@ def registry_record(settings: Settings, root: str, model: str) -> JsonObject:
         folder = f"{uri.removesuffix(RECORD_NAME)}versions"
         return {**found, "versions": [{**one, "model": f"{folder}/{one['key']}"} for one in found["versions"]]}
     except NotFound:
-        raise RequestError(f"{uri} is not there: a run that registers its model makes it.") from None
+        raise RequestError(f"{uri} does not exist. A run creates it when it registers its model.") from None
     except (ValueError, LookupError, TypeError) as error:
         raise RequestError(f"{uri} is damaged: {error}. Restore an earlier version of the object.") from None
 

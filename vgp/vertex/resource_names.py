@@ -29,7 +29,7 @@ def job_id(text: str) -> str:
     """
     if not _JOB_ID.fullmatch(text):
         raise RequestError(
-            f"{text!r} cannot be a run's id: lower-case letters, digits and -, a letter first, at most 128."
+            f"{text!r} is no valid run id: use lower-case letters, digits and -, a letter first, at most 128."
         )
     return text
 
@@ -44,7 +44,9 @@ def key(text: str) -> str:
         return text
     near = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     hint = f" Write {near}." if _KEY.fullmatch(near) else ""
-    raise RequestError(f"--key {text!r}: lower-case letters, digits and -, at most {_MAX_LABEL}: ids hold it.{hint}")
+    raise RequestError(
+        f"--key {text!r}: use lower-case letters, digits and -, at most {_MAX_LABEL}: ids contain it.{hint}"
+    )
 
 
 def in_label(text: str) -> bool:
@@ -62,7 +64,7 @@ def job(settings: Settings, reference: str) -> str:
     if not name:
         return f"{location(settings)}/pipelineJobs/{job_id(reference)}"
     if name["region"] != settings.region:
-        raise RequestError(f"{reference} is in {name['region']}, the settings say region = {settings.region}.")
+        raise RequestError(f"{reference} is in {name['region']}, but the settings have region = {settings.region}.")
     return f"{location(settings)}/pipelineJobs/{name['id']}"
 
 

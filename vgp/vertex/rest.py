@@ -49,7 +49,7 @@ def call(
 
 
 def now(settings: Settings, api: str, path: str, fields: str = "name") -> datetime:
-    """The time on Google's clock, as the answer to a GET of `path` tells it; else this machine's.
+    """Returns the time on Google's clock, from the response to a GET of `path`; else this machine's.
 
     `fields` are those that are answered; a list has no `name`.
 
@@ -67,10 +67,10 @@ def now(settings: Settings, api: str, path: str, fields: str = "name") -> dateti
     except exceptions.NotFound as error:
         answer = error.response
     try:
-        told = parsedate_to_datetime(answer.headers["Date"])
+        time = parsedate_to_datetime(answer.headers["Date"])
     except (KeyError, ValueError):
         return datetime.now(UTC)
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _answer(

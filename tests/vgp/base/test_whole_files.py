@@ -52,7 +52,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
 def test_what_is_no_file_is_not_replaced(tmp_path, kind):
     path = tmp_path / "a"
     path.mkdir() if kind == "folder" else os.mkfifo(path)
-    with pytest.raises(RequestError, match="a cannot be written: it is no regular file"):
+    with pytest.raises(RequestError, match="a cannot be written: not a regular file"):
         whole_files.write(path, "new")
     assert not path.is_file() and os.listdir(tmp_path) == ["a"]
 

@@ -144,7 +144,7 @@ def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago(mo
 
     fresh = below(date(2026, 9, 1)).splitlines()
     assert fresh[-1].strip() == "prices of 2026-07-09 to 2026-09-18"
-    assert "up to 61 days old: refresh them" in below(date(2026, 9, 8))
+    assert "up to 61 days old; refresh:" in below(date(2026, 9, 8))
     assert "prices of" not in drawn([row(usd=None)])
     assert t4.as_json()["price_date"] == "2026-07-09" and row(usd=None).as_json()["price_date"] is None
 

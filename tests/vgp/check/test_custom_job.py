@@ -150,7 +150,7 @@ def test_a_run_on_a_persistent_resource_asks_for_no_machine_unless_it_may_fall_b
     assert "GPU017" in {each.rule for each in judged(on_resource(pipeline(asked)), regions=["us-central1"]).findings}
 
 
-RESOURCES = [({"name": "r"}, "GPU035", "is no persistent resource"), ({"name": None}, "GPU025", "must be given"),
+RESOURCES = [({"name": "r"}, "GPU035", "is not a persistent resource"), ({"name": None}, "GPU025", "must be given"),
      ({"name": "projects/my-project/locations/us-central1/persistentResources/R"}, "GPU035", "no id of"),
      ({"name": "projects/my-project/locations/asia-east1/persistentResources/r"}, "GPU035", "in asia-east1, the run"),
      ({"taskResourceUnavailableTimeoutBehavior": "WAIT"}, "GPU025", "FAIL or FALL_BACK"),

@@ -76,7 +76,7 @@ def test_the_comment_says_of_which_day_its_prices_are(folders, b200_without_pric
     first, last = (price.date for price in (after.report.steps[0].disk_price, after.report.steps[0].price))
     day, told_at = f"{first} to {last}", date.fromisoformat(first)
     assert markdown(before, after, told_at + timedelta(60)).endswith(f"\n\nPrices of {day}.\n")
-    assert f"Prices of {day}, up to 61 days old: refresh them" in markdown(before, after, told_at + timedelta(61))
+    assert f"Prices of {day}, up to 61 days old; refresh:" in markdown(before, after, told_at + timedelta(61))
     written(folders, {"job.yaml": UNPRICED}, {"job.yaml": UNPRICED})
     assert "rices of" not in told(folders)
 

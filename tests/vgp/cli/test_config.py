@@ -184,7 +184,7 @@ def test_init_takes_the_project_of_the_environment(folder: Path, monkeypatch: py
         (["init"], "there is no terminal to ask on. Missing: --project, --prod-project, --region, --bucket, --i"),
         (["init", "--project", "my-project", "--region", "us-east1"], "Missing: --prod-project, --bucket, --image, "),
         (["init", "--yes"], "no project is known: give --project, or set GOOGLE_CLOUD_PROJECT."),
-        (["init", "--yes", "--project", "X"], "--project: 'X' is no project id"),
+        (["init", "--yes", "--project", "X"], "--project: 'X' is not a project id"),
         (["init", "--yes", "--project", "my-project", "--region", "us-east9"], "--region: Vertex AI training has no"),
         (["init", "--yes", "--project", "ya29.canary"], "--project: looks like a credential."),
         (["init", "--yes", "--project", "my-project", "--settings", "/proc/none/x.toml"], "cannot be written"),
@@ -236,7 +236,7 @@ def test_init_asks_and_asks_again_after_a_wrong_answer(folder: Path) -> None:
     answers = ["My Project", "my-project", "", "us-centrl1", "europe-west4", "", "", "", ""]
     code, shown = typed(folder, *answers)
     assert code == 0, shown
-    assert "'My Project' is no project id" in shown
+    assert "'My Project' is not a project id" in shown
     assert "Did you mean us-central1?" in shown
     assert "Bucket of the runs [gs://my-project-pipelines]" in shown
     loaded = settings.load(environment="prod")

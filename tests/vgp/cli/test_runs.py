@@ -191,7 +191,7 @@ def test_a_rerun_of_the_latest_that_is_repeated_does_not_repeat_itself(
 ) -> None:
     first = json.loads(run(capsys, "rerun", "latest", "--json")[1])["id"]
     code, _, err = run(capsys, "rerun", "latest")
-    assert code == 2 and f"latest is {first}, which goes on" in err and len(cloud.jobs) == 2
+    assert code == 2 and f"latest is {first}, which is still running" in err and len(cloud.jobs) == 2
 
 
 def test_what_excludes_itself_is_refused(ran: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,7 +138,7 @@ def test_waiting_has_an_end_and_the_run_goes_on(cloud: Cloud, capsys: pytest.Cap
     with pytest.raises(SystemExit) as ended:
         main([*words, "--wait", "--timeout", "0"])
     out = capsys.readouterr().out
-    assert ended.value.code == 124 and "not over after 0s; the run goes on." in out and "vgp wait training-" in out
+    assert ended.value.code == 124 and "not over after 0s; the run continues." in out and "vgp wait training-" in out
     started = len(cloud.jobs)
     with pytest.raises(SystemExit) as ended:
         main([*words, "--timeout", "60"])

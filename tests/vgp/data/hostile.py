@@ -226,12 +226,12 @@ CASES = {
     "gzip in two parts": Case(gzip.compress(GOOD[:500]) + gzip.compress(GOOD[500:]), "", "x.csv.gz"),
     "zip": Case(zipped(), "", "x.csv.zip"),
     "gzip of nothing": Case(gzip.compress(b""), "x.csv.gz is empty", "x.csv.gz"),
-    "no gzip": Case(GOOD, "x.csv.gz is damaged or cut off", "x.csv.gz"),
+    "no gzip": Case(GOOD, "x.csv.gz is damaged or truncated", "x.csv.gz"),
     "an empty file for gzip": Case(b"", "x.csv.gz is empty", "x.csv.gz"),
-    "gzip cut off": Case(gzip.compress(GOOD)[:-20], "x.csv.gz is damaged or cut off", "x.csv.gz"),
-    "gzip with more behind": Case(gzip.compress(GOOD) + b"more", "x.csv.gz is damaged or cut off", "x.csv.gz"),
+    "gzip cut off": Case(gzip.compress(GOOD)[:-20], "x.csv.gz is damaged or truncated", "x.csv.gz"),
+    "gzip with more behind": Case(gzip.compress(GOOD) + b"more", "x.csv.gz is damaged or truncated", "x.csv.gz"),
     "gzip with another checksum": Case(flipped(gzip.compress(GOOD), -6), "x.csv.gz is damaged or", "x.csv.gz"),
-    "gzip of a flipped bit": Case(flipped(gzip.compress(GOOD), 300), "x.csv.gz is damaged or cut off", "x.csv.gz"),
+    "gzip of a flipped bit": Case(flipped(gzip.compress(GOOD), 300), "x.csv.gz is damaged or truncated", "x.csv.gz"),
     "a gzip bomb of zeros": Case(bomb(12 << 20), "x.csv.gz holds NUL bytes: it is no text", "x.csv.gz"),
     "a gzip bomb of rows": Case(
         gzip.compress(GOOD) + bomb(12 << 20, b"7,1,w1,true\n"), "x.csv.gz inflates to more than", "x.csv.gz"
@@ -239,9 +239,9 @@ CASES = {
     "a zip bomb": Case(
         zipped(data=GOOD + b"7,1,w1,true\n" * 1_000_000), "x.csv.zip inflates to more than", "x.csv.zip"
     ),
-    "no zip": Case(GOOD, "x.csv.zip is damaged or cut off", "x.csv.zip"),
-    "a zip cut off": Case(zipped()[:-30], "x.csv.zip is damaged or cut off", "x.csv.zip"),
-    "a zip of a flipped bit": Case(flipped(zipped(), 300), "x.csv.zip is damaged or cut off", "x.csv.zip"),
+    "no zip": Case(GOOD, "x.csv.zip is damaged or truncated", "x.csv.zip"),
+    "a zip cut off": Case(zipped()[:-30], "x.csv.zip is damaged or truncated", "x.csv.zip"),
+    "a zip of a flipped bit": Case(flipped(zipped(), 300), "x.csv.zip is damaged or truncated", "x.csv.zip"),
     "a zip of nothing": Case(zipped(members=0), "x.csv.zip must hold exactly one .csv file", "x.csv.zip"),
     "a zip of two": Case(zipped(members=2), "x.csv.zip must hold exactly one .csv file", "x.csv.zip"),
     "a zip of a zip": Case(zipped(data=zipped()), "x.csv.zip", "x.csv.zip"),
@@ -257,11 +257,13 @@ CASES = {
         "x.csv.zip",
     ),
     "zstd": Case(pa.compress(GOOD, "zstd", asbytes=True), "", "x.csv.zst"),
-    "zstd cut off": Case(pa.compress(GOOD, "zstd", asbytes=True)[:-9], "x.csv.zst is damaged or cut off", "x.csv.zst"),
-    "no zstd": Case(GOOD, "x.csv.zst is damaged or cut off", "x.csv.zst"),
+    "zstd cut off": Case(
+        pa.compress(GOOD, "zstd", asbytes=True)[:-9], "x.csv.zst is damaged or truncated", "x.csv.zst"
+    ),
+    "no zstd": Case(GOOD, "x.csv.zst is damaged or truncated", "x.csv.zst"),
     "bzip2": Case(bz2.compress(GOOD), "x.csv.bz2 is not a table .* Pack it as .gz", "x.csv.bz2"),
     "xz": Case(lzma.compress(GOOD), "x.csv.xz is not a table .* Pack it as .gz", "x.csv.xz"),
-    "zlib for gzip": Case(zlib.compress(GOOD), "x.csv.gz is damaged or cut off", "x.csv.gz"),
+    "zlib for gzip": Case(zlib.compress(GOOD), "x.csv.gz is damaged or truncated", "x.csv.gz"),
     # ---- of other kinds
     "JSON lines": Case(b"".join(map(as_json, rows())), "", "x.jsonl"),
     "JSON lines, packed": Case(gzip.compress(b"".join(map(as_json, rows()))), "", "x.ndjson.gz"),
@@ -279,11 +281,11 @@ CASES = {
     "Parquet of a flipped footer": Case(flipped(as_parquet(), -60), "x.parquet is no Parquet file", "x.parquet"),
     "CSV for Parquet": Case(GOOD, "x.parquet is no Parquet file", "x.parquet"),
     # ---- no file
-    "a pipe": Case(pipe, "x.csv is no regular file"),
-    "a packed pipe": Case(pipe, "x.csv.gz is no regular file", "x.csv.gz"),
-    "a socket": Case(listener, "x.csv is no regular file"),
-    "a link to a device": Case(link("/dev/zero"), "x.csv is no regular file"),
+    "a pipe": Case(pipe, "x.csv is .*not a regular file"),
+    "a packed pipe": Case(pipe, "x.csv.gz is .*not a regular file", "x.csv.gz"),
+    "a socket": Case(listener, "x.csv is .*not a regular file"),
+    "a link to a device": Case(link("/dev/zero"), "x.csv is .*not a regular file"),
     "a link to nothing": Case(link("nowhere.csv"), "x.csv matches no file"),
     "a link to itself": Case(link("x.csv"), "x.csv matches no file"),
-    "a folder without tables": Case(folder, "x.csv holds no file that ends in .csv"),
+    "a folder without tables": Case(folder, "x.csv has no file that ends in .csv"),
 }

@@ -38,9 +38,9 @@ def tightened() -> None:
     """Limits that small files can break."""
     from vgp.base.storage import inflate
     from vgp.data import columns
-    from vgp.data.sources import blocks, opening
+    from vgp.data.sources import file_bytes, text_blocks
 
-    opening.BLOCK_BYTES, blocks.MAX_RECORD_BYTES = 1 << 20, 2 << 20
+    file_bytes.BLOCK_BYTES, text_blocks.MAX_RECORD_BYTES = 1 << 20, 2 << 20
     inflate.MAX_BYTES, inflate.MAX_RATIO = 4 << 20, 20
     columns.MAX_VALUES, columns.MAX_VALUE_BYTES = 5_000, 2 << 20
 

@@ -48,11 +48,11 @@ def seen_back(engine: DuckDB, happened, rows, windows):
     source = table(engine, f"rows {call}", [(*row, i) for i, row in enumerate(rows)], **placed, number=pa.int64())
     events_table = table(engine, f"events {call}", happened, **placed, delay=pa.int64())
     lately = Events(events_table, ("place", "gate"), windows, value="delay")
-    asked = events.asked(source, ["place", "gate"], source.hour)
-    sums = events.sums(events.happened(lately, ["place", "gate"]), asked, ["place", "gate"])
+    asked = events.select_row_hours(source, ["place", "gate"], source.hour)
+    sums = events.sums(events.sum_events(lately, ["place", "gate"]), asked, ["place", "gate"])
     joined = [
-        events.joined(source, history, "x", lately, "hour").order_by("number")
-        for history in (engine.looked_back("x", sums, lately), events.windowed(sums, "x", lately))
+        events.join_history(source, history, "x", lately, "hour").order_by("number")
+        for history in (engine.looked_back("x", sums, lately), events.sum_windows(sums, "x", lately))
     ]
     here, there = (engine.read(rows).to_pylist() for rows in joined)
     assert here == there, "numpy's windows and the engine's"
@@ -138,8 +138,8 @@ def test_events_that_cannot_be_looked_back_on_are_refused(attributes, says):
 def test_bigquery_is_asked_the_same():
     """Its windows go by the hour, not by rows, and end before the row's own."""
     lately = Events(HAPPENED.mutate(n=1), ("place",), ((24, 2),), value="n")
-    asked = events.asked(ROWS, ["place"], hours(ROWS.time))
-    history = events.windowed(events.sums(events.happened(lately, ["place"]), asked, ["place"]), "late", lately)
+    asked = events.select_row_hours(ROWS, ["place"], hours(ROWS.time))
+    history = events.sum_windows(events.sums(events.sum_events(lately, ["place"]), asked, ["place"]), "late", lately)
     sql = str(ibis.to_sql(history, dialect="bigquery"))
     frames = [str(spec) for spec in sqlglot.parse_one(sql, read="bigquery").find_all(sqlglot.exp.WindowSpec)]
     assert frames and all("range between 24 preceding and 2 preceding" in frame.lower() for frame in frames)
@@ -150,8 +150,10 @@ def test_an_event_counts_as_often_as_its_weight_says(engine):
     kinds = {"place": pa.string(), "hour": pa.int64(), "delay": pa.int64(), "flights": pa.int64()}
     happened = [("a", BEGIN, 10, 3), ("a", BEGIN, None, 2), ("a", BEGIN, 50, 1), ("a", BEGIN, 7, None)]
     lately = Events(table(engine, "weighed", happened, **kinds), ("place",), ((1, 1),), value="delay", weight="flights")
-    sums = events.sums(events.happened(lately, ["place"]), events.asked(rows, ["place"], rows.hour), ["place"])
-    joined = events.joined(rows, engine.looked_back("w", sums, lately), "w", lately, "hour")
+    sums = events.sums(
+        events.sum_events(lately, ["place"]), events.select_row_hours(rows, ["place"], rows.hour), ["place"]
+    )
+    joined = events.join_history(rows, engine.looked_back("w", sums, lately), "w", lately, "hour")
     assert engine.read(joined.select("w_count_1_1", "w_mean_1_1")).to_pylist() == [
         {"w_count_1_1": 6.0, "w_mean_1_1": (3 * 10 + 50) / 4}
     ]
@@ -163,9 +165,9 @@ def test_what_is_looked_up_by_has_any_name_that_a_column_may_have(engine, by):
     rows = table(engine, f"seekers by {by}", [("a", BEGIN + 1), ("b", BEGIN + 1)], **kinds)
     happened = table(engine, f"named by {by}", [("a", BEGIN), ("a", BEGIN)], **kinds)
     lately = Events(happened, (by,), ((1, 1),), hour="at")
-    sums = events.sums(events.happened(lately, [by]), events.asked(rows, [by], rows["at"]), [by])
-    for history in (engine.looked_back("n", sums, lately), events.windowed(sums, "n", lately)):
-        joined = engine.read(events.joined(rows, history, "n", lately, "at")).to_pylist()
+    sums = events.sums(events.sum_events(lately, [by]), events.select_row_hours(rows, [by], rows["at"]), [by])
+    for history in (engine.looked_back("n", sums, lately), events.sum_windows(sums, "n", lately)):
+        joined = engine.read(events.join_history(rows, history, "n", lately, "at")).to_pylist()
         assert {row[by]: row["n_count_1_1"] for row in joined} == {"a": 2.0, "b": 0.0}
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.vgp.data.computed import engine_of, stated_ids, stated_number
 from vgp.base.exits import UserError
 from vgp.data.engine import ID
-from vgp.data.identity import numbered, serve, with_ids
+from vgp.data.identity import numbered, register_float_texts, with_ids
 
 EXTREMES = [
     0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324, -5e-324, 2.2250738585072014e-308, 2.0**-992,
@@ -43,7 +43,7 @@ ROW = st.tuples(*(st.none() | strategy for _, strategy in TYPES.values()))
 def database():
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.sql("SET TimeZone = 'UTC'")
-        serve(connection)
+        register_float_texts(connection)
         yield connection
 
 

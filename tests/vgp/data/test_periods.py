@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.base.exits import UserError
-from vgp.data.periods import Length, date_of, parse, spans_of, spoken
+from vgp.data.periods import Length, date_of, format_spans, parse, spans_of
 
 EPOCH = date(1970, 1, 1)
 
@@ -106,11 +106,11 @@ def test_what_is_spoken_is_read_back(drawn):
     for start, length in sorted(drawn):
         if not spans or start > spans[-1][1]:
             spans.append((start, start + length))
-    assert spans_of(parse(spoken(tuple(spans)), "train").periods) == tuple(spans)
+    assert spans_of(parse(format_spans(tuple(spans)), "train").periods) == tuple(spans)
 
 
 def test_whole_months_are_spoken_as_months():
-    assert spoken(spans_of(parse("2013-01:2013-06,2013-09,2013-10-02:2013-10-03", "train").periods)) == (
+    assert format_spans(spans_of(parse("2013-01:2013-06,2013-09,2013-10-02:2013-10-03", "train").periods)) == (
         "2013-01:2013-06,2013-09,2013-10-02:2013-10-03"
     )
 

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from vgp.data import place, pool
+from vgp.data import current_place, pool
 from vgp.data.pool import ProcessDied, WorkerPool
 
 
@@ -34,7 +34,7 @@ def test_a_crash_of_a_process_is_told_with_the_work_that_it_did(tmp_path):
 
 
 def _asks_to_end(number: int) -> int:
-    place.at("mail.txt", number)
+    current_place.record_place("mail.txt", number)
     if number == 3:
         signal.raise_signal(signal.SIGTERM)
     return number

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.data import finish, tasks
+from vgp.data import dataset_checks, tasks
 from vgp.data.identity import BITS
 from vgp.data.prepare import prepare
 from vgp.data.tables import preparation, sorting
@@ -204,7 +204,7 @@ def test_the_fingerprint_tells_other_data_and_other_configurations(visits, visit
     assert prepare(visits, str(copied), tmp_path / "data", workers=1).fingerprint == first
 
     def fingerprint(task=visits, sources=sources, **options) -> str:
-        return finish.fingerprint(task, tasks.load(task, options), sources, {})
+        return dataset_checks.fingerprint(task, tasks.load(task, options), sources, {})
 
     assert fingerprint() == first
     others = [
@@ -221,7 +221,7 @@ def test_the_fingerprint_of_a_task_that_names_no_sources_tells_other_shards(visi
 
     def fingerprint(checksum: str) -> str:
         shard = ShardFile(path="train-00000.parquet", rows=1, bytes=1, sha256=checksum)
-        return finish.fingerprint(task, tasks.load(task), (), {"train": (shard,)})
+        return dataset_checks.fingerprint(task, tasks.load(task), (), {"train": (shard,)})
 
     assert fingerprint("0" * 64) == fingerprint("0" * 64) != fingerprint("1" * 64)
 

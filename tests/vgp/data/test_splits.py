@@ -17,16 +17,16 @@ from sklearn.metrics import roc_auc_score
 
 from tests.vgp.data.computed import engine_of, keep, stated_ids
 from vgp.base.exits import UserError
-from vgp.data import shares, split_hash, tasks
+from vgp.data import split_hash, split_parts, tasks
 from vgp.data.identity import with_ids
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
 from vgp.data.schema import Field, canonical_type
-from vgp.data.shares import NAMES as SPLITS
 from vgp.data.split_hash import ByHash
+from vgp.data.split_parts import NAMES as SPLITS
 from vgp.data.splits import ByTime
 from vgp.data.tables import features
-from vgp.data.tables.preparation import survey
+from vgp.data.tables.preparation import count_rows
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import windows
 from vgp.evaluation import baseline
@@ -99,12 +99,12 @@ def placed(tmp_path):
         table = pa.table({f.name: pa.array(values[f.name]).cast(f.type) for f in work.schema})
         with engine_of(table, tmp_path / "engine", work.schema, key=work.key or tuple(names)) as engine:
             identified = with_ids(engine, engine.source(), work.key, names)
-            marked = features.kinded(work, features.marked(work, identified, "duckdb"), "duckdb")
-            counted = survey(engine, work, marked)
-            kinds = shares.count_kinds(engine, marked, features.KIND) if work.split.counts_kinds else None
+            marked = features.add_kinds(work, features.add_marks(work, identified, "duckdb"), "duckdb")
+            counted = count_rows(engine, work, marked)
+            kinds = split_parts.count_kinds(engine, marked, features.KIND) if work.split.counts_kinds else None
             planned = work.split.plan(counted.labelled, counted.unlabelled, kinds)
             if isinstance(work.split, ByHash) and features.KIND in marked.columns:
-                planned |= split_hash.moved(engine, marked, work.split, kinds)
+                planned |= split_hash.move_rare_units(engine, marked, work.split, kinds)
             assigned = marked.mutate(_split=work.split.assigned(marked, planned)).filter(
                 marked[features.LABEL].notnull()
             )

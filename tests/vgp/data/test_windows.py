@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.data.periods import spoken
+from vgp.data.periods import format_spans
 from vgp.data.windows import windows
 
 
@@ -38,7 +38,7 @@ YEAR_2013 = day_numbers("2013-01-01", "2013-12-31")
 )
 def test_windows_of_any_length_become_days(train, test, trains, tests):
     train_spans, test_spans = windows(train, test).resolve(YEAR_2013)
-    assert (spoken(train_spans), spoken(test_spans)) == (trains, tests)
+    assert (format_spans(train_spans), format_spans(test_spans)) == (trains, tests)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_a_window_without_data_is_refused_with_what_there_is(train, test, days, 
 def test_a_window_in_days_may_begin_and_end_where_nobody_works():
     mondays = day_numbers("2013-01-07", "2013-12-30", step=7)
     train, test = windows("2013-01-01:2013-11-30", "2013-12-01:2014-01-05").resolve(mondays)
-    assert (spoken(train), spoken(test)) == ("2013-01:2013-11", "2013-12-01:2014-01-05")
+    assert (format_spans(train), format_spans(test)) == ("2013-01:2013-11", "2013-12-01:2014-01-05")
 
 
 def test_a_year_that_ends_the_calendar_is_one():
     """Business data writes 9999-12-31 for "never"."""
     days = [*day_numbers("0001-01-01", "0001-01-03"), *day_numbers("9999-12-30", "9999-12-31")]
-    assert [spoken(spans) for spans in windows("", "").resolve(days)] == ["0001-01:9999-11", "9999-12"]
+    assert [format_spans(spans) for spans in windows("", "").resolve(days)] == ["0001-01:9999-11", "9999-12"]
     train, test = windows("0001", "9999").resolve(days)
-    assert (spoken(train), spoken(test)) == ("0001-01:0001-12", "9999-01:9999-12")
+    assert (format_spans(train), format_spans(test)) == ("0001-01:0001-12", "9999-01:9999-12")
     with pytest.raises(UserError, match="train '9999-12' reaches the end of the calendar"):
         windows("9999-12", "")

@@ -63,5 +63,5 @@ def test_a_link_or_a_pipe_is_not_read(tmp_path):
     with pytest.raises(UserError, match="symbolic link"):
         metrics.read_metrics(str(tmp_path / "metrics.json"))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="no regular file"):
+    with pytest.raises(UserError, match="not a regular file"):
         metrics.read_metrics(str(tmp_path / "pipe"))

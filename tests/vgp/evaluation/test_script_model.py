@@ -202,7 +202,7 @@ def test_a_champion_of_other_rows_is_kept_and_what_is_the_matter_is_told(left, p
     none = left("none")
     for gone in (tmp_path, none):
         assert "gone" in evaluate(prepared, model, tmp_path / "out", champion=str(gone), baseline=False).notes[0]
-    with pytest.raises(UserError, match=r"champion = .*none: a script left this folder without predictions\.parquet"):
+    with pytest.raises(UserError, match=r"champion = .*none: this script's folder has no predictions\.parquet"):
         reigning.check_folder(str(none))
 
 
@@ -236,7 +236,7 @@ def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tm
     }
     (old / "predictions.parquet").write_bytes(b"")
     evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False)
-    assert "was written to after it was pinned" in uncompared(tmp_path / "out")
+    assert "changed after it was pinned" in uncompared(tmp_path / "out")
 
 
 def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(
@@ -320,7 +320,7 @@ def test_rows_that_a_script_labelled_are_held_against_the_base_rates(left, files
     assert decision.outcome == "promote" and "the base rates of the labels" in decision.reason
     assert decision.calibration is None and "no train rows" in found.notes[0]
     page = page_of(tmp_path, files, tmp_path / "model", decision)
-    assert "200 rows" in page and "the script brings its own" in page
+    assert "200 rows" in page and "The script reads its own data" in page
     assert record.load(tmp_path / "out") == found
 
 

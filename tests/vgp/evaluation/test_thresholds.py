@@ -68,7 +68,7 @@ def test_a_threshold_that_is_given_needs_no_rows_and_any_other_does():
     "text", ["", "f2", "f1 3", "cost", "cost -1", "cost inf", "recall 90", "precision x", "1.5", "nan"]
 )
 def test_what_is_no_rule_is_refused_with_the_choices(text):
-    with pytest.raises(UserError, match="is no rule for a threshold. It is f1; cost"):
+    with pytest.raises(UserError, match="is not a threshold rule. Choices: f1; cost"):
         parse_operating_point(text)
 
 

@@ -123,7 +123,7 @@ def test_a_message_of_a_library_does_not_reach_the_log(
 
     monkeypatch.setattr(webhook, "_try", broken)
     monkeypatch.setattr(webhook, "PAUSE_S", 0.0)
-    with pytest.raises(webhook.Undelivered, match=r"could not be asked \(RuntimeError\)") as error:
+    with pytest.raises(webhook.Undelivered, match=r"could not be reached \(RuntimeError\)") as error:
         webhook.post(f"https://example.com{SECRET}", BODY, "k")
     assert "services" not in "".join(capfd.readouterr()) + str(error.value)
 

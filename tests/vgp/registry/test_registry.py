@@ -59,7 +59,7 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
         (b'{"format": 1, "model": "delays"}', "is the registry of the model delays, but lies in the folder of flights"),
         (b'{"format": 1, "model": "flights", "aliases": {"champion": 1}}', "version 1, which is not there"),
         (b"[" * 100_000, "is not a valid registry record"),
-        (b"1" * 2049, "MiB, the most that"),
+        (b"1" * 2049, "MiB, the maximum"),
     ],
 )
 def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeypatch, data, says):
@@ -96,7 +96,7 @@ def test_a_name_that_vertex_ai_would_not_take_names_no_model(model, root):
 
 
 @pytest.mark.parametrize(
-    ("root", "says"), [("s3://b/r", "of buckets those of Google Cloud"), ("gs://", "names no bucket"), ("", "a folder")]
+    ("root", "says"), [("s3://b/r", "only buckets of Google Cloud"), ("gs://", "names no bucket"), ("", "a folder")]
 )
 def test_a_root_that_is_no_folder_is_refused(root, says):
     with pytest.raises(UserError, match=says):

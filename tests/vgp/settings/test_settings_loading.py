@@ -291,7 +291,7 @@ def test_a_wrong_variable_is_named(
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("service_account", "me", "--service-account: 'me' is no service account."),
+        ("service_account", "me", "--service-account: 'me' is not a service account."),
         ("steps.train.nodes", "0", "--steps.train.nodes: steps.train.nodes: given '0'; at least 1."),
         ("labels", {"Team": "x"}, "--labels: labels.Team: 'Team' is no label's name"),
         ("regoin", "x", "--regoin: there is no such setting. Did you mean region?"),

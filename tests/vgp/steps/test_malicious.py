@@ -22,14 +22,14 @@ from vgp.data.tensor_file import encode
 from vgp.decision.report import findings
 from vgp.protocol import manifest as manifests
 from vgp.steps import calls as steps
-from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.manifest import Manifest, Part, part_name
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.store import DiskStore
-from vgp.train.config import parse
+from vgp.train.checkpoint import recovery, training_state
+from vgp.train.checkpoint.checkpoint_manifest import Manifest, Part, part_name
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 from vgp.train.fit import train
 from vgp.train.loop.curves import History
-from vgp.train.loop.order import Plan
+from vgp.train.loop.sample_order import Plan
+from vgp.train.train_config import parse_config
 
 OWN_NAME = part_name(0, 2, "aaaa", 0)
 NEWEST = "run000-step000000002.json"
@@ -112,7 +112,7 @@ def forged_headers():
 
 def checkpoint(folder, data, name=OWN_NAME, **changes):
     """A checkpoint of step 2, with correct checksums whatever it holds, above an honest one of step 1."""
-    store, layout = DiskStore(folder), state.stored({"model/weight": torch.ones(2, 2)}, 1)
+    store, layout = DiskStore(folder), training_state.layout_of({"model/weight": torch.ones(2, 2)}, 1)
     for step, content in ((1, good_part()), (2, data)):
         part = Part(name=part_name(0, step, "aaaa", 0), bytes=len(content), crc32c=google_crc32c.value(content))
         store.write(part.name, [memoryview(content)])
@@ -127,8 +127,8 @@ def checkpoint(folder, data, name=OWN_NAME, **changes):
 def load(store):
     """(step, lines said) as a resume would."""
     said = []
-    found = recovery.newest(store, 0, said.append)
-    Saved(store, found).tensors()
+    found = recovery.find_newest(store, 0, said.append)
+    CheckpointReader(store, found).tensors()
     return found.step, said
 
 
@@ -210,12 +210,12 @@ def subject(tmp_path):
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.ones(1, 3)).sum().backward()
     optimizer.step()
-    store, tensors = DiskStore(tmp_path), state.tensors_of(model, optimizer)
+    store, tensors = DiskStore(tmp_path), training_state.tensors_of(model, optimizer)
     data = b"".join(map(bytes, encode(tensors)))
     part = Part(name=OWN_NAME, bytes=len(data), crc32c=google_crc32c.value(data))
     store.write(part.name, [memoryview(data)])
-    made = Manifest(run=0, step=2, settings={}, parts=(part,), tensors=state.stored(tensors, 1),
-                    scalars=state.scalars_of(model, optimizer))  # fmt: skip
+    made = Manifest(run=0, step=2, settings={}, parts=(part,), tensors=training_state.layout_of(tensors, 1),
+                    scalars=training_state.scalars_of(model, optimizer))  # fmt: skip
     store.commit(made.name, made.encode())
     return store, model, optimizer
 
@@ -278,10 +278,12 @@ SENSELESS = {
 @pytest.mark.parametrize("kind", SENSELESS)
 def test_a_manifest_that_makes_no_sense_is_refused_in_one_line(subject, kind):
     store, model, optimizer = subject
-    state.restore(model, optimizer, Saved(store, recovery.read_manifest(store, NEWEST)))  # it is good before
+    training_state.restore(
+        model, optimizer, CheckpointReader(store, recovery.read_manifest(store, NEWEST))
+    )  # it is good before
     rewrite(store, SENSELESS[kind])
     with pytest.raises((UserError, recovery.Damaged)) as caught:
-        state.restore(model, optimizer, Saved(store, recovery.read_manifest(store, NEWEST)))
+        training_state.restore(model, optimizer, CheckpointReader(store, recovery.read_manifest(store, NEWEST)))
     assert NEWEST in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -306,7 +308,7 @@ def test_a_learning_curve_that_makes_no_sense_is_refused(history):
 
 def test_forged_checkpoints_end_a_run_with_one_line(digits, tmp_path):
     """From start to end: what the optimizer cannot use shows only in its next step."""
-    settings = parse({"task": "digits:Digits", "epochs": 1, "global_batch_size": 300, "learning_rate": 0.01})
+    settings = parse_config({"task": "digits:Digits", "epochs": 1, "global_batch_size": 300, "learning_rate": 0.01})
     where = {"data": digits, "model": tmp_path / "model", "checkpoints": tmp_path / "checkpoints", "nproc": 1}
     train(settings, **where)
     (newest,) = (path.name for path in (tmp_path / "checkpoints").glob("*.json") if path.name.startswith("run"))
@@ -517,7 +519,7 @@ def test_a_manifest_that_is_a_link_is_not_followed(dataset, tmp_path):
 def test_a_shard_that_is_a_pipe_is_not_waited_for(dataset):
     (dataset / "train-00000.parquet").unlink()
     os.mkfifo(dataset / "train-00000.parquet")
-    with pytest.raises(UserError, match="train-00000.parquet is no regular file"):
+    with pytest.raises(UserError, match="train-00000.parquet is .*not a regular file"):
         open_rows(dataset, "train")
 
 

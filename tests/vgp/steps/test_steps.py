@@ -12,7 +12,7 @@ from vgp.protocol.pins import DataPins
 from vgp.steps import calls as steps
 from vgp.train import fit
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.store import DiskStore
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 
 SETTINGS = {"task": "digits:Digits", "learning_rate": 0.01}
 
@@ -68,9 +68,9 @@ def test_resume_never_means_never_for_another_job_in_the_same_folder(digits, tmp
         with pytest.raises(SystemExit) as stop:
             start(job, stopping=True)
         assert stop.value.code == 75
-        assert recovery.newest_run(store) == number and recovery.committed(store, number)
+        assert recovery.find_newest_run(store) == number and recovery.list_manifests(store, number)
     assert start("200")["resumed_from"] >= 5
-    assert recovery.newest_run(store) == 1
+    assert recovery.find_newest_run(store) == 1
 
 
 def test_threads_of_an_evaluation_sleep_while_they_wait(digits, tmp_path, monkeypatch):

@@ -18,16 +18,16 @@ from vgp.protocol import manifest as manifests
 from vgp.protocol.manifest import load
 from vgp.train import fit
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import Manifest, Part
-from vgp.train.checkpoint.store import DiskStore
-from vgp.train.config import parse
+from vgp.train.checkpoint.checkpoint_manifest import Manifest, Part
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 from vgp.train.fit import train
-from vgp.train.loop.training_request import planned
+from vgp.train.loop.training_request import plan_run
+from vgp.train.train_config import parse_config
 
 
 def config(**changes):
     given = {"task": "digits:Digits", "epochs": 5, "global_batch_size": 96, "learning_rate": 0.01, **changes}
-    return parse(given)
+    return parse_config(given)
 
 
 def run(folder, data, nproc, **changes):
@@ -43,7 +43,7 @@ def model_bits(folder):
 def final_state(folder):
     """Checksums of the last checkpoint's parts: model and optimizer."""
     store = DiskStore(folder / "checkpoints")
-    manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
+    manifest = recovery.read_manifest(store, recovery.list_manifests(store, 0)[0])
     return manifest.step, manifest.scalars, manifest.history, [part.crc32c for part in manifest.parts]
 
 
@@ -213,7 +213,7 @@ def test_microbatches_left_open_are_as_few_as_the_processes_and_grow_with_them_o
     data, store = load(digits), DiskStore(tmp_path)
 
     def plan(processes, run=-1, **changes):
-        return planned(config(**changes), data, "digits:Digits", processes, store, run)
+        return plan_run(config(**changes), data, "digits:Digits", processes, store, run)
 
     def saved(settings):
         part = Part(name="run000-step000000005-00-0.safetensors", bytes=0, crc32c=0)
@@ -290,7 +290,9 @@ PINS = "ab" * 32
 
 
 def place(digits, output=FIRST, environment=None, pins=PINS, **changes):
-    return fit.checkpoint_place(output, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {}, pins)
+    return fit.checkpoint_place(
+        output, parse_config({**SETTINGS, **changes}), manifests.load(digits), environment or {}, pins
+    )
 
 
 def test_every_attempt_at_a_request_finds_the_same_folder(digits):

@@ -15,22 +15,22 @@ from vgp.base.storage import download, objects, storage
 from vgp.data import bundle
 from vgp.evaluation.evaluate import evaluate
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.store import store_at
-from vgp.train.config import parse
+from vgp.train.checkpoint.checkpoint_store import store_at
 from vgp.train.fit import train
 from vgp.train.loop import profiling
+from vgp.train.train_config import parse_config
 
 
 def run(data, model, checkpoints, nproc=2, **changes):
     given = {"task": "digits:Digits", "epochs": 4, "global_batch_size": 96, "learning_rate": 0.01, **changes}
-    return train(parse(given), data=data, model=model, checkpoints=checkpoints, nproc=nproc)
+    return train(parse_config(given), data=data, model=model, checkpoints=checkpoints, nproc=nproc)
 
 
 def bits(model, checkpoints):
     """Checksums of the model, and of model and optimizer in the last checkpoint."""
     files = [hashlib.sha256((model / name).read_bytes()).hexdigest() for name in (bundle.WEIGHTS, bundle.CARD)]
     store = store_at(checkpoints)
-    manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
+    manifest = recovery.read_manifest(store, recovery.list_manifests(store, 0)[0])
     return files, manifest.step, manifest.scalars, manifest.history, [part.crc32c for part in manifest.parts]
 
 

@@ -9,13 +9,15 @@ import pytest
 
 from vgp.base.exits import Preempted, UserError
 from vgp.base.storage import files
-from vgp.train.config import parse
 from vgp.train.fit import train
+from vgp.train.train_config import parse_config
 
 
 def run(folder, data, nproc=2, **changes):
     given = {"task": "digits:Digits", "global_batch_size": 96, "learning_rate": 0.01, **changes}
-    return train(parse(given), data=data, model=folder / "model", checkpoints=folder / "checkpoints", nproc=nproc)
+    return train(
+        parse_config(given), data=data, model=folder / "model", checkpoints=folder / "checkpoints", nproc=nproc
+    )
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_a_job_that_its_launcher_forgets_saves_on_all_ranks_and_stops(control, d
     assert f"step {progress['step']} of 25000" in str(stop.value)
     assert progress["saved_step"] == progress["step"] and progress["steps"] == 25000 and progress["attempt"] == "a1"
     assert progress["seconds_per_step"] > 0 and progress["save_s"] > 0 and progress["start_s"] > 0
-    assert "stopping: the launcher of this job has given no sign of life for 2.5 s (orphan_s)" in capfd.readouterr().err
+    assert "stopping: no heartbeat from the launcher for 2.5 s (orphan_s)" in capfd.readouterr().err
     assert progress["from_step"] == 0
     launcher = threading.Thread(target=beat_until, args=["from_step"], daemon=True)
     launcher.start()

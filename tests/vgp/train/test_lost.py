@@ -15,7 +15,7 @@ from helpers import warm
 from helpers.machines import await_launchers
 
 from vgp.base.exits import UserError
-from vgp.train.config import parse
+from vgp.train.train_config import parse_config
 
 LOST_AFTER_S = 4.0
 #: What the documentation allows beyond it.
@@ -143,4 +143,4 @@ def test_both_sides_of_a_network_that_is_cut_end_in_time_and_name_the_other(netw
 
 def test_a_time_that_would_take_a_pause_for_a_loss_is_refused():
     with pytest.raises(UserError, match="lost_after_s.*greater than or equal to 2"):
-        parse({"lost_after_s": 0.5})
+        parse_config({"lost_after_s": 0.5})

@@ -11,7 +11,7 @@ from helpers.mlflow_double import MlflowServer
 from vgp.base.exits import UserError
 from vgp.train import mlflow_run
 from vgp.train import mlflow_server as address
-from vgp.train.mlflow_run import Live
+from vgp.train.mlflow_run import RunLogger
 
 TAGS = {"training.job": "run-1/train", "image": ""}
 
@@ -38,7 +38,7 @@ CURVE = [point(step, 0.5 if step % 2 == 0 else None, **({"f1 (macro)": 0.7} if s
          for step in range(1, 9)]  # fmt: skip
 
 
-def log_run(folder: Path, curve: list[dict[str, Any]], status: str = "FINISHED", **figures: Any) -> Live:
+def log_run(folder: Path, curve: list[dict[str, Any]], status: str = "FINISHED", **figures: Any) -> RunLogger:
     run = mlflow_run.start_run(str(folder), 0, {"epochs": 3, "seed": 0}, TAGS)
     assert run
     for last in range(1, len(curve) + 1):
@@ -122,7 +122,7 @@ def test_an_evaluation_stands_beside_the_training_of_its_model_and_once(
     mlflow_run.log_evaluation(card, {"auc": 0.7}, {"decision": "promote"})
     assert "no run of this model" in capsys.readouterr().err
     log_run(tmp_path, CURVE)
-    server.runs[0]["tags"][mlflow_run.MODEL] = mlflow_run.model_tag(b"{}")
+    server.runs[0]["tags"][mlflow_run.MODEL] = mlflow_run.checksum_card(b"{}")
     for _ in range(2):
         mlflow_run.log_evaluation(card, {"auc": 0.7}, {"decision": "promote", "report": "gs://b/report.html"})
     assert [m["value"] for m in server.runs[0]["metrics"] if m["key"] == "test.auc"] == [0.7]

@@ -45,7 +45,7 @@ def failed(capfd, call):
         call()
     assert stop.value.code == 69
     warning, *rest, error = capfd.readouterr().err.splitlines()
-    assert warning.startswith("warning: gs://runs/") and "trying again for up to" in warning
+    assert warning.startswith("warning: gs://runs/") and "retrying for up to" in warning
     assert not rest and error.startswith("failed: gs://runs/") and "could not be reached" in error
     return error
 
@@ -68,7 +68,7 @@ def test_a_run_goes_on_when_its_bucket_comes_back_and_a_resume_that_cannot_read_
     with monkeypatch.context() as patient:
         patient.setattr(client, "READ_DEADLINE_S", 60.0)
         assert train(digits, tmp_path, f"{bucket}/resume", checkpoint_patience_s=60)["steps"] == 4
-    assert "trying again for up to 60 s" in capfd.readouterr().err.splitlines()[0]
+    assert "retrying for up to 60 s" in capfd.readouterr().err.splitlines()[0]
     names = {file.path for file in storage.find(f"{bucket}/resume/run*")}
     proxy.fail(503, float("inf"), path="safetensors?alt=media")
     capfd.readouterr()

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.data import bundle
-from vgp.train.config import parse
 from vgp.train.fit import train
 from vgp.train.processes.launch import launch
+from vgp.train.train_config import parse_config
 
 RECIPES = {"ddp": {}, "fsdp": {"strategy": "fsdp"}, "exact": {"exact": True}}
 RESUMED = 6
@@ -78,7 +78,7 @@ def test_a_run_does_not_go_on_with_other_weights_to_begin_with(runs, tmp_path):
     recipes, folder, _ = runs
     shutil.copytree(folder / "weights", tmp_path / "weights")
     shutil.copytree(folder / "ddp" / "whole", tmp_path / "checkpoints")
-    config = parse({**recipes.RECIPE, "warm_start": str(folder / "weights")})
+    config = parse_config({**recipes.RECIPE, "warm_start": str(folder / "weights")})
     places = {"data": folder / "data", "model": tmp_path / "model", "checkpoints": tmp_path / "checkpoints"}
     name = "model-00001-of-00002.safetensors"
     try:

@@ -9,13 +9,13 @@ from torch import nn
 
 from vgp.base.exits import UserError
 from vgp.data import bundle
-from vgp.networks.blocks import repeated
+from vgp.networks.repeated_blocks import find_blocks
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.store import DiskStore
-from vgp.train.config import parse
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 from vgp.train.fit import train
 from vgp.train.loop import arithmetic
+from vgp.train.train_config import parse_config
 
 STEPS = 10  # whole batches, of training and of validation: a compiler gets one shape
 
@@ -23,7 +23,9 @@ STEPS = 10  # whole batches, of training and of validation: a compiler gets one 
 def run(folder, data, nproc=1, **changes):
     given = {"task": "digits:Digits", "epochs": 1, "global_batch_size": 120, "microbatches": 2,
              "checkpoint_every_steps": STEPS // 2, **changes}  # fmt: skip
-    return train(parse(given), data=data, model=folder / "model", checkpoints=folder / "checkpoints", nproc=nproc)
+    return train(
+        parse_config(given), data=data, model=folder / "model", checkpoints=folder / "checkpoints", nproc=nproc
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +51,9 @@ def weights(folder):
 def newest(folder):
     """The tensors of the last checkpoint, of model and optimizer."""
     store = DiskStore(folder / "checkpoints")
-    manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
+    manifest = recovery.read_manifest(store, recovery.list_manifests(store, 0)[0])
     assert manifest.step == STEPS
-    return Saved(store, manifest).tensors()
+    return CheckpointReader(store, manifest).tensors()
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +105,8 @@ class Net(nn.Module):
 
 def test_the_blocks_are_the_members_of_lists_that_have_layers_of_their_own():
     net = Net(nn.ModuleList([nn.Sequential(nn.Linear(4, 4))]))
-    assert repeated(nn.Sequential(net)) == list(net.blocks)
-    assert repeated(nn.Linear(4, 4)) == []
+    assert find_blocks(nn.Sequential(net)) == list(net.blocks)
+    assert find_blocks(nn.Linear(4, 4)) == []
 
 
 def test_recomputing_keeps_less_and_gives_the_same_gradients():
@@ -113,7 +115,7 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
         torch.manual_seed(0)
         net, kept = Net(nn.Tanh()), []
         if recomputed:
-            arithmetic.recompute_blocks(repeated(net))
+            arithmetic.recompute_blocks(find_blocks(net))
         with torch.autograd.graph.saved_tensors_hooks(lambda t, kept=kept: kept.append(t) or t, lambda t: t):
             loss = net(torch.ones(2, 4, requires_grad=True))
         loss.backward()
@@ -125,9 +127,9 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
 
 def test_blocks_that_cannot_be_recomputed_are_named():
     with pytest.raises(UserError, match="no blocks to recompute.*nn.ModuleList"):
-        arithmetic.recompute_blocks(repeated(Net(nn.BatchNorm1d(4))))
+        arithmetic.recompute_blocks(find_blocks(Net(nn.BatchNorm1d(4))))
 
 
 def test_offload_without_sharding_is_refused():
     with pytest.raises(UserError, match="cpu_offload=true works with strategy=fsdp only"):
-        parse({"cpu_offload": True})
+        parse_config({"cpu_offload": True})

@@ -13,7 +13,7 @@ from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings, load
-from vgp.train.checkpoint.holder import holder_of
+from vgp.train.checkpoint.lease_holder import parse_holder
 from vgp.vertex import cleaning as plans
 from vgp.vertex import cleaning_view, clients, resource_names
 from vgp.vertex.cleaning import remove
@@ -125,7 +125,7 @@ def test_a_lease_is_respected_and_one_is_taken_while_checkpoints_go(cloud: Cloud
 
     def note(call: Any) -> None:
         blob = clients.storage(settings).bucket("test-bucket").blob("runs/checkpoints/train-2/lease.json")
-        leases.append(holder_of(blob.download_as_bytes()) if blob.exists() else None)
+        leases.append(parse_holder(blob.download_as_bytes()) if blob.exists() else None)
 
     cloud.on(DELETE, note, before=True)
     removed = remove(planned)

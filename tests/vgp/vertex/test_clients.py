@@ -34,7 +34,7 @@ def test_an_endpoint_of_the_settings_counts_more_than_gclouds_and_that_more_than
 
 def test_a_token_is_never_sent_unencrypted_over_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", "http://10.0.0.1:80/")
-    with pytest.raises(RequestError, match="https is needed"):
+    with pytest.raises(RequestError, match="use https"):
         clients.endpoint(Settings(), "aiplatform")
 
 
@@ -101,7 +101,7 @@ def test_a_region_that_a_document_names_does_not_lead_a_token_elsewhere(
 ) -> None:
     """A run's spec and a ladder in the bucket name regions, and others may write both."""
     monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", raising=False)
-    with pytest.raises(RequestError, match="is no region"):
+    with pytest.raises(RequestError, match="is not a region"):
         clients.endpoint(Settings().model_copy(update={"region": region}), "aiplatform")
-    with pytest.raises(ValueError, match="no host of Google's"):
+    with pytest.raises(ValueError, match="not a host of Google's"):
         google_api.address(f"{region}-aiplatform")

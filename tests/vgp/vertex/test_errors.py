@@ -112,7 +112,7 @@ def test_a_stockout_names_what_can_be_done(settings: Settings) -> None:
 def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
     """Exit code 75; 175 is another."""
     replica = "The replica workerpool0-0 exited with a non-zero status of {}. To find out more, see the logs."
-    assert "Exit code 75: its machine was taken away" in advice(replica.format(75), settings)
+    assert "Exit code 75: a machine of the job was preempted" in advice(replica.format(75), settings)
     assert advice(replica.format(175), settings) == ""
     assert "Exit code 69: Cloud Storage did not answer" in advice(replica.format(69), settings)
 
@@ -141,7 +141,7 @@ def test_other_errors_pass_as_they_are(settings: Settings, error: Exception) -> 
 
 def test_an_answer_that_is_none_of_googles_is_told_as_such(settings: Settings) -> None:
     for page in ("", "<html>log in</html>"):
-        with pytest.raises(WorkFailed, match="the answer is none of Google's"), explained("x", settings):
+        with pytest.raises(WorkFailed, match="the response did not come from Google"), explained("x", settings):
             json_format.Parse(page, PipelineJob.pb()())
 
 

@@ -187,7 +187,7 @@ def test_the_difference_is_shown_and_nothing_written(google, folder, cloud):
     assert re.search(r"ids of SKUs: \d+ known -> \d+ known, \d+ of them new", text)
     assert "shape of g2-standard-8: 8 vCPU, 32 GB -> 8 vCPU, 33 GB" in text
     assert "GPU machine a9-ultragpu-8g: new -> on Compute Engine, not in the catalog" in text
-    assert "f1-micro" not in text and "Nothing is written; --write does." in text
+    assert "f1-micro" not in text and "Nothing was written; pass --write" in text
     assert google["tokens"] == {f"Bearer {token}" for token in cloud.tokens.given}
 
 

@@ -1,4 +1,4 @@
-"""Files as documents: JSON or YAML (several in one file), loaded safely, with the place on which each key stands."""
+"""The documents of a file, one or several in JSON or YAML, loaded safely, and the line of each key."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from vgp.base.documents.json_text import Repeating
 
 @dataclass(frozen=True)
 class Place:
-    """`line`: of the file, from 1. `cell`: "cell 3, line 7" in a notebook, whose file nobody reads by its lines."""
+    """A line of the file, from 1; in a notebook also the cell and its line, such as "cell 3, line 7"."""
 
     line: int
     cell: str = ""
@@ -24,56 +24,56 @@ class Place:
         return self.cell or f"line {self.line}"
 
 
-#: The place of a line of a text, from 1. `Place` itself is that of a text that fills its file.
+#: Maps a line of a text, from 1, to its place in the file; `Place` itself if the text is the whole file.
 At = Callable[[int], Place]
 
 
 MAX_DOCUMENTS, MAX_REPEATED = 2_000, 20
-#: Each line of such a file is a document.
+#: Suffixes of files with one document per line.
 _JSON_LINES = (".jsonl", ".ndjson")
 LIMITS = yaml_text.Limits(values=1_000_000, characters=100_000_000, levels=200)
 
 
 @dataclass(frozen=True)
 class Document:
-    """One JSON or YAML document: what it says, and its text."""
+    """One JSON or YAML document: its data and its text."""
 
     file: str
     data: Any
     text: str
     is_yaml: bool = False
-    #: Which of several documents in its file, from 0; None where it is the only one.
+    #: Number of the document in its file, from 0; None for an only document.
     index: int | None = None
-    #: Lines of the file above the text.
+    #: Number of lines of the file above the text.
     above: int = 0
-    #: Why there is no data: the text cannot be read, or is too much.
+    #: Why there is no data: the text is unreadable or too large.
     fault: Unreadable | Exhausted | None = None
-    #: Where a key is given more than once.
+    #: Paths of keys that occur more than once.
     repeated: tuple[FieldPath, ...] = ()
-    #: Where each part stands, if the text is no JSON or YAML; None: it is.
+    #: Place of each part of a text that is neither JSON nor YAML; None for JSON and YAML.
     places: Mapping[FieldPath, Place] | None = None
-    #: What ends the request before it asks for a machine: where, what, and the fix.
+    #: Errors that end the request before it asks for a machine: path, problem and fix.
     broken: tuple[tuple[FieldPath, str, str], ...] = ()
-    #: What is not known of the request as a whole: where, and what.
+    #: Unknown parts of the request as a whole: path and sentence.
     notes: tuple[tuple[FieldPath, str], ...] = ()
-    #: What of the request cannot be read, in a sentence each; the rest is judged.
+    #: Unreadable parts of the request, a sentence each; the rest is checked.
     unread: tuple[str, ...] = ()
-    #: What to do about the fault.
+    #: How to fix the fault.
     fix: str = ""
-    #: Whether the text of a fault has the words of a request.
+    #: Whether the text of a fault looks like a job request.
     asks: bool = True
 
     @property
     def default_step(self) -> str:
-        """What a job without a name is called."""
+        """Returns the name for a job without one."""
         return "job" if self.index is None else f"job[{self.index}]"
 
     def line(self, path: FieldPath) -> int:
-        """Line (from 1) of the key at `path`, or of its nearest parent that is in the file."""
+        """Returns the line (from 1) of the key at `path`, or of its nearest parent in the file."""
         return self.lines([path])[path]
 
     def lines(self, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
-        """The lines of several paths, for which the text is read once."""
+        """Returns the lines of several paths, reading the text once."""
         if self.places is not None:
             return {path: _nearest_place(self.places, path).line for path in paths}
         if self.fault is not None:
@@ -82,33 +82,33 @@ class Document:
         return {path: self.above + line for path, line in here.items()}
 
     def cell(self, path: FieldPath) -> str:
-        """Of a notebook the cell and the line in it, else empty."""
+        """Returns the cell and its line in a notebook, and "" in other files."""
         return _nearest_place(self.places, path).cell if self.places is not None else ""
 
 
 def _nearest_place(places: Mapping[FieldPath, Place], path: FieldPath) -> Place:
-    """That of the part, or of the nearest around it that has one."""
+    """Returns the place of `path`, or of its nearest parent that has one."""
     return next((places[path[:size]] for size in range(len(path), -1, -1) if path[:size] in places), Place(1))
 
 
 def load(path: Path) -> list[Document]:
-    """The documents of a file; raises Unreadable."""
+    """Returns the documents of a file; raises Unreadable."""
     return parse(str(path), read(path, instead="; give - and the text on standard input"))
 
 
-#: {{ x }} of a template without the quotes that make a text of it, as `machineType: {{ x }}`.
+#: An unquoted {{ x }} of a template, as in `machineType: {{ x }}`.
 _BARE = re.compile(r"(?m)(?<=[:\-,\[] )[ \t]*\{\{[^{}\n\"'$]*\}\}(?=[ \t]*(?:[,\]}#]|$))")
 
 
 def parse(file: str, text: str) -> list[Document]:
-    """The documents in `text` but for empty ones; one that cannot be read has its `fault`, and the others are read.
+    """Returns the non-empty documents in `text`; an unreadable one has a `fault`.
 
-    Templates without quotes are read as the texts that they would be with them, where nothing can be read otherwise.
+    If a document is unreadable, unquoted templates are read as if they were quoted.
     """
     documents = _parsed(file, text)
-    if any(isinstance(each.fault, Unreadable) for each in documents) and _BARE.search(text):
+    if any(isinstance(document.fault, Unreadable) for document in documents) and _BARE.search(text):
         quoted = _parsed(file, _BARE.sub(lambda match: f'"{match.group().strip()}"', text))
-        return documents if any(each.fault for each in quoted) else quoted
+        return documents if any(document.fault for document in quoted) else quoted
     return documents
 
 
@@ -129,7 +129,7 @@ def _parsed(file: str, text: str) -> list[Document]:
 
 
 def _json_lines(file: str, text: str) -> Iterator[Document]:
-    """A document of each line of JSON Lines that is not blank."""
+    """Yields a document for each non-blank line of JSON Lines."""
     lines = ((above, line) for above, line in enumerate(text.split("\n")) if line.strip())
     for number, (above, line) in enumerate(lines):
         if number == MAX_DOCUMENTS:
@@ -137,13 +137,13 @@ def _json_lines(file: str, text: str) -> Iterator[Document]:
             return
         document = _json(file, line)
         if document is None:
-            fault = Unreadable(file, f"line {above + 1} is no JSON: each line of JSON Lines is an object")
+            fault = Unreadable(file, f"line {above + 1} is not JSON: each line of JSON Lines must be an object")
             document = Document(file, None, "", fault=fault)
         yield replace(document, above=above)
 
 
 def numbered(documents: list[Document]) -> list[Document]:
-    """The documents of one file, each with its number if there are several."""
+    """Returns the documents of one file, numbered if there are several."""
     if len(documents) < 2:
         return documents
     return [replace(document, index=index) for index, document in enumerate(documents)]
@@ -154,7 +154,7 @@ def _too_many() -> Exhausted:
 
 
 def _json(file: str, text: str) -> Document | None:
-    """None: it is no JSON; unless the file says that it is, it may still be YAML."""
+    """Returns the document, or None for text that is not JSON in a file without that suffix, which may be YAML."""
     try:
         if json_text.values(text, LIMITS.values) > LIMITS.values:
             raise Exhausted(f"The document has more than {LIMITS.values:,} values.")
@@ -167,7 +167,7 @@ def _json(file: str, text: str) -> Document | None:
         too_deep = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
         return Document(file, None, "", fault=too_deep)
     except ValueError as error:
-        fault, above = Unreadable(file, f"no JSON: {error}"), getattr(error, "lineno", 1) - 1
+        fault, above = Unreadable(file, f"invalid JSON: {error}"), getattr(error, "lineno", 1) - 1
         return Document(file, None, "", above=above, fault=fault) if file.lower().endswith(".json") else None
     return Document(file, data, text, repeated=_paths(data, repeating))
 
@@ -177,7 +177,7 @@ _PROLOGUE = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?\n|%[^\n]*+\n)*+")
 
 
 def _parts(text: str) -> Iterator[tuple[str, int]]:
-    """The text of each YAML document, and the lines above it. No document can hold a marker at the start of a line."""
+    """Yields the text of each YAML document and the number of lines above it; only markers begin a line with ---."""
     start = above = 0
     for marker in _MARKER.finditer(text):
         end = marker.start() if marker.group() == "---" else marker.end()
@@ -199,7 +199,7 @@ def _yaml(file: str, text: str, above: int) -> list[Document]:
     except yaml_text.TooMuch as error:
         documents.append(Document(file, None, "", above=above, fault=Exhausted(str(error))))
     except yaml.YAMLError as error:
-        fault = Unreadable(file, f"no YAML: {_problem(error, above)}")
+        fault = Unreadable(file, f"invalid YAML: {_problem(error, above)}")
         mark = getattr(error, "problem_mark", None)
         documents.append(Document(file, None, "", above=above + (mark.line if mark else 0), fault=fault))
     return documents
@@ -214,7 +214,7 @@ def _problem(error: yaml.YAMLError, above: int) -> str:
 
 
 def _paths(data: object, repeating: Repeating) -> tuple[FieldPath, ...]:
-    """Where the mappings stand that give a key more than once, with that key; the first MAX_REPEATED."""
+    """Returns the paths of the first MAX_REPEATED keys that their mappings repeat."""
     keys: dict[int, list[Any]] = {}
     for mapping, key in repeating:
         keys.setdefault(id(mapping), []).append(key)

@@ -1,4 +1,4 @@
-"""Single values of a JSON or YAML text, changed where they stand: every other character stays."""
+"""Edits of single values in a JSON or YAML text that keep every other character."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ from vgp.base.documents.yaml_text import Level, Words, events
 
 @dataclass(frozen=True)
 class Change:
-    """Another value for a field; `old` None: the field is missing. `barred`: why it must not be made."""
+    """A new value for a field, whose `old` is None if it is missing; `barred` is the reason not to change it, or ""."""
 
     path: FieldPath
     old: object
@@ -26,12 +26,12 @@ class Change:
 
 
 class CannotEdit(ValueError):
-    """The value cannot be changed in the text: why, in a sentence without its end."""
+    """The reason why a value cannot be changed in the text, as a clause without a full stop."""
 
 
 @dataclass(frozen=True)
 class _Value:
-    """Where a value stands in the text, and its key before it."""
+    """The offsets of a value and of its key in the text."""
 
     start: int
     end: int
@@ -43,28 +43,28 @@ class _Value:
 
 
 class Editor:
-    """Gathers changes of one document, of which each set is taken whole or not at all."""
+    """Collects changes of one document; each set of changes is accepted whole or not at all."""
 
     def __init__(self, document: Document, paths: Iterable[FieldPath]) -> None:
         self.document, self.source = document, document.text
         self.expected = copy.deepcopy(document.data)
         self.edits: list[tuple[int, int, str]] = []
         self.values: dict[Words, _Value] = {}
-        wanted = {_words(path) for path in paths}
-        # The fields beside them too: a missing one is written after one of these.
-        self.parents = {path[:-1] for path in wanted}
+        targets = {_words(path) for path in paths}
+        # Sibling fields too, because a missing field is written after a sibling.
+        self.parents = {path[:-1] for path in targets}
         if document.places is None and document.fault is None:
             self._find()
 
     def _find(self) -> None:
-        """JSON is read as YAML, which it is; the few texts that are not stay as they are."""
+        """Locates the values, parsing JSON as YAML; the few JSON texts that are not YAML are not edited."""
         try:
             self.values = _values(self.source, self.parents)
         except yaml.YAMLError:
             self.values = {}
 
     def take(self, changes: Sequence[Change]) -> None:
-        """Raises CannotEdit where one of the changes cannot be made; then none of them is."""
+        """Accepts all changes; raises CannotEdit, and accepts none, if one cannot be made."""
         if self.document.places is not None:
             raise CannotEdit("programs and scripts are not changed")
         edits = [self._edit(change) for change in changes]
@@ -76,27 +76,27 @@ class Editor:
             self._expect(change)
 
     def result(self) -> str:
-        """The text with the changes; raises CannotEdit where it would not say what is wanted."""
+        """Returns the changed text; raises CannotEdit if it would not parse to the expected data."""
         text = self.source
         for start, end, new in reversed(sorted(self.edits, key=lambda edit: edit[0])):
             text = text[:start] + new + text[end:]
         documents = parse(self.document.file, text)
         if len(documents) != 1 or documents[0].fault or documents[0].data != self.expected:
-            raise CannotEdit("the text would not say what is meant")
+            raise CannotEdit("the changed text would not have the expected values")
         return text
 
     def _edit(self, change: Change) -> tuple[int, int, str]:
         if change.barred:
             raise CannotEdit(change.barred)
         if not re.fullmatch(r"[\w.-]+", str(change.new)):
-            raise CannotEdit(f"'{change.new}' is no plain value")
+            raise CannotEdit(f"'{change.new}' is not a plain value")
         value = self.values.get(_words(change.path))
         if _at(self.document.data, change.path) != change.old:
-            raise CannotEdit("the value does not stand in the file as such")
+            raise CannotEdit("the file does not contain the value in this form")
         if value is not None:
             return value.start, value.end, self._written(value, change.new)
         if change.old is not None:
-            raise CannotEdit("the value stands behind an alias, or in a text of its own")
+            raise CannotEdit("the value is behind an alias or inside an embedded text")
         return self._inserted(change)
 
     def _written(self, value: _Value, new: str | int) -> str:
@@ -113,10 +113,10 @@ class Editor:
         return str(new) if self.document.is_yaml else json.dumps(new)
 
     def _inserted(self, change: Change) -> tuple[int, int, str]:
-        """A field that is missing, after the one that stands beside it, and written like it."""
+        """Returns the edit that adds a missing field after a sibling, in the sibling's style."""
         beside = self._beside(change)
         if beside is None:
-            raise CannotEdit("no field stands beside it")
+            raise CannotEdit("the missing field has no sibling")
         value, key = self.values[beside], self._key(change)
         quote = self.source[value.key_start] if self.source[value.key_start] in "\"'" else ""
         colon = self.source[value.key_end : value.start]
@@ -132,12 +132,12 @@ class Editor:
         return line_end, line_end, f"\n{' ' * len(before)}{pair}"
 
     def _beside(self, change: Change) -> Words | None:
-        """The first scalar field of the mapping that misses one."""
+        """Returns the path of the first scalar field in the mapping of the missing field, or None."""
         parent = _words(change.path[:-1])
         return next((path for path in self.values if path[:-1] == parent), None)
 
     def _key(self, change: Change) -> str | int:
-        """The name of a missing field, in the spelling of the one beside it."""
+        """Returns the name of a missing field in the spelling of its sibling."""
         name, beside = change.path[-1], self._beside(change)
         if change.old is not None or _words(change.path) in self.values or beside is None:
             return name
@@ -145,7 +145,7 @@ class Editor:
         return next((own for own in spellings(str(name)) if separators in (_separators(own), (False, False))), name)
 
     def _expect(self, change: Change) -> None:
-        """Writes it into the data that the new text must have."""
+        """Applies the change to the data that the new text must parse to."""
         parent = _at(self.expected, change.path[:-1])
         is_text = isinstance(change.old, str)
         parent[self._key(change)] = str(change.new) if is_text else change.new
@@ -169,9 +169,9 @@ def _at(data: Any, path: FieldPath) -> Any:
 
 
 def _values(text: str, parents: set[Words]) -> dict[Words, _Value]:
-    """Where the scalar fields of these mappings stand; what is behind an alias does not."""
+    """Locates the scalar fields of the mappings at `parents`, without values behind an alias."""
     stack: list[tuple[Level, bool]] = []
-    found: dict[Words, _Value] = {}
+    values: dict[Words, _Value] = {}
     keys: dict[int, tuple[int, int]] = {}
     for event in events(text):
         if isinstance(event, yaml.DocumentEndEvent):
@@ -186,11 +186,11 @@ def _values(text: str, parents: set[Words]) -> dict[Words, _Value]:
         if level is not None and level.index is None and is_here:
             keys[id(level)] = (start, end)
         elif level is not None and path[:-1] in parents:
-            found.pop(path, None)  # of a key that is given twice the last one counts
+            values.pop(path, None)  # the last of two equal keys counts
             if isinstance(event, yaml.ScalarEvent) and level.index is None:
-                found[path] = _Value(start, end, text[start:end], event.style or "", *keys[id(level)], is_flow)
+                values[path] = _Value(start, end, text[start:end], event.style or "", *keys[id(level)], is_flow)
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append(
                 (Level(path, 0 if isinstance(event, yaml.SequenceStartEvent) else None), bool(event.flow_style))
             )
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""JSON texts of any author: checked against a model, or read with repeated keys noted and the lines of paths."""
+"""Untrusted JSON texts: validated against a model, or read with their repeated keys and the lines of paths."""
 
 import json
 import re
@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vgp.base.documents.bounded_text import FieldPath
 
-if TYPE_CHECKING:  # not every reader of JSON has a model
+if TYPE_CHECKING:  # imported only for validation
     from pydantic import BaseModel
     from pydantic_core import ErrorDetails
 
-#: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
+#: An external JSON object, such as a spec or an answer of Google's APIs; its reader checks the fields that it uses.
 JsonObject: TypeAlias = dict[str, Any]
-#: A JSON object that its reader does not change.
+#: A read-only JSON object.
 JsonView: TypeAlias = Mapping[str, Any]
-#: Any JSON value from outside: its reader narrows it with isinstance.
+#: Any external JSON value; its reader narrows it with isinstance.
 Json: TypeAlias = str | int | float | bool | list[Any] | JsonObject | None
 
-# ---- JSON that someone else may have written: held to a model, and refused where readers could differ in what it says
+# ---- untrusted JSON: validated against a model, and refused if parsers could disagree about it
 
 Model = TypeVar("Model", bound="BaseModel")
 
 
 def parse_model(model: type[Model], text: bytes) -> Model:
-    """The object that the text describes.
+    """Parses and validates a JSON text.
 
     Raises:
-        ValueError: in one line: it is no JSON, not of the model, nested too deeply, or gives a key twice.
+        ValueError: invalid JSON, another model, too deep nesting or a repeated key, in one line.
     """
     from pydantic import ValidationError
 
@@ -42,7 +42,7 @@ def parse_model(model: type[Model], text: bytes) -> Model:
 
 
 def parse_json(text: bytes) -> Any:
-    """As json.loads; ValueError also for a key that is given twice, or for too deep a nesting."""
+    """Parses JSON as json.loads does; also raises ValueError for a repeated key and for too deep nesting."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
@@ -57,36 +57,36 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _sentence(problem: "ErrorDetails") -> str:
-    """Such as `history.2.loss: Input should be a valid number`."""
+    """Formats a validation error, such as `history.2.loss: Input should be a valid number`."""
     where = ".".join(map(str, problem["loc"]))
     return f"{where}: {problem['msg']}" if where else str(problem["msg"])
 
 
 Repeating = list[tuple[dict[Any, Any], object]]
 
-#: Longer numbers stay texts: nothing here is counted in more than fifteen digits.
+#: Longer numbers stay texts, because no field needs more than fifteen digits.
 MAX_DIGITS = 400
 
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++')
 
 
 def loads(text: str) -> tuple[Any, Repeating]:
-    """The data, and the objects in it that give a key more than once, with that key.
+    """Returns the data, and its objects with a repeated key, each with that key.
 
     Raises:
-        ValueError: the text is no JSON.
+        ValueError: the text is not JSON.
         RecursionError: it is nested too deeply.
     """
     repeating: Repeating = []
 
-    def collected(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
         if len(value) < len(pairs):
             counts = Counter(key for key, _ in pairs)
             repeating.extend((value, key) for key, count in counts.items() if count > 1)
         return value
 
-    data = json.loads(text, object_pairs_hook=collected, parse_int=_whole)
+    data = json.loads(text, object_pairs_hook=collect, parse_int=_whole)
     return data, repeating
 
 
@@ -95,13 +95,13 @@ def _whole(digits: str) -> int | str:
 
 
 def values(text: str, most: int) -> int:
-    """How many values the text has, counted no further than `most`: before any of them is made."""
+    """Counts the values of the text before parsing it, stopping above `most`; returns 0 if they cannot exceed it."""
     if text.count(",") + text.count("[") + text.count("{") < most:
         return 0
     count, before = 1, ""
     for match in _TOKEN.finditer(text):
         token = match.group()
-        # What is not empty has one value more than commas.
+        # A non-empty list or object has one value more than commas.
         count += token == "," or (before in ("[", "{") and token not in ("]", "}"))
         before = token
         if count > most:
@@ -110,7 +110,7 @@ def values(text: str, most: int) -> int:
 
 
 def with_texts(data: Any, change: Callable[[str], Any]) -> Any:
-    """Returns a copy of the data in which each text is what `change` makes of it; keys stay."""
+    """Returns a copy of the data with `change` applied to each text; keys stay."""
     if isinstance(data, dict):
         return {key: with_texts(item, change) for key, item in data.items()}
     if isinstance(data, list):
@@ -119,7 +119,7 @@ def with_texts(data: Any, change: Callable[[str], Any]) -> Any:
 
 
 def levels(data: object) -> int:
-    """How deep the data is nested."""
+    """Returns the depth of nesting."""
     depth, level = 0, [data] if isinstance(data, dict | list) else []
     while level:
         depth += 1
@@ -129,7 +129,7 @@ def levels(data: object) -> int:
 
 
 def lines(text: str, paths: set[FieldPath]) -> dict[FieldPath, int]:
-    """The line (from 1) of each path, or of its nearest parent in the text, which is read once."""
+    """Returns the line (from 1) of each path, or of its nearest parent, reading the text once."""
     wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
     offsets: dict[FieldPath, int] = {}
     for path, offset in _places(text, wanted) if wanted else ():
@@ -146,7 +146,7 @@ def _deepest(offsets: dict[FieldPath, int], path: FieldPath) -> int:
 
 
 def _places(text: str, wanted: set[FieldPath]) -> Iterator[tuple[FieldPath, int]]:
-    """(path, offset) of each key or item that is wanted, from the tokens of a valid JSON text."""
+    """Yields (path, offset) of each key or item in `wanted`, from the tokens of a valid JSON text."""
     path: list[Any] = []
     kinds: list[str] = []
     expects_key = fresh_item = False

@@ -1,7 +1,7 @@
-"""A value in a spec, with where it stands and what is known of it before the run.
+"""A value in a spec, with its path and whether it is known before the run.
 
-A compiled pipeline refers to values by placeholders (`{{$.inputs.parameters['gpu']}}`). A Node follows them to the
-constant or default that they will have, and remembers the path of that; what only the run knows stays unknown.
+A compiled pipeline refers to values by placeholders (`{{$.inputs.parameters['gpu']}}`). A Node resolves them to the
+constant or default that they will have, and keeps the path of that value; values of the run stay unknown.
 """
 
 import json
@@ -16,11 +16,11 @@ from vgp.base.documents.bounded_text import FieldPath, spend
 from vgp.base.documents.document import LIMITS
 
 _PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"]([^'\"{}]+)['\"]\]\}\}")
-#: Anything that some program would have to fill in: {{...}}, ${NAME}, $(NAME).
+#: Templates that a program fills in: {{...}}, ${NAME}, $(NAME).
 _TEMPLATE = re.compile(r"\{\{[^{}]*+\}\}|\$\{[^{}]++\}|\$\(\w++\)|<%[^%]*+%>")
-#: kfp fills these in, and in no other place.
+#: Beginnings of the templates that kfp fills in.
 _OF_KFP = ("{{$", "{{channel:")
-#: Words of names that people fill in: MACHINE_TYPE, <your-project>, [REGION].
+#: Words of names that users fill in: MACHINE_TYPE, <your-project>, [REGION].
 _THING = (
     "type|count|id|uri|url|name|region|location|zone|project|image|repository|repo|bucket|tag|size|number|version|"
     "topology|digest|registry|account|machine|accelerator|network|strategy|timeout|tier"
@@ -41,24 +41,25 @@ _REMINDER = re.compile(
     r"\.{3}|\?{2,})\W*",
     re.IGNORECASE,
 )
-#: Longer texts are no names.
+#: Maximum length of a name in characters.
 _MOST = 300
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 MAX_LOOKUPS = 50
-#: Of a text that placeholders are put into. Compiled components have commands of 20 kB.
+#: Maximum characters of a text with its placeholders filled in. Compiled components have commands of 20 kB.
 MAX_SPLICED = 1_000_000
 
 
 class Computed(str):
-    """A value that a program or a shell makes when it runs; the text says how, and why it is not known."""
+    """A value that a program or a shell computes at run time; the text says how, and why it is unknown."""
 
     __slots__ = ()
 
 
 def placeholder(text: str) -> str:
-    """The part of a text that its reader is to fill in, empty without one: {{ x }}, $X, <your-project>, MACHINE_TYPE.
+    """Returns the part of a text that the user must fill in, such as {{ x }}, $X, <your-project> or MACHINE_TYPE, or
+    "".
 
-    In the name of an image it is the whole, for the rest of it can be judged.
+    A name inside a path (an image) or a sentence counts only if it is the whole text.
     """
     template = _TEMPLATE.search(text)
     if template is not None:
@@ -73,26 +74,26 @@ def placeholder(text: str) -> str:
 
 
 class Scope(Protocol):
-    """Where placeholders get their values: the inputs of a task."""
+    """The inputs of a task, which give placeholders their values."""
 
     def lookup(self, name: str, depth: int) -> "Node": ...
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value at its place; unknown where only the run has it, or nobody."""
+    """A value with its path; unknown if only the run has it, or nothing defines it."""
 
     value: Any
     path: FieldPath = ()
     scope: Scope | None = None
     #: Why the value is not known before the run; empty if it is.
     runtime: str = ""
-    #: Why no run can ever know it.
+    #: Why no run can know the value; empty if one can.
     dangling: str = ""
     #: The pipeline parameter whose default this is.
     assumed: str = ""
     depth: int = 0
-    #: Whether texts are as they are written, placeholders too.
+    #: Whether placeholders in texts stay unresolved.
     is_verbatim: bool = False
 
     @property
@@ -104,29 +105,29 @@ class Node:
         return self.known and self.value is None
 
     def get(self, name: str) -> "Node":
-        """The field of that camelCase name, written as camelCase, snake_case or kebab-case."""
+        """Returns the field `name` (camelCase), spelled in camelCase, snake_case or kebab-case."""
         if not self.known or not isinstance(self.value, dict):
             return self._at(None, name)
-        for spelled in spellings(name):
-            if spelled in self.value:
-                return self._child(self.value[spelled], spelled)
+        for spelling in spellings(name):
+            if spelling in self.value:
+                return self._child(self.value[spelling], spelling)
         return self._at(None, name)
 
     def _at(self, value: Any, step: str | int) -> "Node":
-        """A value below this one, of which is known what is known of this one; `replace` takes three times as long."""
+        """Returns a child that is as known as this value; three times as fast as `replace`."""
         return Node(
             value, (*self.path, step), self.scope, self.runtime, self.dangling, self.assumed, self.depth,
             self.is_verbatim,
         )  # fmt: skip
 
     def items(self) -> Iterator["Node"]:
-        """The items of a list; nothing for anything else."""
+        """Yields the items of a list, and nothing for other values."""
         if self.known and isinstance(self.value, list):
             for index, value in enumerate(self.value):
                 yield self._child(value, index)
 
     def decoded(self) -> "Node":
-        """A list or object given as JSON text is what the text says."""
+        """Returns the node with a JSON text of a list or object parsed, otherwise itself."""
         if isinstance(self.value, str) and self.value.lstrip()[:1] in ("[", "{"):
             value = _loads(self.value)
             return self if value is None else replace(self, value=value)
@@ -144,7 +145,7 @@ class Node:
         return child.resolved() if isinstance(value, str) else child
 
     def resolved(self) -> "Node":
-        """The value with its placeholders followed."""
+        """Returns the value with its placeholders resolved."""
         if not isinstance(self.value, str) or not self.known:
             return self
         if isinstance(self.value, Computed):
@@ -159,7 +160,7 @@ class Node:
         return self._template()
 
     def _fallback_path(self, value: "Node") -> "Node":
-        """Keeps the place of the placeholder where the value itself stands nowhere."""
+        """Returns the value, with the placeholder's path if it has none."""
         return value if value.path else replace(value, path=self.path)
 
     def _spliced(self) -> "Node":
@@ -187,7 +188,7 @@ class Node:
 
 
 def _loads(text: str) -> object:
-    """What a JSON text says; None where it is none. Deeper than a file may be counts as none."""
+    """Parses a JSON text; returns None for invalid JSON and for deeper nesting than a file may have."""
     spend("characters", len(text))
     try:
         data, _ = json_text.loads(text)
@@ -203,7 +204,7 @@ def spellings(name: str) -> tuple[str, str, str]:
 
 
 def whole_number(value: object) -> int | None:
-    """4, 4.0, '4' and '4.0' are four; None for what is no whole number."""
+    """Returns 4 for 4, 4.0, '4' and '4.0', and None for anything but a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

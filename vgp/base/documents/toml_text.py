@@ -1,7 +1,7 @@
-"""TOML texts, refused before they cost much, and where pipelines.toml is.
+"""TOML texts, refused if they are expensive to parse, and the search for pipelines.toml.
 
-tomllib recurses into arrays and inline tables, and takes the square of the parts of a dotted key: 200 kB of `a.a.a...`
-keep it busy for minutes.
+tomllib recurses into arrays and inline tables, and its time grows with the square of the parts of a dotted key: 200 kB
+of `a.a.a...` take minutes.
 """
 
 import os
@@ -13,10 +13,10 @@ from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 
-#: Settings have a few kB, and four levels.
+#: Settings have a few kB and four levels.
 MAX_BYTES, MAX_LEVELS = 1_000_000, 50
 
-#: Strings and comments, in which dots and brackets mean nothing.
+#: Strings, comments and blanks, whose dots and brackets are not syntax.
 _TEXT = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*+"|\'[^\'\n]*+\'|#[^\n]*+|[ \t]++', re.DOTALL
 )
@@ -24,24 +24,24 @@ _NAMES = re.compile(r"[^\n=,\[\]{}]++")
 
 
 def load(path: Path) -> JsonObject:
-    """The values of a file; raises Unreadable."""
+    """Returns the values of a file; raises Unreadable."""
     return loads(read(path, MAX_BYTES), str(path))
 
 
 def loads(text: str, file: str) -> JsonObject:
-    """The values of a text; raises Unreadable: it is no TOML, or nested too deeply. `file` is how it is called."""
+    """Returns the values of a text; raises Unreadable, about `file`, for invalid TOML and for too deep nesting."""
     try:
         if levels(text) > MAX_LEVELS:
             raise RecursionError
         return tomllib.loads(text)
     except RecursionError:
-        raise Unreadable(file, f"nested more than {MAX_LEVELS} levels deep, which no settings are.") from None
+        raise Unreadable(file, f"nested more than {MAX_LEVELS} levels deep.") from None
     except tomllib.TOMLDecodeError as error:
-        raise Unreadable(file, f"this is not valid TOML: {error}.") from None
+        raise Unreadable(file, f"not valid TOML: {error}.") from None
 
 
 def levels(text: str) -> int:
-    """How deep the text nests at most: brackets in brackets, or parts of a dotted key."""
+    """Returns an upper bound of the nesting: brackets in brackets, and parts of a dotted key."""
     bare = _TEXT.sub(lambda match: "s" if match[0][0] in "\"'" else "", text)
     depth = deepest = 0
     for bracket in re.findall(r"[\[\]{}]", bare):
@@ -54,11 +54,11 @@ FILE_NAME = "pipelines.toml"
 
 
 def settings_file() -> Path | None:
-    """The nearest pipelines.toml, from the current folder upward.
+    """Returns the path of the nearest pipelines.toml in the current folder or above, or None.
 
     Raises:
-        RequestError: it lies above, and is neither the user's nor of the owner of this folder: code would be run that
-            somebody put into a parent folder, /tmp say. Or a folder on the way cannot be read.
+        RequestError: the file is in a parent folder and belongs to another user (its code would run, for example from
+            /tmp), or a folder cannot be read.
     """
     try:
         here = Path.cwd()
@@ -66,7 +66,7 @@ def settings_file() -> Path | None:
             path = folder / FILE_NAME
             if path.is_file():
                 if depth and path.stat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
-                    raise RequestError(f"{path} belongs to another user. To use it all the same: --settings {path}.")
+                    raise RequestError(f"{path} belongs to another user. To use it anyway: --settings {path}.")
                 return Path(*[".."] * depth, FILE_NAME)
     except OSError as error:
         raise RequestError(f"{error.filename or 'the current folder'} cannot be read: {error.strerror}.") from None

@@ -1,7 +1,7 @@
-"""YAML texts of any author, read from the events of PyYAML's C parser, within limits.
+"""Untrusted YAML texts, read within limits from the events of PyYAML's C parser.
 
-PyYAML itself builds a tree of nodes first, which takes five times as long, crashes on very deep nesting, and takes the
-last of two equal keys without a word.
+PyYAML's loader builds a tree of nodes first, which takes five times as long, crashes on very deep nesting, and silently
+keeps the last of two equal keys.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,16 +14,16 @@ import yaml
 from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.json_text import MAX_DIGITS, Repeating
 
-# ---- where paths stand in a YAML text: its events are walked once more when lines are asked for, and nothing is kept
+# ---- the lines of paths: the events are read again for each request, and not stored
 
-#: Aliases of aliases that a line is looked for behind; each costs one more reading of the text.
+#: Maximum depth of aliases of aliases when searching a line; each level reads the text once more.
 MAX_ALIASES = 3
 
 Words = tuple[str, ...]
 
 
 def lines(text: str, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
-    """The line (from 1) of each path, or of its nearest parent in the text; behind an alias, where that was written."""
+    """Returns the line (from 1) of each path, or of its nearest parent; behind an alias, the line of the anchor."""
     by_words = _lines(text, {tuple(map(str, path)) for path in paths}, MAX_ALIASES)
     return {path: by_words[tuple(map(str, path))] for path in paths}
 
@@ -36,7 +36,7 @@ def _lines(text: str, paths: set[Words], aliases: int) -> dict[Words, int]:
         known.setdefault(place, line)
         if original is not None:
             behind.setdefault(place, original)
-        if len(known) > len(wanted):  # all of them, and the whole
+        if len(known) > len(wanted):  # all paths, and the root
             break
     moved = {path: (*behind[place], *path[len(place) :]) for path in paths if (place := _within(behind, path))}
     elsewhere = _lines(text, set(moved.values()), aliases - 1) if moved and aliases else {}
@@ -44,13 +44,13 @@ def _lines(text: str, paths: set[Words], aliases: int) -> dict[Words, int]:
 
 
 def _within(places: Mapping[Words, object], path: Words) -> Words:
-    """The nearest of the places that the path is at or below."""
+    """Returns the longest prefix of `path` in `places`, or ()."""
     return next((path[:depth] for depth in range(len(path), 0, -1) if path[:depth] in places), ())
 
 
 @dataclass
 class Level:
-    """A list (`index`: of its next item) or a mapping (`key`: where its next value stands) at a path."""
+    """An open list (`index` of its next item) or mapping (`key`, the path of its next value) at a path."""
 
     path: Words
     index: int | None
@@ -58,7 +58,7 @@ class Level:
     expects_key: bool = True
 
     def enter(self, event: yaml.Event) -> tuple[Words, bool]:
-        """Where the event stands, and whether its line is that of the place."""
+        """Returns the path of the event, and whether its line is the line of that path."""
         if self.index is not None:
             self.index += 1
             return (*self.path, str(self.index - 1)), True
@@ -69,12 +69,12 @@ class Level:
 
 
 def _places(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, Words | None]]:
-    """(path, line, None) of each key or item that is wanted, and (path, line, what it names) of each wanted alias."""
+    """Yields (path, line, None) of each key or item in `wanted`, and (path, line, path of the anchor) of each alias."""
     stack: list[Level] = []
     anchors: dict[str, Words] = {}
     for event in events(text):
         if isinstance(event, yaml.DocumentEndEvent):
-            return  # what follows may be no YAML
+            return  # the rest may be invalid YAML
         if isinstance(event, yaml.CollectionEndEvent):
             stack.pop()
         if not isinstance(event, yaml.NodeEvent):
@@ -94,20 +94,20 @@ def _places(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, Words |
 
 _RESOLVER = yaml.resolver.Resolver()
 _TAG = "tag:yaml.org,2002:"
-#: What `<<` and an open anchor are while the text is read.
+#: Marks for `<<` and for an open anchor while the text is read.
 _MERGE, _OPEN = object(), object()
-#: Keys that are given again: no reader agrees with another on what such a text says.
+#: Maximum number of repeated keys, about whose meaning YAML parsers disagree.
 MAX_REPEATED = 10_000
 _PARTS = (yaml.ScalarEvent, yaml.NodeEvent, yaml.CollectionEndEvent)
 
 
 class TooMuch(ValueError):
-    """The text has more values, levels or characters than may be: which, in a sentence."""
+    """A limit that the text exceeds, named in the message."""
 
 
 @dataclass
 class Limits:
-    """Of one document, its aliases written out."""
+    """Limits of one document with its aliases expanded."""
 
     values: int
     characters: int
@@ -116,7 +116,7 @@ class Limits:
 
 @dataclass
 class _Container:
-    """A list or a mapping that is still being read; `key` waits for its value."""
+    """A list or mapping that is still being read; `key` has no value yet."""
 
     value: Any
     anchor: str | None
@@ -126,7 +126,7 @@ class _Container:
 
 
 def events(text: str) -> Iterator[yaml.Event]:
-    """The events of the text, one at a time; raises yaml.YAMLError."""
+    """Yields the events of the text; raises yaml.YAMLError."""
     loader = yaml.CSafeLoader(text)
     try:
         while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
@@ -136,11 +136,11 @@ def events(text: str) -> Iterator[yaml.Event]:
 
 
 def documents(text: str, limits: Limits) -> Iterator[tuple[Any, Repeating]]:
-    """Each document's data, and the mappings in it that give a key more than once, with that key.
+    """Yields each document's data, and its mappings with a repeated key, each with that key.
 
     Raises:
-        yaml.YAMLError: the text is no YAML, or has tags beyond it.
-        TooMuch: a document passes a limit.
+        yaml.YAMLError: the text is not YAML, or has custom tags.
+        TooMuch: a document exceeds a limit.
     """
     reader = None
     for event in events(text):
@@ -153,7 +153,7 @@ def documents(text: str, limits: Limits) -> Iterator[tuple[Any, Repeating]]:
 
 
 class _Reader:
-    """Builds one document from its events, without recursion; an alias is the same object once more, and counted."""
+    """Builds one document from its events, without recursion; an alias is the anchor's object, counted again."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -173,7 +173,7 @@ class _Reader:
                 problem = f"nothing above has the anchor &{event.anchor}"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
             if value is _OPEN:
-                raise TooMuch(f"The alias *{event.anchor} stands inside of what it names: written out, it never ends.")
+                raise TooMuch(f"The alias *{event.anchor} is inside its own anchor: its expansion never ends.")
             self.count(values, characters)
             self.put(value, None, values, characters)
         elif isinstance(event, yaml.CollectionStartEvent):
@@ -183,7 +183,7 @@ class _Reader:
 
     def open(self, event: yaml.Event) -> None:
         if event.tag not in (None, "!", f"{_TAG}map", f"{_TAG}seq"):
-            problem = f"the tag {event.tag} is none of plain YAML"
+            problem = f"the tag {event.tag} is not part of plain YAML"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         if len(self.stack) >= self.limits.levels:
             raise TooMuch(f"The document is nested more than {self.limits.levels} levels deep.")
@@ -194,14 +194,15 @@ class _Reader:
         self.count(1, 0)
 
     def close(self) -> None:
-        done = self.stack.pop()
-        # Own keys win over merged ones, and of several merged mappings the first.
-        for key, value in ((key, value) for mapping in done.merged for key, value in mapping.items()):
-            done.value.setdefault(key, value)
-        self.put(done.value, done.anchor, self.values - done.before[0], self.characters - done.before[1])
+        container = self.stack.pop()
+        # Own keys override merged ones, and earlier merged mappings later ones.
+        for key, value in ((key, value) for mapping in container.merged for key, value in mapping.items()):
+            container.value.setdefault(key, value)
+        values, characters = container.before
+        self.put(container.value, container.anchor, self.values - values, self.characters - characters)
 
     def put(self, value: object, anchor: str | None, values: int, characters: int) -> None:
-        """A whole value: into the container that is open, and under its anchor."""
+        """Adds a complete value to the open container, and stores it under its anchor."""
         if anchor:
             self.anchors[anchor] = (value, values, characters)
         if not self.stack:
@@ -223,12 +224,12 @@ class _Reader:
             if key in parent.value:
                 self.repeating.append((parent.value, key))
                 if len(self.repeating) > MAX_REPEATED:
-                    raise TooMuch(f"The document gives more than {MAX_REPEATED:,} keys again.")
+                    raise TooMuch(f"The document repeats more than {MAX_REPEATED:,} keys.")
             parent.value[key] = value
             return
         mappings = value if isinstance(value, list) else [value]
         if not all(isinstance(mapping, dict) for mapping in mappings):
-            raise yaml.YAMLError("<< merges mappings, and one of its values is none")
+            raise yaml.YAMLError("<< merges mappings, but one of its values is not a mapping")
         self.count(sum(map(len, mappings)), 0)
         parent.merged += mappings
 
@@ -237,12 +238,12 @@ class _Reader:
         self.characters += characters
         most = self.limits
         if self.values > most.values or self.characters > most.characters:
-            what = f"{most.values:,} values" if self.values > most.values else f"{most.characters:,} characters"
-            raise TooMuch(f"The document has more than {what}, its aliases written out.")
+            limit = f"{most.values:,} values" if self.values > most.values else f"{most.characters:,} characters"
+            raise TooMuch(f"The document has more than {limit}, its aliases expanded.")
 
 
 def _scalar(event: yaml.ScalarEvent) -> object:
-    """null, a truth value, number, date or text. What looks like a number or date and is none stays a text."""
+    """Returns the null, boolean, number, date or text of a scalar; an invalid number or date stays a text."""
     if event.tag in (None, "!"):
         if not event.implicit[0] or len(event.value) > MAX_DIGITS:
             return event.value

@@ -1,4 +1,4 @@
-"""Google's client of Cloud Storage: one for each process, patient, its errors in words or as a file system's.
+"""Google's client of Cloud Storage, one per process, with retries and readable errors or those of a file system.
 
 It honours STORAGE_EMULATOR_HOST.
 """
@@ -17,11 +17,11 @@ from vgp.base.exits import ProcessFailed, StoreDown, UserError
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket, Client
 
-#: Seconds for which reading from a store that does not answer is tried again; then the step fails.
+#: Deadline in seconds for reads from a store that does not answer; then the step fails.
 READ_DEADLINE_S = 120.0
-#: What helps where a bucket refuses to be written.
+#: Fix for a bucket that refuses writes.
 WRITERS = "(It takes roles/storage.objectUser on the bucket.)"
-#: Seconds after which a warning says what is being waited for.
+#: Seconds of retries before a warning.
 NOTICE_S = 10.0
 
 
@@ -29,20 +29,20 @@ Result = TypeVar("Result")
 
 
 class Trying(Protocol):
-    """Makes a call patient: repeated while the store does not answer."""
+    """Wraps a call with retries while the store does not answer."""
 
     def __call__(self, call: Callable[[], Result], /) -> Callable[[], Result]: ...
 
 
 class Limits(TypedDict):
-    """Arguments of a call of Google's client: how it is repeated, and seconds that one attempt may take."""
+    """Arguments of a call of Google's client: the retry, and the timeout of one attempt in seconds."""
 
     retry: Trying
     timeout: float
 
 
 class Denied(ProcessFailed, ConnectionError):
-    """The store answers, and refuses: trying again changes nothing, a permission does."""
+    """A refusal by the store, which only a permission changes, not a retry."""
 
 
 def client() -> "Client":
@@ -55,7 +55,7 @@ def bucket(name: str) -> "Bucket":
 
 @cache
 def _client(process: int) -> "Client":
-    """One for each process: a forked one must not use its parent's connections."""
+    """Returns the client of a process, because a forked process must not use its parent's connections."""
     from google.cloud.storage import Client
 
     with explained("Cloud Storage"):
@@ -63,24 +63,25 @@ def _client(process: int) -> "Client":
 
 
 def reading(path: str) -> Trying:
-    """The patience of whatever reads."""
+    """Returns the retry for reads."""
     return patient(1, READ_DEADLINE_S, path)
 
 
 def patient(first_pause_s: float, deadline_s: float, what: str) -> Trying:
-    """The client's own way to try again, with this first pause and end, and one warning when it takes long."""
+    """Returns the client's own retry with this first pause and deadline, and one warning about `what` after
+    `NOTICE_S`."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     retry = DEFAULT_RETRY.with_delay(initial=first_pause_s).with_timeout(deadline_s)
 
     def trying(call: Callable[[], Result]) -> Callable[[], Result]:
-        began, said = time.monotonic(), False
+        began, has_warned = time.monotonic(), False
 
         def note(error: Exception) -> None:
-            nonlocal said
-            if not said and time.monotonic() - began > NOTICE_S:
-                said = True
-                text = f"warning: {what} cannot be reached ({error}); trying again for up to {deadline_s:.0f} s"
+            nonlocal has_warned
+            if not has_warned and time.monotonic() - began > NOTICE_S:
+                has_warned = True
+                text = f"warning: {what} cannot be reached ({error}); retrying for up to {deadline_s:.0f} s"
                 print(text, file=sys.stderr, flush=True)
 
         return cast(Callable[[], Result], retry(call, on_error=note))
@@ -90,10 +91,10 @@ def patient(first_pause_s: float, deadline_s: float, what: str) -> Trying:
 
 @contextmanager
 def permitted(path: str, done: str = "read") -> Iterator[None]:
-    """Says the lack of credentials or of a permission in the words of the user who can mend it.
+    """Raises missing credentials and permissions as UserError with the fix.
 
     Args:
-        done: What may not be done with the path.
+        done: Participle of the forbidden operation, for the message.
     """
     from google.api_core.exceptions import Forbidden, Unauthorized
     from google.auth.exceptions import DefaultCredentialsError
@@ -111,7 +112,7 @@ def permitted(path: str, done: str = "read") -> Iterator[None]:
 
 @contextmanager
 def explained(path: str, done: str = "read") -> Iterator[None]:
-    """Says the errors that only the user can mend in their words, and the others in one line."""
+    """Raises Google's errors as UserError, if the user can fix them, or as ProcessFailed or StoreDown, in one line."""
     from google.api_core.exceptions import GoogleAPIError, NotFound
     from google.auth.exceptions import GoogleAuthError
     from google.cloud.storage.exceptions import InvalidResponse
@@ -129,7 +130,7 @@ def explained(path: str, done: str = "read") -> Iterator[None]:
 
 @contextmanager
 def os_errors(path: str) -> Iterator[None]:
-    """The client's errors as a file system would raise them."""
+    """Raises Google's errors as a file system would: FileNotFoundError, OSError, or Denied and StoreDown."""
     from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Unauthorized
     from google.auth.exceptions import GoogleAuthError
     from google.cloud.storage.exceptions import DataCorruption
@@ -140,7 +141,7 @@ def os_errors(path: str) -> Iterator[None]:
     except NotFound:
         raise FileNotFoundError(errno.ENOENT, "no such object", path) from None
     except DataCorruption:
-        raise OSError(errno.EIO, "the bytes do not have the object's checksum", path) from None
+        raise OSError(errno.EIO, "the bytes do not match the object's checksum", path) from None
     except (Forbidden, Unauthorized) as error:
         raise Denied(f"{path} could not be reached: {_cause(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
@@ -149,7 +150,7 @@ def os_errors(path: str) -> Iterator[None]:
 
 
 def starts_anew(error: BaseException) -> bool:
-    """Whether an upload is begun again from its first byte: it arrived damaged, or the server forgot its session."""
+    """Whether an upload must restart from its first byte: it arrived damaged, or the server lost its session."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.cloud.storage.exceptions import DataCorruption
 
@@ -157,7 +158,7 @@ def starts_anew(error: BaseException) -> bool:
 
 
 def is_down(error: Exception) -> bool:
-    """Whether the store did not answer, or was busy: not that it refused what it was asked."""
+    """Whether the store did not answer or was busy, in contrast to a refusal."""
     from google.api_core.exceptions import RetryError
     from google.auth.exceptions import TransportError
     from requests import RequestException
@@ -169,6 +170,6 @@ def is_down(error: Exception) -> bool:
 def _cause(error: Exception) -> str:
     from google.api_core.exceptions import RetryError
 
-    if isinstance(error, RetryError):  # its own text says how long it tried, and then the last error
+    if isinstance(error, RetryError):  # its text has the duration, and then the last error
         return f"{error.message}: {type(error.cause).__name__}: {error.cause}"
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Jobs of Dataflow through Google's client: found by their name, watched and cancelled.
+"""Jobs of Dataflow by Google's client: found by name, watched and cancelled.
 
 https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jobs
 """
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-#: Another address of the API, as gcloud takes it: https://cloud.google.com/sdk/gcloud/reference/config/set#api_endpoint_overrides
+#: Variable that overrides the API's endpoint, as in gcloud:
+#: https://cloud.google.com/sdk/gcloud/reference/config/set#api_endpoint_overrides
 ENDPOINT_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_DATAFLOW"
-#: Seconds that one attempt of a call may take, and that a call with its retries may take.
+#: Timeouts in seconds of one attempt, and of a call with its retries.
 ATTEMPT_S, CALL_S = 30.0, 300.0
-#: Before the second attempt; later ones wait longer.
+#: Pause before the second attempt; later pauses are longer.
 RETRY_AFTER_S = 1.0
-#: Of a state's name, JOB_STATE_....
+#: States of ended jobs, without the prefix JOB_STATE_.
 ENDED = {"DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED", "STOPPED"}
 
 
@@ -55,7 +56,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Jobs:
-    """The jobs of a region of a project."""
+    """The jobs in a region of a project."""
 
     project: str
     region: str
@@ -64,7 +65,7 @@ class Jobs:
         return f"https://console.cloud.google.com/dataflow/jobs/{self.region}/{job.id}?project={self.project}"
 
     def named(self, name: str) -> list[Job]:
-        """The jobs of that name, the newest first."""
+        """Returns the jobs with the name, newest first."""
         jobs = self._listed(name=name)
         return sorted((job for job in jobs if job.name == name), key=lambda job: job.created, reverse=True)
 
@@ -81,21 +82,21 @@ class Jobs:
             return _job(self._call(self._jobs.get_job, request))
 
     def cancel(self, job: Job) -> None:
-        """Also one that has ended meanwhile."""
+        """Cancels a job; does nothing if it has ended."""
         from google.api_core.exceptions import BadRequest
         from google.cloud import dataflow_v1beta3 as dataflow
 
-        asked = dataflow.Job(requested_state=dataflow.JobState.JOB_STATE_CANCELLED)
-        request = dataflow.UpdateJobRequest(project_id=self.project, location=self.region, job_id=job.id, job=asked)
+        cancelled = dataflow.Job(requested_state=dataflow.JobState.JOB_STATE_CANCELLED)
+        request = dataflow.UpdateJobRequest(project_id=self.project, location=self.region, job_id=job.id, job=cancelled)
         with self._explained("dataflow.jobs.cancel"):
             try:
                 self._call(self._jobs.update_job, request)
-            except BadRequest:  # a failed precondition, which REST does not tell from others
+            except BadRequest:  # REST does not distinguish a failed precondition
                 if self.get(job.id).active:
                     raise
 
     def messages(self, job: Job) -> tuple[list[Message], int]:
-        """What the service says of the job, warnings and errors, oldest first, and how many workers it has."""
+        """Returns the warnings and errors of the job, oldest first, and its number of workers."""
         from google.cloud import dataflow_v1beta3 as dataflow
 
         request = dataflow.ListJobMessagesRequest(
@@ -111,7 +112,7 @@ class Jobs:
         return messages, int(workers)
 
     def counters(self, job: Job) -> dict[str, int]:
-        """What the workers have counted so far, by the names of `graph.py`."""
+        """Returns the counters of the workers so far, by the names of `graph.py`."""
         from google.cloud.dataflow_v1beta3 import GetJobMetricsRequest
 
         request = GetJobMetricsRequest(project_id=self.project, location=self.region, job_id=job.id)
@@ -160,7 +161,7 @@ class Jobs:
 
 @contextmanager
 def explained(project: str, region: str, permission: str) -> Iterator[None]:
-    """Says what Dataflow refuses in words, and what could not be reached in one line."""
+    """Raises Google's errors as UserError, if the user can fix them, or as ProcessFailed or StoreDown, in one line."""
     from google.api_core.exceptions import (
         BadRequest,
         Forbidden,
@@ -189,7 +190,8 @@ def explained(project: str, region: str, permission: str) -> Iterator[None]:
         raise UserError(f"{where} refuses: {_said(error)}. Fix: {fix}.") from None
     except TooManyRequests as error:
         raise UserError(
-            f"{where} has no room for the job: {_said(error)}. Wait until others have ended, or ask for more quota."
+            f"{where} has no quota left for the job: {_said(error)}. Wait until other jobs have ended, or "
+            "request more quota."
         ) from None
     except (BadRequest, NotFound) as error:
         raise UserError(f"{where} refuses the job: {_said(error)}") from None
@@ -199,24 +201,24 @@ def explained(project: str, region: str, permission: str) -> Iterator[None]:
 
 
 def _said(error: Any) -> str:
-    """What Google says, without the address that its client was asked at."""
+    """Returns Google's message without the URL of the request."""
     return re.sub(r"^[A-Z]+ https?://\S+: ", "", error.message).rstrip(". ")
 
 
 def project() -> str:
-    """The project of the credentials. Raises UserError if they tell none."""
+    """Returns the project of the credentials. Raises UserError if they have none."""
     import google.auth
     from google.auth.exceptions import DefaultCredentialsError
 
     try:
-        named = google.auth.default()[1]
+        name = google.auth.default()[1]
     except DefaultCredentialsError:
         raise UserError(
             "Dataflow needs Google credentials and there are none: run `gcloud auth application-default login`."
         ) from None
-    if not named:
-        raise UserError("Dataflow needs a project, and the credentials name none: set project in pipelines.toml.")
-    return str(named)
+    if not name:
+        raise UserError("Dataflow needs a project, but the credentials have none: set project in pipelines.toml.")
+    return str(name)
 
 
 def _client(kind: Callable[..., Answer]) -> Answer:

@@ -1,4 +1,4 @@
-"""Objects of Cloud Storage as files on this machine: one version of each, with the checksum that the server keeps."""
+"""Downloads of objects: one version of each, verified by the server's checksum."""
 
 import base64
 import sys
@@ -16,37 +16,36 @@ from vgp.base.storage import client, inflate, storage
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
 
-#: Of a request, so that a lost one is sent again and not the whole object.
+#: Size of a request, so that a retry does not fetch the whole object again.
 CHUNK_BYTES = 32 << 20
 
 
 def copy(path: str, target: Path, *, most: int | None = None) -> None:
-    """Writes the object at gs://bucket/name or gs://bucket/name#generation to a file.
-
-    One that is stored with Content-Encoding: gzip is unpacked.
+    """Writes the object at gs://bucket/name or gs://bucket/name#generation to a file, unpacked if it is stored with
+    Content-Encoding: gzip.
 
     Args:
-        most: Bytes that the object may have.
+        most: Maximum size in bytes.
 
     Raises:
-        UserError: it does not exist, may not be read, is larger than `most`, or was replaced meanwhile.
-        ProcessFailed: the store could not be reached, or twice the bytes had another checksum than the server's.
+        UserError: the object does not exist, is unreadable, is larger than `most`, or was replaced meanwhile.
+        ProcessFailed: the store could not be reached, or the checksum was wrong twice.
     """
     blob = _described(path)
     if most is not None and blob.size > most:
-        raise UserError(f"{path} is larger than {most >> 20} MiB, the most that such an object may have.")
+        raise UserError(f"{path} is larger than {most >> 20} MiB, the maximum for such an object.")
     inflate.require_space(target.parent, 0, blob.size, path)
     expected = int.from_bytes(base64.b64decode(blob.crc32c or ""), "big")
     arrived = _fetched(blob, path, target)
-    if arrived != expected:  # altered on the way, or where it lies? A second time tells
+    if arrived != expected:  # a second download shows whether the object itself is damaged
         if _described(path).generation != blob.generation:
             raise _replaced(path)
-        print(f"warning: {path} arrived with another checksum than the server's; again", file=sys.stderr, flush=True)
+        print(f"warning: {path} arrived damaged (wrong checksum); downloading again", file=sys.stderr, flush=True)
         arrived = _fetched(blob, path, target)
     if arrived != expected:
         raise ProcessFailed(
             f"{path} arrived damaged, twice: the CRC-32C of its bytes is {arrived:08x}, the server's {expected:08x}. "
-            "Start again from another network or machine; if it stays so, write the object anew."
+            "Start again from another network or machine; if the error persists, upload the object again."
         )
     if blob.content_encoding == "gzip" and not storage.plain(path).endswith(".gz"):
         packed = target.rename(target.with_name(target.name + ".packed"))
@@ -56,7 +55,7 @@ def copy(path: str, target: Path, *, most: int | None = None) -> None:
 
 @contextmanager
 def local_copy(path: str, *, most: int | None = None) -> Iterator[str]:
-    """A path on this machine for what is at `path`: itself, or a copy that goes afterwards. Raises as `copy`."""
+    """Yields a local path for `path`: itself, or a temporary copy. Raises the errors of `copy`."""
     if not storage.is_remote(path):
         yield path
         return
@@ -68,10 +67,10 @@ def local_copy(path: str, *, most: int | None = None) -> Iterator[str]:
 
 @contextmanager
 def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
-    """The object at gs://bucket/name#generation as a file: parts of it are fetched as they are read, unchecked.
+    """Opens the object at gs://bucket/name#generation as a file whose chunks are fetched when read, without checksum.
 
     Raises:
-        UserError: it does not exist, may not be read, or was replaced.
+        UserError: the object does not exist, is unreadable, or was replaced.
         ProcessFailed: the store could not be reached.
     """
     blob = _described(path)
@@ -82,12 +81,12 @@ def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
 
 
 def _described(path: str) -> "Blob":
-    """The object as it is now, or as it was pinned; what is read from it is of this generation."""
+    """Returns the current or pinned object, whose generation is read."""
     blob = storage.described(path)
     if blob is None:
         raise _gone(path)
     if not blob.crc32c:
-        raise UserError(f"{path} has no checksum that we may see: is it encrypted with a key of its own?")
+        raise UserError(f"{path} has no readable checksum: is it encrypted with a customer-supplied key?")
     return blob
 
 
@@ -96,13 +95,13 @@ def _gone(path: str) -> UserError:
     if not generation:
         return UserError(f"{path} does not exist.")
     return UserError(
-        f"{name} was replaced or deleted after it was pinned (generation {generation}): start a run that resolves its "
-        "data anew, or restore that version."
+        f"{name} was replaced or deleted after it was pinned (generation {generation}): start a new run, which pins "
+        "the data again, or restore that version."
     )
 
 
 def _fetched(blob: "Blob", path: str, target: Path) -> int:
-    """Writes the bytes as they are stored; returns their CRC-32C, as read back from the file."""
+    """Writes the stored bytes to a file; returns the CRC-32C of the file."""
     with open(target, "wb") as file:
         while file.tell() < blob.size:
             data = _chunk(blob, path, file.tell())
@@ -126,13 +125,11 @@ def _chunk(blob: "Blob", path: str, start: int) -> bytes:
 
 
 def _replaced(path: str) -> UserError:
-    return UserError(
-        f"{path} was replaced or deleted while it was read: give objects that nobody writes to, and start again."
-    )
+    return UserError(f"{path} was replaced or deleted while it was read: use objects that do not change, and retry.")
 
 
 def checksum(path: Path) -> int:
-    """CRC-32C of a file's bytes."""
+    """Returns the CRC-32C of a file."""
     crc32c = 0
     with open(path, "rb") as file:
         while block := file.read(inflate.BLOCK_BYTES):

@@ -1,4 +1,4 @@
-"""Files that somebody else may have made: opened without waiting, read up to a limit, and replaced whole."""
+"""Untrusted local files: opened without blocking, read up to a limit, and replaced atomically."""
 
 import errno
 import os
@@ -12,29 +12,29 @@ from typing import NamedTuple
 
 from vgp.base.exits import UserError
 
-#: What counts or describes, such as a manifest, is smaller; parsed, it takes about twenty times as much memory.
+#: Maximum size of a JSON file such as a manifest; parsing takes about twenty times as much memory.
 MOST_JSON_BYTES = 64 << 20
-#: Bytes of a checkpoint's part that have a checksum of their own, so that a rank can read what it needs and verify that
-#: alone. Part of the format of checkpoints.
+#: Bytes per checksum in a part of a checkpoint, so that a rank can verify the blocks that it reads. Part of the
+#: checkpoint format.
 CHECKSUM_BLOCK = 16 << 20
 
 
 class Version(NamedTuple):
-    """What changes when a file is written to."""
+    """The size and modification time of a file, which change when it is written."""
 
     bytes: int
     modified_ns: int
 
 
 def open_file(path: str | Path, *, links: bool = True) -> BufferedReader:
-    """Opens a regular file for reading: a pipe would be waited for, and a device never ends.
+    """Opens a regular file for reading; refuses pipes, which block, and devices, which never end.
 
     Args:
         links: Whether the name may be a symbolic link, which could lead out of its folder.
 
     Raises:
-        FileNotFoundError: there is nothing of that name.
-        UserError: it is something else than a regular file, or may not be read.
+        FileNotFoundError: the file does not exist.
+        UserError: it is not a regular file, or is unreadable.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
@@ -44,27 +44,27 @@ def open_file(path: str | Path, *, links: bool = True) -> BufferedReader:
         raise UserError(_refusal(path, error, links)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UserError(f"{path} is no regular file, but a folder, a pipe or a device.")
+        raise UserError(f"{path} is a folder, a pipe or a device, not a regular file.")
     return open(descriptor, "rb")
 
 
 def read(path: str | Path, *, most: int = MOST_JSON_BYTES, links: bool = True) -> bytes:
-    """The bytes of a small file. Raises as `open_file`, and UserError if it is larger than `most`."""
+    """Reads a small file. Raises the errors of `open_file`, and UserError if it is larger than `most` bytes."""
     with open_file(path, links=links) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise UserError(f"{path} is larger than {most >> 20} MiB, the most that such a file may have.")
+        raise UserError(f"{path} is larger than {most >> 20} MiB, the maximum for such a file.")
     return data
 
 
 @contextmanager
 def replacing(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yields an empty file beside `path`, which takes the place of `path` if the block succeeds and goes if it fails.
+    """Yields an empty file beside `path` that replaces `path` if the block succeeds, and is deleted if it fails.
 
-    A reader of `path` sees the old content or the new. The file has the rights of the old one, or those of a new one.
+    A reader of `path` sees the old or the new content. The permissions of an existing file stay.
 
     Args:
-        durable: Whether the new content is on the disk at the end, so that a loss of power leaves the old or the new.
+        durable: Whether to sync to the disk, so that a power loss leaves the old or the new content.
     """
     path = Path(path)
     rights = _rights(path)
@@ -83,17 +83,17 @@ def replacing(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
         scratch.unlink(missing_ok=True)
 
 
-#: How the name of a file ends that has not taken its place yet; a kill leaves it.
+#: Suffix of unfinished files, which a killed process leaves behind.
 SCRATCH_SUFFIX = ".partial"
 
 
 def scratch_prefix(name: str) -> str:
-    """Returns how the name of a file begins that will take the place of `name`."""
+    """Returns the prefix of the unfinished files that will replace `name`."""
     return f".{name[:40]}."
 
 
 def remove_scratch(path: Path) -> None:
-    """Deletes the files that a kill left beside `path` before they took its place. No other writer may be there."""
+    """Deletes the unfinished files that killed processes left beside `path`. Requires that there is no other writer."""
     prefix = scratch_prefix(path.name)
     for name in os.listdir(path.parent):
         if name.startswith(prefix) and name.endswith(SCRATCH_SUFFIX):
@@ -101,19 +101,19 @@ def remove_scratch(path: Path) -> None:
 
 
 def write(path: str | Path, text: str | bytes, *, durable: bool = False) -> None:
-    """Writes a small file in place of what is there: whole, or not at all, as `replacing` does."""
+    """Writes or replaces a small file atomically, as `replacing` does."""
     with replacing(path, durable=durable) as scratch:
         scratch.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 def require_writable(folder: Path) -> None:
-    """Raises OSError if no file can be made and deleted in the folder."""
+    """Raises OSError if files cannot be created and deleted in the folder."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable."):
         pass
 
 
 def _rights(path: Path) -> int:
-    """Returns the rights of the file, or those of a new one; raises OSError if it is no regular file."""
+    """Returns the permissions of the file, or the default without one; raises OSError if it is not a regular file."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -121,12 +121,12 @@ def _rights(path: Path) -> int:
     if stat.S_ISLNK(mode):
         return 0o644
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return stat.S_IMODE(mode)
 
 
 def _sync(path: Path) -> None:
-    """Puts the bytes of a file, or the names in a folder, on the disk."""
+    """Syncs a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -140,20 +140,20 @@ def version(file: BufferedReader) -> Version:
 
 
 def open_unchanged(path: str | Path, known: Version, name: str) -> BufferedReader:
-    """Opens a file that was looked at before. Raises UserError, about `name`, if it is another by now."""
+    """Opens a file if it still has the version `known`; otherwise raises UserError about `name`."""
     try:
         file = open_file(path)
     except FileNotFoundError:
         raise UserError(f"{name} was removed while it was read.") from None
     if version(file) != known:
         file.close()
-        raise UserError(f"{name} changed while it was read: give a copy that nobody writes to, and start again.")
+        raise UserError(f"{name} changed while it was read: use a copy that does not change, and retry.")
     return file
 
 
 def _refusal(path: str | Path, error: OSError, links: bool) -> str:
     if error.errno == errno.ELOOP and not links:
-        return f"{path} is a symbolic link, which could lead out of its folder; put the file there."
+        return f"{path} is a symbolic link, which could lead out of its folder; put the file itself there."
     if error.errno == errno.ENXIO:
-        return f"{path} is no regular file, but a socket or a device."
+        return f"{path} is a socket or a device, not a regular file."
     return f"{path} cannot be read: {error.strerror}."

@@ -1,4 +1,4 @@
-"""Files as they are found: names, folders and globs on this machine, a bucket as it was, and refused places."""
+"""Searches for files: local names, folders and globs, past states of a bucket, and unsupported schemes."""
 
 import glob
 import os
@@ -18,9 +18,9 @@ from vgp.base.text.printable import quoted
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket
 
-# ---- places that nothing is read from: why, and the way to one that is
+# ---- unsupported schemes, and the fix for each
 
-#: Of Cloud Storage's own pages and downloads, which name an object all the same.
+#: URLs of Cloud Storage's pages and downloads, which name an object.
 _STORAGE = re.compile(
     r"https?://(?:storage\.(?:googleapis|cloud\.google)\.com/(?P<bucket>[^/]+)"
     r"|(?P<host>[^/]+)\.storage\.googleapis\.com)/(?P<name>[^?#]+)"
@@ -29,7 +29,7 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 def refuse(part: str) -> None:
-    """Raises UserError if a part of `data`, or another place to read from, is neither a path, gs:// nor bq://."""
+    """Raises UserError if a part of `data`, or another source, is neither a path, gs:// nor bq://."""
     match = _SCHEME.match(part)
     scheme = match["scheme"].lower() if match else ""
     if not match or part.startswith("gs://") or scheme == "bq":
@@ -41,44 +41,44 @@ def refuse(part: str) -> None:
         if scheme in ("gs", "gcs"):
             raise UserError(f"{quoted(part)}: Cloud Storage is written gs://. Is it {right}?")
         copy = f"gcloud storage cp -r {shlex.quote('s3://' + part[match.end() :])} gs://BUCKET/FOLDER"
-        raise UserError(f"{quoted(part)}: of buckets those of Google Cloud are read, gs://. Copy it to one: {copy}.")
+        raise UserError(f"{quoted(part)}: only buckets of Google Cloud (gs://) can be read. Copy it: {copy}.")
     if scheme == "file":
-        raise UserError(f"{quoted(part)}: write the path alone: {part[match.end() :]}.")
+        raise UserError(f"{quoted(part)}: write only the path: {part[match.end() :]}.")
     raise UserError(
-        f"{quoted(part)}: {scheme}:// is not read. Data is a file, a folder or a glob, here or in a bucket (gs://), or "
-        "a table of BigQuery (bq://PROJECT.DATASET.TABLE)."
+        f"{quoted(part)}: {scheme}:// cannot be read. Data is a file, folder or glob, local or in a bucket (gs://), "
+        "or a table of BigQuery (bq://PROJECT.DATASET.TABLE)."
     )
 
 
 def _download(part: str) -> str:
     if match := _STORAGE.match(part):
         right = f"gs://{match['bucket'] or match['host']}/{match['name']}"
-        return f"{quoted(part)}: an object is named by its bucket, {right}."
+        return f"{quoted(part)}: write the object as {right}."
     return (
-        f"{quoted(part)}: nothing is downloaded from the web. What stands there may change or be gone at the next try, "
-        "and has no version that a run could be pinned to. Copy it to a bucket once: "
+        f"{quoted(part)}: data is not downloaded from the web, because a URL may change or vanish "
+        "and has no version to pin. Copy it to a bucket once: "
         f"curl -fL {shlex.quote(part)} | gcloud storage cp - gs://BUCKET/NAME."
     )
 
 
-# ---- a bucket as it was at a moment: its object versions tell, if it keeps them all
+# ---- past states of a bucket, from its object versions
 
 
 @dataclass
 class Past:
-    """A moment, and what could be seen of it."""
+    """A moment, and whether each bucket shows its state at that moment."""
 
     moment: datetime
-    #: By bucket, whether its versions show its state at the moment.
+    #: By bucket, whether its object versions show the state at the moment.
     shown: dict[str, bool] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
-        """Whether all that was listed is the state of the moment."""
+        """Whether all listed buckets show the state at the moment."""
         return bool(self.shown) and all(self.shown.values())
 
     def live(self, bucket: str, versions: Sequence["Blob"], described: Callable[[], "Bucket"]) -> list["Blob"]:
-        """Of all versions of objects, those that were live at the moment; if that cannot be told, those of now."""
+        """Returns the versions that were live at the moment, or the current ones if the bucket does not show it."""
         if bucket not in self.shown:
             self.shown[bucket] = self._keeps_versions(versions, described)
         if not self.shown[bucket]:
@@ -87,17 +87,17 @@ class Past:
         return [blob for blob in born if blob.time_deleted is None or blob.time_deleted > self.moment]
 
     def _keeps_versions(self, versions: Sequence["Blob"], described: Callable[[], "Bucket"]) -> bool:
-        """Whether every version that was live at the moment is still there."""
+        """Whether the bucket still has every version that was live at the moment."""
         from google.api_core.exceptions import Forbidden
 
         try:
             bucket = described()
-        except Forbidden:  # storage.buckets.get is in no role of objects alone; older versions speak for themselves
+        except Forbidden:  # object roles lack storage.buckets.get; deleted versions prove versioning
             return any(blob.time_deleted for blob in versions)
         return bool(bucket.versioning_enabled) and all(self._spares(rule) for rule in bucket.lifecycle_rules)
 
     def _spares(self, rule: JsonObject) -> bool:
-        """Whether a rule of the bucket's lifecycle leaves the versions of the moment.
+        """Whether a lifecycle rule of the bucket keeps the versions of the moment.
 
         https://cloud.google.com/storage/docs/lifecycle
         """
@@ -108,21 +108,21 @@ class Past:
         return kept_days is not None and (datetime.now(UTC) - self.moment).days < int(kept_days)
 
 
-#: Globs of what lies one folder further down, and two.
+#: Globs of files one and two folders deeper.
 DEEPER = ("*/*", "*/*/*")
 
 
 @dataclass(frozen=True)
 class File:
-    """A file or an object. Of a pinned object the path ends in #generation."""
+    """A file or an object; the path of a pinned object ends in #generation."""
 
     path: str
     bytes: int
-    #: Of an object in Cloud Storage.
+    #: Generation of an object in Cloud Storage.
     generation: int = field(default=0, compare=False)
-    #: Of a file on this machine.
+    #: Version of a local file.
     version: Version | None = field(default=None, compare=False)
-    #: What a task calls it; "" = by its path.
+    #: Name for the task; "" = the path.
     title: str = field(default="", compare=False)
 
 
@@ -130,9 +130,9 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
     pattern = os.path.expanduser(pattern)
     if os.path.isdir(pattern):
         paths = [str(p) for p in Path(pattern).iterdir() if p.name.endswith(tuple(suffixes))]
-    elif os.path.exists(pattern):  # also a name that happens to hold a wildcard
+    elif os.path.exists(pattern):  # also a name that contains a wildcard
         if not os.path.isfile(pattern):
-            raise UserError(f"{pattern} is no regular file, but a pipe, a socket or a device.")
+            raise UserError(f"{pattern} is a pipe, a socket or a device, not a regular file.")
         paths = [pattern]
     elif "**" in pattern:
         paths = list(_walked(pattern))
@@ -142,11 +142,11 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
 
 
 def deeper(folder: str, suffixes: Sequence[str]) -> str:
-    """A glob of files that end so one or two folders further down; "" where there are none."""
+    """Returns a glob of files with one of `suffixes` one or two folders deeper, or "" without any."""
     for levels in DEEPER:
         for path in glob.iglob(os.path.join(glob.escape(os.path.expanduser(folder)), levels)):
-            if (found := ending(path, suffixes)) and os.path.isfile(path):
-                return os.path.join(folder, levels) + found
+            if (suffix := ending(path, suffixes)) and os.path.isfile(path):
+                return os.path.join(folder, levels) + suffix
     return ""
 
 
@@ -155,7 +155,8 @@ def ending(path: str, suffixes: Sequence[str]) -> str:
 
 
 def _walked(pattern: str) -> Iterator[str]:
-    """The paths that a glob with `**` matches; hidden files and folders only where the pattern begins in one."""
+    """Yields the paths that a glob with `**` matches; hidden ones only if the fixed beginning of the pattern has
+    them."""
     root = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]
     start = root or ("/" if pattern.startswith("/") else ".")
     matches = re.compile(glob_regex(pattern)).fullmatch
@@ -167,17 +168,17 @@ def _walked(pattern: str) -> Iterator[str]:
 
 
 def below(folder: str, *, links: bool) -> list[File]:
-    """Every file in a folder and the folders below it, hidden ones too, sorted by path.
+    """Returns all files in a folder and its subfolders, with hidden ones, sorted by path.
 
     Args:
-        links: Whether symbolic links are followed, or passed over.
+        links: Whether to follow symbolic links or skip them.
     """
     paths = (os.path.join(place, name) for place, _, names in _walk(folder, links=links) for name in names)
     return [described(path) for path in sorted(paths) if os.path.isfile(path) and (links or not os.path.islink(path))]
 
 
 def _walk(start: str, *, links: bool) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk`, but no folder is entered twice: a link to a folder above it would be followed for forty rounds."""
+    """Walks like `os.walk`, but enters no folder twice: a link to a parent folder would be followed forty times."""
     entered = set[tuple[int, int]]()
     for folder, folders, names in os.walk(start, followlinks=links):
         place = os.stat(folder)
@@ -189,13 +190,13 @@ def _walk(start: str, *, links: bool) -> Iterator[tuple[str, list[str], list[str
 
 
 def described(path: str) -> File:
-    """A file on this machine, as it is now."""
+    """Returns a local file with its current version."""
     status = os.stat(path)
     return File(path, status.st_size, version=Version(status.st_size, status.st_mtime_ns))
 
 
 def glob_regex(pattern: str) -> str:
-    """A glob as a regular expression: `*` and `?` stay within a folder, `**/` crosses any number of them."""
+    """Converts a glob to a regular expression; `*` and `?` stay within a folder, `**/` crosses folders."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
     meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return "".join(

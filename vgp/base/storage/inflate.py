@@ -1,4 +1,4 @@
-"""Compressed files, expanded within limits: a few megabytes can be packed to look like nothing."""
+"""Decompression within limits, against archives that expand to far more than their size."""
 
 import errno
 import gzip
@@ -12,14 +12,14 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from vgp.base.exits import UserError
 
-#: A file may inflate to so many bytes, or to so many times its own size, whichever is more. Tables shrink five- to
-#: twentyfold; deflate can reach a thousand, bzip2 a million.
+#: Maximum inflated bytes, and maximum ratio to the packed size; the larger of the two counts. Tables compress five- to
+#: twentyfold; deflate can reach a factor of a thousand, bzip2 a million.
 MAX_BYTES = 1 << 30
 MAX_RATIO = 200
-#: What stays free on the disk, for whoever else needs it.
+#: Bytes that stay free on the disk.
 RESERVE_BYTES = 256 << 20
 BLOCK_BYTES = 8 << 20
-#: About 80,000 members; zipfile makes an object of each.
+#: About 80,000 members, because zipfile creates an object for each.
 MAX_DIRECTORY_BYTES = 4 << 20
 
 
@@ -28,13 +28,13 @@ class Readable(Protocol):
 
 
 class Unpacked:
-    """What a packed file holds, from its start.
+    """A stream of the unpacked content of a file.
 
     Args:
-        name: Of the file, for messages; its ending says how it is packed: .gz, .zst, or .zip with one member.
-        file: Read from its start; of a .zip it must be able to seek.
+        name: Name of the file, for messages; its suffix is the format: .gz, .zst, or .zip with one member.
+        file: Open at its start; seekable for a .zip.
         packed_bytes: The size of the file.
-        member: Of a .zip, the ending of its member's name.
+        member: Suffix of the member's name in a .zip.
     """
 
     def __init__(self, name: str, file: Any, packed_bytes: int, member: str = ""):
@@ -44,7 +44,7 @@ class Unpacked:
             self.stream = _opened(name, file, member)
 
     def read(self, size: int, /) -> bytes:
-        """Raises UserError: the file is damaged, or inflates beyond the limits."""
+        """Reads bytes. Raises UserError if the file is damaged or inflates beyond the limits."""
         with _damage_named(self.name):
             block = self.stream.read(size)
         self.bytes += len(block)
@@ -54,21 +54,22 @@ class Unpacked:
 
 
 def gunzip(name: str, packed: Path, target: Path) -> None:
-    """Expands a gzip file. Raises UserError, about `name`: it is damaged, or inflates beyond the limits."""
+    """Expands a gzip file. Raises UserError, about `name`, if it is damaged or inflates beyond the limits."""
     with _damage_named(name), gzip.open(packed, "rb") as stream:
         _copy(name, cast(BinaryIO, stream), packed.stat().st_size, target)
 
 
 def require_space(folder: Path, bytes_: int, more: int, name: str) -> None:
-    """Raises UserError if a file of so many bytes, and more, would leave less than the reserve on the folder's disk.
+    """Raises UserError if a file of `bytes_`, growing by `more`, would leave less than the reserve on the folder's
+    disk.
 
-    A file that is smaller than the reserve may use the last of the disk.
+    A file that is smaller than the reserve may use the reserve.
     """
     free = shutil.disk_usage(folder).free
     if bytes_ + more > RESERVE_BYTES and free - more < RESERVE_BYTES:
         raise UserError(
-            f"{name} does not fit into {folder}, which has {free >> 20:,} MiB free ({RESERVE_BYTES >> 20} stay so): "
-            "free some, or set TMPDIR to another disk."
+            f"{name} does not fit into {folder}, which has {free >> 20:,} MiB free ({RESERVE_BYTES >> 20} are "
+            "reserved): free some space, or set TMPDIR to another disk."
         )
 
 
@@ -84,8 +85,8 @@ def _copy(name: str, stream: BinaryIO, packed_bytes: int, target: Path) -> None:
 
 def _too_large(name: str, most: int, packed_bytes: int) -> UserError:
     return UserError(
-        f"{name} inflates to more than {most >> 20:,} MiB ({packed_bytes:,} bytes packed): if that is right, unpack it "
-        "and give the plain file."
+        f"{name} inflates to more than {most >> 20:,} MiB ({packed_bytes:,} bytes packed): if that is correct, unpack "
+        "it and use the plain file."
     )
 
 
@@ -112,37 +113,37 @@ def _member(name: str, archive: zipfile.ZipFile, suffix: str) -> str:
 
 
 def _check_directory(name: str, file: BinaryIO) -> None:
-    """Refuses a directory that would fill the memory, by the sizes that the archive's end states."""
+    """Refuses an archive whose directory would fill the memory, by the size in the archive's end."""
     file.seek(max(0, os.fstat(file.fileno()).st_size - (1 << 16) - 128))
     tail = file.read()
     end = tail.rfind(b"PK\x05\x06")
     size, end_64 = tail[end + 12 : end + 16], end - 76
-    if end_64 >= 0 and tail[end - 20 : end - 16] == b"PK\x06\x07":  # of a large archive, a second end before it
+    if end_64 >= 0 and tail[end - 20 : end - 16] == b"PK\x06\x07":  # a large archive has a second end record before it
         size = tail[end_64 + 40 : end_64 + 48]
     if end >= 0 and int.from_bytes(size, "little") > MAX_DIRECTORY_BYTES:
-        raise UserError(f"{name} lists far more than one file: give an archive of the one table.")
+        raise UserError(f"{name} lists far more than one file: use an archive of one table.")
 
 
 @contextmanager
 def _damage_named(name: str) -> Iterator[None]:
-    """Says what the readers of archives raise: a damaged one makes them fail in any way."""
+    """Raises the errors of archive readers as UserError, because damaged archives make them fail in any way."""
     try:
         yield
     except UserError:
         raise
     except NotImplementedError as error:
-        raise UserError(f"{name} is packed by a method that is not supported here ({error}).") from None
+        raise UserError(f"{name} uses an unsupported compression method ({error}).") from None
     except OSError as error:
-        if error.errno not in (None, errno.EINVAL):  # of the disk; EINVAL comes of a seek to nowhere
+        if error.errno not in (None, errno.EINVAL):  # an error of the disk; EINVAL is a seek to an invalid offset
             raise
         raise UserError(_damaged(name, error)) from None
     except Exception as error:
         if isinstance(error, RuntimeError) and "encrypted" in str(error):
-            raise UserError(f"{name} is encrypted: unpack it with its password and give the plain file.") from None
+            raise UserError(f"{name} is encrypted: unpack it with its password and use the plain file.") from None
         raise UserError(_damaged(name, error)) from None
 
 
 def _damaged(name: str, error: Exception) -> str:
     if "Dictionary mismatch" in str(error):
-        return f"{name} was packed with a dictionary, which lies elsewhere: pack it without one."
-    return f"{name} is damaged or cut off: {str(error)[:200] or type(error).__name__}. Fetch it again."
+        return f"{name} was packed with an external dictionary: pack it without one."
+    return f"{name} is damaged or truncated: {str(error)[:200] or type(error).__name__}. Fetch it again."

@@ -1,4 +1,4 @@
-"""Objects in Cloud Storage that are written once: each appears whole or not at all, and the first writer wins."""
+"""Write-once objects in Cloud Storage: atomic writes, and the first writer wins."""
 
 import base64
 import errno
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from google.api_core.page_iterator import HTTPIterator
     from google.cloud.storage import Blob
 
-#: What the name of an object begins with that is made and deleted, to find out whether that can be done.
+#: Prefix of the objects that test whether a folder is writable.
 PROBE = ".writable-"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the server says of an object."""
+    """The size and checksum of an object on the server."""
 
     bytes: int
     #: Computed from what the server received: https://cloud.google.com/storage/docs/data-validation
@@ -37,23 +37,23 @@ class Facts:
 
 
 class Folder:
-    """The objects directly in `gs://bucket/folder`, each written once, whole or not at all.
+    """The objects directly in `gs://bucket/folder`, written atomically.
 
-    Statuses 408, 429 and 5xx, broken connections and stalls are tried again with growing, random pauses:
+    Retries statuses 408, 429 and 5xx, broken connections and stalls with growing, random pauses:
     https://cloud.google.com/storage/docs/retry-strategy
 
     Args:
-        deadline_s: Without progress for so long, a method gives up.
-        stall_s: A request during which nothing moves for so long has failed.
+        deadline_s: Seconds of retries until a method fails.
+        stall_s: Seconds without data until a request fails.
 
     Raises (every method):
-        FileNotFoundError: there is no such object.
-        ConnectionError: the store could not be reached in time, or refused.
+        FileNotFoundError: the object does not exist.
+        ConnectionError: the store could not be reached in time, or refused the request.
     """
 
-    #: Bytes of a resumable upload's requests; a lost one is sent again, not the whole object.
+    #: Bytes per request of a resumable upload; a retry repeats one request.
     upload_chunk = 32 << 20
-    #: A pause is a random part of this, the next of twice as much, and so on up to a minute.
+    #: Upper bound of the first random pause in seconds, which doubles up to a minute.
     first_pause_s = 1.0
 
     def __init__(self, path: str, *, deadline_s: float = 120, stall_s: float = 30):
@@ -62,38 +62,38 @@ class Folder:
         self.deadline_s, self.stall_s = deadline_s, stall_s
 
     def require_writable(self) -> None:
-        """Raises UserError if objects cannot be made and deleted here."""
+        """Raises UserError if objects cannot be created and deleted here."""
         from google.api_core.exceptions import NotFound
 
         probe = f"{PROBE}{os.urandom(8).hex()}"
         with os_errors(f"{self.path}/{probe}"), explained(self.path, "written"):
-            next(iter(self._list(max_results=1)), None)  # tells a bucket that is not there at once
+            next(iter(self._list(max_results=1)), None)  # detects a missing bucket without retries
             self._create(probe, [memoryview(b"x")])
-            with suppress(NotFound):  # deleted by a first try whose answer was lost
+            with suppress(NotFound):  # deleted by an earlier try whose answer was lost
                 self._blob(probe).delete(**self._limits())
 
     def create(self, name: str, pieces: Sequence[memoryview]) -> bool:
-        """Makes a new object of the pieces, its CRC-32C checked by the server; False if there is another already."""
+        """Creates an object from the pieces, verified by CRC-32C on the server; False if another object exists."""
         with os_errors(f"{self.path}/{name}"):
             return self._create(name, pieces)
 
     def replace(self, name: str, data: Buffer) -> None:
-        """Writes an object in place of what is there: whole, its CRC-32C checked by the server, or not at all."""
-        # After a request that it made again the client keeps the view: a file mapped into memory could not be closed.
+        """Writes or replaces an object atomically, verified by CRC-32C on the server."""
+        # After a retry the client keeps a reference to the view, which would keep a memory-mapped file open.
         with os_errors(f"{self.path}/{name}"), memoryview(data) as view:
             self._upload(name, [view])
 
     def read(self, name: str) -> bytes:
-        """The object's bytes. Raises OSError if they do not have the checksum that the server keeps."""
+        """Reads an object. Raises OSError if its bytes do not match the server's checksum."""
         try:
             return self._download(name)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            return self._download(name)  # altered on the way, or where it lies? A second time tells
+            return self._download(name)  # a second download shows whether the object itself is damaged
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
-        """Bytes [start, stop) as they arrive, fewer at the end: a part of an object has no checksum."""
+        """Reads bytes [start, stop), fewer at the end, without verification: a range has no checksum."""
         from google.api_core.exceptions import RequestRangeNotSatisfiable
 
         if start >= stop:
@@ -116,20 +116,20 @@ class Folder:
             return sorted(blob.name.removeprefix(self.prefix) for blob in self._list())
 
     def folders(self) -> list[str]:
-        """Names of the folders directly below."""
+        """Returns the names of the subfolders."""
         with os_errors(self.path):
             listing = bucket(self.bucket).list_blobs(
                 prefix=self.prefix, delimiter="/", fields="prefixes,nextPageToken", **self._limits()
             )
-            list(listing)  # the prefixes of a page are there once it was read
-            return sorted(each.removeprefix(self.prefix).rstrip("/") for each in listing.prefixes)
+            list(listing)  # fills `listing.prefixes`
+            return sorted(prefix.removeprefix(self.prefix).rstrip("/") for prefix in listing.prefixes)
 
     def holds(self, name: str) -> bool:
         with os_errors(f"{self.path}/{name}"):
             return bool(self._blob(name).exists(**self._limits()))
 
     def copy(self, name: str, target: "Folder") -> None:
-        """The object also in the other folder, in place of what is there; its bytes do not come here."""
+        """Copies an object to another folder on the server, replacing an existing one."""
         with os_errors(f"{self.path}/{name}"):
             source, copied = self._blob(name), target._blob(name)
             token, _, _ = copied.rewrite(source, **self._limits())
@@ -137,7 +137,7 @@ class Folder:
                 token, _, _ = copied.rewrite(source, token=token, **self._limits())
 
     def delete(self, name: str) -> None:
-        """Also if it has gone already."""
+        """Deletes an object; does nothing if it does not exist."""
         try:
             with os_errors(f"{self.path}/{name}"):
                 self._blob(name).delete(**self._limits())
@@ -149,7 +149,7 @@ class Folder:
 
         try:
             self._upload(name, pieces, if_generation_match=0)
-        except PreconditionFailed:  # another's, or our own whose answer was lost
+        except PreconditionFailed:  # the object of another writer, or of an earlier try whose answer was lost
             return self._holds(name, _Pieces(pieces))
         return True
 
@@ -167,15 +167,15 @@ class Folder:
         Retry(predicate=starts_anew, initial=self.first_pause_s, timeout=self.deadline_s)(upload)()
 
     def _holds(self, name: str, stream: "_Pieces") -> bool:
-        """Whether the object has exactly these bytes."""
+        """Whether the object has exactly the bytes of `stream`."""
         blob = self._blob(name)
         blob.reload(**self._limits())
         if blob.size != stream.size:
             return False
         stream.seek(0)
-        with blob.open("rb", chunk_size=self.upload_chunk, **self._limits()) as there:
+        with blob.open("rb", chunk_size=self.upload_chunk, **self._limits()) as file:
             return all(
-                there.read(self.upload_chunk) == mine for mine in iter(lambda: stream.read(self.upload_chunk), b"")
+                file.read(self.upload_chunk) == chunk for chunk in iter(lambda: stream.read(self.upload_chunk), b"")
             )
 
     def _download(self, name: str) -> bytes:
@@ -197,13 +197,13 @@ class Folder:
 
 
 def replace(path: str, data: Buffer) -> None:
-    """Writes gs://bucket/name in place of what is there. Raises as `Folder`."""
+    """Writes or replaces gs://bucket/name. Raises the errors of `Folder`."""
     folder, _, name = path.rpartition("/")
     Folder(folder).replace(name, data)
 
 
 def put(source: Path, path: str) -> None:
-    """A file of this machine under that name, here or in a bucket, in place of what is there. Raises OSError."""
+    """Copies a local file to `path`, local or in a bucket, replacing an existing file. Raises OSError."""
     if is_remote(path):
         return replace(path, source.read_bytes())
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -212,13 +212,13 @@ def put(source: Path, path: str) -> None:
 
 
 def read(path: str) -> bytes:
-    """The bytes of gs://bucket/name. Raises as `Folder`."""
+    """Reads gs://bucket/name. Raises the errors of `Folder`."""
     folder, _, name = path.rpartition("/")
     return Folder(folder).read(name)
 
 
 class _Pieces(io.RawIOBase):
-    """Pieces of memory as one file, without a copy of the whole."""
+    """A read-only file over several pieces of memory, without copying them."""
 
     def __init__(self, pieces: Sequence[memoryview]):
         self.pieces = pieces
@@ -234,14 +234,14 @@ class _Pieces(io.RawIOBase):
         return self.position
 
     def read(self, size: int | None = -1) -> bytes:
-        """All of `size` bytes, but at the end: the client takes a short read for the end."""
-        wanted = self.size - self.position if size is None or size < 0 else min(size, self.size - self.position)
+        """Reads exactly `size` bytes, except at the end, because the client treats a short read as the end."""
+        missing = self.size - self.position if size is None or size < 0 else min(size, self.size - self.position)
         buffers = []
-        while wanted > 0:
+        while missing > 0:
             number = bisect_right(self.starts, self.position) - 1
             start = self.position - self.starts[number]
-            piece = self.pieces[number][start : start + wanted]
+            piece = self.pieces[number][start : start + missing]
             buffers.append(piece)
             self.position += len(piece)
-            wanted -= len(piece)
+            missing -= len(piece)
         return b"".join(buffers)

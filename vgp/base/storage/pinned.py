@@ -1,6 +1,6 @@
-"""Pinned files and objects: the part of a pins document that storage reads, named by the checksum of its bytes.
+"""Pinned files, objects and tables: the part of a pins document that storage reads.
 
-`<folder>/pins/<sha256>.json` stands for exactly the files that it lists, wherever files may be given.
+`<folder>/pins/<sha256>.json` is named by its own checksum; as data it means exactly the files that it lists.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage.files import Version
 from vgp.base.storage.finding import File
 
-#: 100,000 objects with long names.
+#: Maximum size of a pins document; enough for 100,000 objects with long names.
 MOST_BYTES = 64 << 20
 _URI = re.compile(r".*(?:^|/)pins/([0-9a-f]{64})\.json", re.DOTALL)
 
@@ -34,12 +34,12 @@ class PinnedObject(Frozen):
     name: str = Field(pattern=r"^gs://[^/]+/")
     generation: int = Field(gt=0)
     bytes: int = Field(ge=0)
-    #: What a task calls it, such as its path below the folder that was given; "" = by its own name.
+    #: Name for the task, such as the path below the folder of the data; "" = its own name.
     title: str = ""
 
 
 class PinnedFile(Frozen):
-    """A file on this machine, as long as nobody writes to it."""
+    """A local file with its version; invalid once the file is written."""
 
     path: str
     bytes: int = Field(ge=0)
@@ -48,37 +48,37 @@ class PinnedFile(Frozen):
 
 
 class PinnedTable(Frozen):
-    """A table of BigQuery, as it has been since its last change, or was at a moment."""
+    """A table of BigQuery at a moment."""
 
     #: project.dataset.table
     name: str
-    #: The first moment, in milliseconds since 1970, at which it was so; 0 of a snapshot, which never changes.
+    #: The moment of its last change, in milliseconds since 1970; 0 for a snapshot, which never changes.
     as_of_ms: int = Field(ge=0)
 
 
 class PinnedRelation(Frozen):
-    """A table, a view or a query: views are written out in its text, so that only tables are left."""
+    """A table, a view or a query, with views expanded in its SQL, so that it reads only tables."""
 
-    #: As people know it: bq://project.dataset.table, or the path of a file.
+    #: bq://project.dataset.table, or the path of a file.
     name: str
-    #: One SELECT that names whole tables, without their moments.
+    #: One SELECT with full names of tables, without moments.
     sql: str
     tables: tuple[PinnedTable, ...] = ()
-    #: Whether it is one table as it is, and nothing is computed.
+    #: Whether it is a single table without computation.
     plain: bool = False
-    #: What a table asks of every query, said so that it leaves out no row; of a plain one alone.
+    #: The partition filter that a plain table requires, written to keep all rows.
     restriction: str = ""
-    #: Where its tables lie.
+    #: Location of its tables.
     location: str
 
     @property
     def sha256(self) -> str:
-        """The checksum of all that decides its rows."""
+        """Returns the checksum of everything that determines the rows."""
         return hashlib.sha256(encode(self)).hexdigest()
 
 
 class Pinned(Frozen):
-    """What a document of pins lists; fields that only `vgp.steps.pins` knows are passed over."""
+    """The files and tables of a pins document; ignores the fields that only `vgp.steps.pins` uses."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -89,25 +89,25 @@ class Pinned(Frozen):
 
 
 def digest(uri: str) -> str:
-    """The checksum in the name of a pins document; "" for another path."""
+    """Returns the checksum in the name of a pins document, or "" for another path."""
     match = _URI.fullmatch(uri)
     return match[1] if match else ""
 
 
 def encode(document: BaseModel) -> bytes:
-    """A document as JSON in one form only, so that equal pins have equal bytes."""
+    """Encodes a document as canonical JSON, so that equal pins have equal bytes."""
     text = json.dumps(document.model_dump(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 
 
 def check(uri: str, data: bytes) -> None:
-    """Raises UserError unless the bytes are those that `uri` is named after."""
+    """Raises UserError unless the checksum in `uri` matches the bytes."""
     if hashlib.sha256(data).hexdigest() != digest(uri):
-        raise UserError(f"{uri} is not as it was written: pins are named by their checksum, and may not be edited.")
+        raise UserError(f"{uri} was edited: pins are named by their checksum and must not change.")
 
 
 def decode(uri: str, data: bytes, model: type[Document]) -> Document:
-    """The document at `uri`. Raises UserError if its bytes are no such document."""
+    """Parses the document at `uri`. Raises UserError if it is not a valid `model`."""
     try:
         return json_text.parse_model(model, data)
     except ValueError as error:
@@ -115,25 +115,25 @@ def decode(uri: str, data: bytes, model: type[Document]) -> Document:
 
 
 def kind_of(data: bytes) -> Any:
-    """The kind and format that a document gives itself."""
+    """Returns the kind and format of a document."""
     members = json_text.parse_json(data)
     return (members.get("kind"), members.get("format")) if isinstance(members, dict) else (None, None)
 
 
 def of_data(uri: str, data: bytes) -> Pinned:
-    """What the pins of data at `uri` list. Raises UserError if they are not as they were written, or no such pins."""
+    """Parses the pins of data at `uri`. Raises UserError if they were edited, or are not pins of data."""
     check(uri, data)
     document = decode(uri, data, Pinned)
     if document.kind != "data":
-        raise UserError(f"{uri} holds the pins of a {document.kind}, not of data.")
+        raise UserError(f"{uri} has the pins of a {document.kind}, not of data.")
     return document
 
 
 def unchanged(uri: str, data: bytes) -> list[File]:
-    """The files that the pins at `uri` list, in their order; objects by their generation.
+    """Returns the files of the pins at `uri`, in their order; objects with their generation.
 
     Raises:
-        UserError: they are not as they were written, or a file on this machine is not as it was pinned.
+        UserError: the pins were edited, or a local file changed after it was pinned.
     """
     document = of_data(uri, data)
     objects = [File(f"{o.name}#{o.generation}", o.bytes, o.generation, title=o.title) for o in document.objects]
@@ -141,15 +141,15 @@ def unchanged(uri: str, data: bytes) -> list[File]:
 
 
 def unchanged_file(file: PinnedFile) -> File:
-    """The file, if nobody wrote to it. Raises UserError as `unchanged`."""
+    """Returns the file. Raises UserError if it changed after it was pinned."""
     expected = Version(file.bytes, file.modified_ns)
     try:
         status = os.stat(file.path)
     except OSError as error:
         raise UserError(
-            f"{file.path} is not there as it was pinned: {error.strerror}. Put it back, or start a run that pins what "
-            "is there now."
+            f"{file.path} was pinned but cannot be read: {error.strerror}. Restore it, or start a new run, which "
+            "pins the data again."
         ) from None
     if Version(status.st_size, status.st_mtime_ns) != expected:
-        raise UserError(f"{file.path} was written to after it was pinned: start a run that resolves its data anew.")
+        raise UserError(f"{file.path} changed after it was pinned: start a new run, which pins the data again.")
     return File(file.path, file.bytes, version=expected, title=file.title)

@@ -1,4 +1,4 @@
-"""One object in Cloud Storage that is replaced as a whole, and only by whoever has seen what it replaces.
+"""One object in Cloud Storage that is replaced by compare-and-swap on its generation.
 
 https://cloud.google.com/storage/docs/request-preconditions
 """
@@ -25,7 +25,7 @@ class Version:
 
     data: bytes
     generation: int
-    #: Seconds since it was written, both told by the server. Its clock's answer has whole seconds: never too many.
+    #: Age in seconds by the server's clock, which has whole seconds, so never too high.
     age_s: float
 
 
@@ -33,9 +33,9 @@ class Slot:
     """The object `gs://bucket/name`. Every method may raise ConnectionError.
 
     Args:
-        deadline_s: For so long a method tries to reach the store.
-        stall_s: A request during which nothing moves for so long has failed.
-        most: Bytes that the object may have; a larger one is a UserError, and so is then a lack of permission.
+        deadline_s: Seconds of retries until a method fails.
+        stall_s: Seconds without data until a request fails.
+        most: Maximum size in bytes; if set, a larger object and a missing permission raise UserError.
     """
 
     first_pause_s = 0.5
@@ -46,28 +46,28 @@ class Slot:
         self.deadline_s, self.stall_s, self.most = deadline_s, stall_s, most
 
     def read(self) -> Version | None:
-        """None if there is no object."""
+        """Returns the current version, or None without an object."""
         with self._errors():
-            while (facts := self._seen()) is not None:
+            while (facts := self._query()) is not None:
                 generation, age_s = facts
                 if (data := self._data(generation)) is not None:
                     return Version(data, generation, age_s)
         return None
 
     def facts(self) -> tuple[int, float] | None:
-        """Its generation and its age in seconds, by the server's clock; None if there is no object."""
+        """Returns the generation and the age in seconds by the server's clock, or None without an object."""
         with self._errors():
-            return self._seen()
+            return self._query()
 
     def generation(self) -> int:
-        """Its generation, without its bytes; 0 if there is no object."""
+        """Returns the generation, or 0 without an object."""
         facts = self.facts()
         return facts[0] if facts else 0
 
     def put(self, data: bytes, generation: int) -> int | None:
-        """Replaces this generation (0 = no object) and returns the new one; None if another is there.
+        """Replaces this generation (0 = no object); returns the new generation, or None if another one exists.
 
-        That other one may be ours: written by a first try whose answer was lost.
+        The other generation may come from an earlier try of this call, whose answer was lost.
         """
         from google.api_core.exceptions import PreconditionFailed
 
@@ -80,7 +80,7 @@ class Slot:
         return int(blob.generation)
 
     def delete(self, generation: int) -> bool:
-        """Deletes this generation; False if another is there. One that has gone may be ours, its answer lost."""
+        """Deletes this generation; returns False if another one exists, and True if the object is already gone."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
         with self._errors("deleted"):
@@ -92,8 +92,8 @@ class Slot:
                 return False
         return True
 
-    def _seen(self) -> tuple[int, float] | None:
-        """Generation and age. By hand, since Google's client tells no header of an answer, such as its date."""
+    def _query(self) -> tuple[int, float] | None:
+        """Returns generation and age from a raw request, because Google's client hides headers such as the date."""
         from google.api_core.exceptions import from_http_response
 
         blob = self._blob()
@@ -110,12 +110,12 @@ class Slot:
             return None
         facts = response.json()
         if self.most is not None and int(facts["size"]) > self.most:
-            raise UserError(f"{self.path} is larger than {self.most >> 20} MiB, the most that it may have.")
+            raise UserError(f"{self.path} is larger than {self.most >> 20} MiB, the maximum.")
         now, written = parsedate_to_datetime(response.headers["Date"]), datetime.fromisoformat(facts["updated"])
         return int(facts["generation"]), max(0.0, (now - written).total_seconds())
 
     def _data(self, generation: int) -> bytes | None:
-        """The generation's bytes; None if it has been replaced meanwhile."""
+        """Returns the bytes of the generation, or None if it was replaced meanwhile."""
         from google.api_core.exceptions import NotFound
 
         try:

@@ -1,4 +1,4 @@
-"""Files that may lie on this machine or in Cloud Storage (`gs://bucket/name`), found and read the same way."""
+"""Local files and objects in Cloud Storage (`gs://bucket/name`) with one interface."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def is_remote(path: str) -> bool:
 
 
 def uri(path: str | Path) -> str:
-    """The path, as `gs://` if it lies in a bucket that Vertex has mounted under /gcs.
+    """Returns the path, as `gs://` if it is in a bucket that Vertex AI mounts under /gcs.
 
     Through the mount a rename is a copy and a delete, and other machines may see stale listings:
     https://cloud.google.com/storage/docs/cloud-storage-fuse/overview#differences-and-limitations
@@ -36,20 +36,19 @@ def uri(path: str | Path) -> str:
 
 
 def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
-    """The files that a file name, a folder, a glob or a document of pins stands for, sorted by path.
+    """Returns the files of a file name, folder, glob or pins document, sorted by path.
 
-    A folder stands for the files directly in it whose names end in one of `suffixes`; a glob or a file name
-    is taken as it is. `**` crosses folders. Pinned objects have paths that end in #generation.
+    A folder means its direct files with one of `suffixes`, which do not apply to globs and file names. `**` crosses
+    folders. Paths of pinned objects end in #generation.
 
     Raises:
-        UserError: it is of a place that nothing is read from, nothing matches, it may not be read, or a pinned file
-            is not as it was.
-        ProcessFailed: the store did not answer for `client.READ_DEADLINE_S`; so also below.
+        UserError: the scheme is not supported, nothing matches, a file is unreadable, or a pinned file changed.
+        ProcessFailed: the store did not answer for `client.READ_DEADLINE_S`; also in the functions below.
     """
     finding.refuse(pattern)
     if pattern.lower().startswith("bq://"):
         raise UserError(
-            f"{pattern} is a table of BigQuery, and this task reads files: only a tabular task reads tables."
+            f"{pattern} is a table of BigQuery, but this task reads files: only a tabular task reads tables."
         )
     if pinned.digest(pattern):
         return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
@@ -57,20 +56,19 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     if not matches:
         deeper = _deeper(pattern, suffixes)
         folder = not _is_glob(pattern) and (deeper or not is_remote(pattern) and os.path.isdir(pattern))
-        what = f"holds no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
-        fix = f" Folders below it do: give them as '{deeper}'." if deeper else ""
+        problem = f"has no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
+        fix = f" Its subfolders have: use '{deeper}'." if deeper else ""
         past = _past.get()
-        raise UserError(f"{pattern} {what}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
+        raise UserError(f"{pattern} {problem}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
     return sorted(matches, key=lambda file: file.path)
 
 
 def _deeper(folder: str, suffixes: Sequence[str]) -> str:
-    """A glob of files that end so one or two folders below, or in the folders that a glob matches; "" where there
-    are none."""
+    """Returns a glob of files with one of `suffixes` in subfolders, or in the folders that a glob matches, or ""."""
     if _is_glob(folder):
         pattern = f"{folder.rstrip('/')}/*"
         files = _find_remote(pattern, suffixes) if is_remote(folder) else find_local(pattern, suffixes)
-        ending = next((found for file in files if (found := finding.ending(file.path, suffixes))), "")
+        ending = next((suffix for file in files if (suffix := finding.ending(file.path, suffixes))), "")
         return ending and pattern + ending
     if not is_remote(folder):
         return finding.deeper(folder, suffixes)
@@ -78,8 +76,8 @@ def _deeper(folder: str, suffixes: Sequence[str]) -> str:
     names = [file.path.removeprefix(inside) for file in below(folder)]
     for levels in finding.DEEPER:
         for name in names:
-            if name.count("/") == levels.count("/") and (found := finding.ending(name, suffixes)):
-                return f"{inside}{levels}{found}"
+            if name.count("/") == levels.count("/") and (suffix := finding.ending(name, suffixes)):
+                return f"{inside}{levels}{suffix}"
     return ""
 
 
@@ -88,16 +86,16 @@ def _is_glob(pattern: str) -> bool:
 
 
 def _plain(suffixes: Sequence[str]) -> list[str]:
-    """The endings in lower case, without those that only add how a file is packed."""
+    """Returns the suffixes in lower case, without those that only add a compression."""
     lower = dict.fromkeys(map(str.lower, suffixes))
     return [suffix for suffix in lower if not any(suffix.startswith(f"{other}.") for other in lower)]
 
 
 def below(folder: str, *, links: bool = False) -> list[File]:
-    """Every file in a folder and the folders below it, sorted by path; none where there is no such folder.
+    """Returns all files in a folder and its subfolders, sorted by path; none if there is no such folder.
 
     Args:
-        links: Whether symbolic links on this machine are followed, or passed over.
+        links: Whether to follow local symbolic links or skip them.
     """
     folder = uri(folder)
     if not is_remote(folder):
@@ -107,7 +105,7 @@ def below(folder: str, *, links: bool = False) -> list[File]:
 
 
 def parts(data: str) -> list[str]:
-    """What `data` names, separated by commas; a document of pins or a file whose name has a comma is one."""
+    """Splits `data` at commas, except for a pins document or an existing file with a comma in its name."""
     if pinned.digest(data) or ("," in data and os.path.exists(data)):
         return [data]
     return [part.strip() for part in data.split(",") if part.strip()]
@@ -115,7 +113,7 @@ def parts(data: str) -> list[str]:
 
 @contextmanager
 def as_of(past: Past | None) -> Iterator[None]:
-    """Inside, `find` lists the objects that were live at that moment, where the bucket keeps older versions."""
+    """Makes `find` list the objects that were live at that moment, if the bucket keeps old versions."""
     token = _past.set(past)
     try:
         yield
@@ -124,8 +122,8 @@ def as_of(past: Past | None) -> Iterator[None]:
 
 
 def read(path: str, *, most: int, links: bool = True) -> bytes:
-    """The bytes of a small file or object. Raises UserError if it is larger, or a link where links are refused."""
-    too_large = UserError(f"{path} is larger than {most >> 20} MiB, the most that such a file may have.")
+    """Reads a small file or object. Raises UserError if it is larger than `most` bytes, or a link without `links`."""
+    too_large = UserError(f"{path} is larger than {most >> 20} MiB, the maximum for such a file.")
     if not is_remote(path):
         try:
             return files.read(path, most=most, links=links)
@@ -141,25 +139,25 @@ def read(path: str, *, most: int, links: bool = True) -> bytes:
 
 
 def overwrite(path: str, data: bytes) -> None:
-    """Writes a small file in place of what is there. Raises OSError, ConnectionError if the store is down."""
+    """Writes or replaces a small file. Raises OSError; ConnectionError if the store is down."""
     if not is_remote(path):
         files.write(path, data)
         return
-    place, name = split(path)
+    bucket, name = split(path)
     with client.os_errors(path):
-        client.bucket(place).blob(name).upload_from_string(data, retry=client.patient(1, 30, path), timeout=10)
+        client.bucket(bucket).blob(name).upload_from_string(data, retry=client.patient(1, 30, path), timeout=10)
 
 
 def split(path: str) -> tuple[str, str]:
-    """`gs://bucket/a/b` -> `bucket`, `a/b`."""
+    """Splits `gs://bucket/a/b` into `bucket` and `a/b`."""
     bucket, _, name = path.removeprefix("gs://").partition("/")
     if not bucket:
-        raise UserError(f"{path} names no bucket; expected gs://bucket/name.")
+        raise UserError(f"{path} has no bucket; expected gs://bucket/name.")
     return bucket, name
 
 
 def location(path: str) -> str:
-    """Where a bucket lies, such as EU or US-CENTRAL1; "" if that may not be read, as by a reader of objects alone."""
+    """Returns the location of a bucket, such as EU or US-CENTRAL1, or "" without permission to read the bucket."""
     from google.api_core.exceptions import Forbidden
 
     with client.explained(path):
@@ -170,30 +168,30 @@ def location(path: str) -> str:
 
 
 def generation_of(path: str) -> tuple[str, int]:
-    """`gs://bucket/name#1732` -> `gs://bucket/name`, 1732; 0 for a path without one. A name may itself hold a `#`."""
+    """Splits `gs://bucket/name#1732` into path and generation (0 without one); a name may itself have a `#`."""
     match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,17})", path, re.DOTALL)
     return (match[1], int(match[2])) if match else (path, 0)
 
 
 def plain(path: str) -> str:
-    """The path as people know it, without a generation."""
+    """Returns the path without its generation."""
     return generation_of(path)[0]
 
 
 def described(path: str) -> "Blob | None":
-    """The blob at gs://bucket/name, as it is now, or at gs://bucket/name#generation; None if there is none."""
-    versions = [generation_of(path), (path, 0)]  # the second for a name that itself ends in `#` and digits
+    """Returns the current blob at gs://bucket/name, or the one at gs://bucket/name#generation; None without one."""
+    versions = [generation_of(path), (path, 0)]  # the second for a name that ends in `#` and digits
     retry = client.reading(path)
     with client.explained(path):
-        for place, generation in dict.fromkeys(versions):
-            there, name = split(place)
-            if blob := client.bucket(there).get_blob(name, generation=generation or None, retry=retry):
+        for location, generation in dict.fromkeys(versions):
+            bucket, name = split(location)
+            if blob := client.bucket(bucket).get_blob(name, generation=generation or None, retry=retry):
                 return blob
     return None
 
 
 def versioned(file: File) -> File:
-    """The file with what tells its version, where that is not known yet."""
+    """Returns the file with its generation or version, looked up if unknown."""
     if file.generation or file.version:
         return file
     if not is_remote(file.path):
@@ -227,7 +225,7 @@ def _listed(pattern: str, name: str, **query: str) -> list[File]:
     fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
     with client.explained(pattern):
         retry = client.reading(pattern)
-        versions = "true" if past else None  # the client would write True, which not every server reads
+        versions = "true" if past else None  # the client would send True, which not every server understands
         listing = client.client().list_blobs(name, retry=retry, fields=fields, versions=versions, **query)
         blobs = list(listing)
         if past:

@@ -1,7 +1,7 @@
-"""Text for people: made safe to print, written to a terminal that may be none, and the few things said in one way.
+"""Text for people: safe to print on any stream, with one format for figures, tables and times.
 
-figures.py      money, durations, numbers, lists in a sentence; the one style of tables
-google_names.py names of projects, accounts, datasets, images and the like; gs://BUCKET/OBJECT, cut and put together
+figures.py      money, durations, numbers, lists in a sentence, tables
+google_names.py checks of names of projects, accounts, datasets and images; gs:// URIs split and joined
 nearest.py      "Did you mean", within limits
-printable.py    text without control characters and credentials, on streams that cannot end a command
-times.py        times of Google's messages; of which day prices are, and when they are too old"""
+printable.py    text without control characters and credentials; fault-tolerant standard streams
+times.py        times of Google's messages; the dates of prices, and when they are too old"""

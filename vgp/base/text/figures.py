@@ -1,4 +1,4 @@
-"""Numbers as people read them: money, durations, sizes, lists in a sentence, and tables."""
+"""Formats for people: money, durations, sizes, lists in a sentence, and tables."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from vgp.base.text.printable import printable
 
-# ---- the one style of tables: bold titles, columns without lines between them, numbers to the right
+# ---- tables: bold titles, no lines between columns, numbers right-aligned
 
 Cell = str | Text
 
@@ -22,15 +22,13 @@ def table(
     whole: Collection[str] = (),
     gap: int = 3,
 ) -> Table:
-    """The rows below their titles; where the terminal is too narrow, cells go on in the next line.
-
-    Cells show what their text says: markup and control characters of names from elsewhere are plain characters.
+    """Builds a table whose cells wrap in a narrow terminal; markup and control characters are shown as plain text.
 
     Args:
-        titles: Of the columns; no line of titles where all are empty.
+        titles: Titles of the columns; no title line if all are empty.
         rows: The cells of each row.
-        right: Titles of columns of numbers.
-        whole: Titles of columns that are not broken, since their cells are copied.
+        right: Titles of right-aligned columns.
+        whole: Titles of columns that do not wrap, so that users can copy their cells.
         gap: Spaces between columns.
     """
     drawn = Table(box=None, header_style="bold", show_header=any(map(str, titles)), pad_edge=False)
@@ -46,12 +44,12 @@ def table(
 
 
 def facts(rows: Iterable[tuple[Cell, Cell]], *, gap: int = 3) -> Table:
-    """Names and what belongs to them, line by line, without titles."""
+    """Builds a table of names and values without titles."""
     return table(("", ""), rows, gap=gap)
 
 
 def above(drawn: Table, lines: Sequence[str]) -> RenderableType:
-    """The table above these lines, which are as wide as the terminal: a caption is broken where its table ends."""
+    """Adds lines of terminal width below a table; a caption would wrap at the width of the table."""
     return Group(drawn, *(Text(printable(line), "table.caption") for line in lines)) if lines else drawn
 
 
@@ -64,41 +62,41 @@ GB_PER_GIB = 2**30 / 10**9
 
 
 def usd(amount: float | None) -> str:
-    """$0.02, $1,204.50; small sums keep two digits that say something."""
+    """Formats dollars: $0.02, $1,204.50, <$0.01; "no price" for None."""
     if amount is None:
         return "no price"
     return f"${dollars(amount)}" if amount >= 0.01 or not amount else "<$0.01"
 
 
 def dollars(amount: float) -> str:
-    """1,204.50, for columns whose title says what it is."""
+    """Formats dollars without the sign, as 1,204.50, for columns with the unit in the title."""
     return f"{amount:,.2f}"
 
 
 def number(value: float) -> str:
-    """1024, 0.5, 1e-05: whole numbers without the .0 that specs keep them with."""
+    """Formats a number as 1024, 0.5 or 1e-05; whole numbers without the .0 of specs."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e16 else str(value)
 
 
 def took(seconds: float) -> str:
-    """45s, 3m 20s, 1h 02m, 2d 03h."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    if whole < 86400:
-        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-    return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
+    """Formats a duration: 45s, 3m 20s, 1h 02m, 2d 03h."""
+    total = max(0, round(seconds))
+    if total < 60:
+        return f"{total}s"
+    if total < 3600:
+        return f"{total // 60}m {total % 60:02}s"
+    if total < 86400:
+        return f"{total // 3600}h {total % 3600 // 60:02}m"
+    return f"{total // 86400}d {total % 86400 // 3600:02}h"
 
 
 def plural(count: int, noun: str) -> str:
-    """1 error, 2 errors, 1,200 errors."""
+    """Formats a count with its noun: 1 error, 2 errors, 1,200 errors."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(values: Iterable[object], last: str = "or") -> str:
-    """1, 2 or 4."""
+    """Joins values as in `1, 2 or 4`."""
     words = [str(value) for value in values]
     if len(words) < 2:
         return "".join(words)
@@ -106,17 +104,17 @@ def listed(values: Iterable[object], last: str = "or") -> str:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """A number in any unit with so many digits that tell: 68,050 and 0.001234, and powers of ten only where it must."""
+    """Formats a number with `digits` significant digits: 68,050, 0.001234; powers of ten only for extremes."""
     if not value or not 1e-6 <= abs(value) < 1e9:
         return f"{value:z.{digits}g}"
     return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
-def plus(shown: str) -> str:
-    """A difference that is shown so: with a + where it is above zero."""
-    return shown if shown.startswith("-") or not shown.strip("0.%") else f"+{shown}"
+def plus(text: str) -> str:
+    """Adds a + to a formatted difference if it is positive."""
+    return text if text.startswith("-") or not text.strip("0.%") else f"+{text}"
 
 
 def percent(share: float) -> str:
-    """A small share: 0.0137%."""
+    """Formats a share as a percentage, such as 0.0137%."""
     return f"{100 * share:.3g}%"

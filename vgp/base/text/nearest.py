@@ -1,6 +1,6 @@
-"""The name that was meant: the one "Did you mean" of the tool.
+"""Searches for similar names, for "Did you mean X?".
 
-A document of any author may hold thousands of wrong names: within `at_most` only so many searches are made.
+An untrusted document may have thousands of wrong names, so `at_most` limits the number of searches.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar, cast
 
-#: The longest names here have some 60 characters; what is longer resembles nothing.
+#: Maximum length of a name to search for; the longest real names have about 60 characters.
 MAX_NAME = 100
 
 Arguments = ParamSpec("Arguments")
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Searches:
-    """How many searches may still be made; below zero, some were asked for in vain."""
+    """The number of searches left; negative if searches were skipped."""
 
     left: int
 
@@ -29,12 +29,12 @@ _searches: ContextVar[Searches | None] = ContextVar("searches", default=None)
 
 
 class _Enough(Exception):
-    """No search is left."""
+    """A signal that no search is left."""
 
 
 @contextmanager
 def at_most(searches: int) -> Iterator[Searches]:
-    """Within it, searches beyond that many find nothing."""
+    """Limits the searches inside the block; further ones return None."""
     limit = Searches(searches)
     before = _searches.set(limit)
     try:
@@ -44,14 +44,14 @@ def at_most(searches: int) -> Iterator[Searches]:
 
 
 def counted(search: Callable[Arguments, Result | None]) -> Callable[Arguments, Result | None]:
-    """A search for what was meant: made once for the same arguments, and counted by `at_most`."""
+    """Decorates a search, so that its results are cached and its calls are counted by `at_most`."""
 
     def limited(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result | None:
         limit = _searches.get()
         if limit is not None:
             limit.left -= 1
             if limit.left < 0:
-                raise _Enough  # which, unlike a result, is not kept
+                raise _Enough  # unlike a result, an exception is not cached
         return search(*arguments, **options)
 
     cached = cast(Callable[Arguments, Result | None], lru_cache(maxsize=4096)(limited))
@@ -67,7 +67,7 @@ def counted(search: Callable[Arguments, Result | None]) -> Callable[Arguments, R
 
 
 def nearest(word: str, choices: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The choice most like the word, in whatever case; None where none is `cutoff` (0 to 1) like it."""
+    """Returns the choice most similar to the word, ignoring case; None below a similarity of `cutoff` (0 to 1)."""
     return _nearest(word.lower(), tuple(choices), cutoff) if len(word) <= MAX_NAME else None
 
 
@@ -79,7 +79,7 @@ def _nearest(word: str, choices: tuple[str, ...], cutoff: float) -> str | None:
 
 
 def did_you_mean(word: str, choices: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """`Did you mean X?` where something is near, else `otherwise`: by default what there is to choose from."""
+    """Returns `Did you mean X?` if a choice is similar, else `otherwise`, by default the list of choices."""
     choices = sorted(choices)
     near = nearest(word, choices, cutoff)
     return f"Did you mean {near}?" if near else otherwise or f"Choices: {', '.join(choices) or 'none'}."

@@ -1,4 +1,4 @@
-"""Times of Google's messages: read, and written for people and for programs; of which day prices are.
+"""Times of Google's messages, in formats for people and programs, and the dates of prices.
 
 price_dates(["2026-07-30", "2026-07-09"], date(2026, 8, 1))    # prices of 2026-07-09 to 2026-07-30
 """
@@ -15,58 +15,58 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def moment(time: Any) -> datetime | None:
-    """A timestamp of Google's messages in UTC; None where there is none."""
+    """Converts a timestamp of Google's messages to UTC; None if it is empty."""
     if not time:
         return None
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=time.timestamp())
 
 
 def local(time: datetime | None, now: datetime | None = None) -> str:
-    """`Nov 20 14:03`, in the time zone of this machine; of another year than `now`'s `Nov 20 2025 14:03`."""
+    """Formats a time in the local zone as `Nov 20 14:03`, or `Nov 20 2025 14:03` in another year than `now`."""
     if time is None:
         return ""
-    there = time.astimezone()
-    year = "" if there.year == (now or datetime.now(UTC)).astimezone().year else "%Y "
-    return there.strftime(f"%b %d {year}%H:%M")
+    local_time = time.astimezone()
+    year = "" if local_time.year == (now or datetime.now(UTC)).astimezone().year else "%Y "
+    return local_time.strftime(f"%b %d {year}%H:%M")
 
 
 def rfc3339(time: datetime | None) -> str | None:
-    """2026-11-20T14:03:07.120000Z."""
+    """Formats a time as 2026-11-20T14:03:07.120000Z; None stays None."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z") if time else None
 
 
 def duration(text: str) -> timedelta | None:
-    """Of 90m, 12h, 7d, 2w; None if it is none. A number alone is none: its unit would be a guess."""
+    """Parses 90m, 12h, 7d or 2w; None for other texts, also a number without a unit."""
     match = _DURATION.fullmatch(text.strip())
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
 
 
 def day(text: str | None) -> date | None:
-    """The date of `--as-of`; raises RequestError."""
+    """Parses the date of `--as-of`; raises RequestError."""
     return calendar_day(text, "--as-of") if text else None
 
 
 def calendar_day(text: str, option: str) -> date:
-    """The date that an option was given; raises RequestError."""
+    """Parses the date of an option; raises RequestError."""
     try:
         return date.fromisoformat(text)
     except ValueError:
         raise RequestError(f"{option} {text}: write a date like 2026-08-20.") from None
 
 
-#: Google changes Spot prices up to once a day and others a few times a year.
+#: Days until prices are too old. Google changes Spot prices up to once a day, others a few times a year.
 FRESH_DAYS = 60
 
 
 class Priced(Protocol):
-    """A price with the ids of its SKUs, empty where not all are known."""
+    """A price with the ids of its SKUs, empty unless all are known."""
 
     @property
     def skus(self) -> tuple[str, ...]: ...
 
 
 def price_dates(dates: Iterable[str | None], today: date | None = None) -> str:
-    """`prices of 2026-07-30`, and a warning where the oldest is older than 60 days; empty where there is none."""
+    """Returns `prices of 2026-07-30`, with a warning if the oldest is older than 60 days; "" without dates."""
     known = sorted({day for day in dates if day})
     if not known:
         return ""
@@ -75,12 +75,12 @@ def price_dates(dates: Iterable[str | None], today: date | None = None) -> str:
 
 
 def too_old(dates: Iterable[str], today: date | None = None) -> str:
-    """What follows the dates of prices that are older than 60 days; empty where none is."""
+    """Returns the warning that follows dates of prices older than 60 days, or ""."""
     days = max(((today or date.today()) - date.fromisoformat(day)).days for day in dates)
-    return f", up to {days} days old: refresh them (vgp machines --refresh --write)" if days > FRESH_DAYS else ""
+    return f", up to {days} days old; refresh: vgp machines --refresh --write" if days > FRESH_DAYS else ""
 
 
 def without_skus(prices: Sequence[Priced]) -> str:
-    """How many of the prices have no known SKU, below a table of many; empty where each has its SKUs."""
+    """Returns a note of how many prices have no known SKU, or ""."""
     unknown = sum(not price.skus for price in prices)
     return f"without a known SKU id: {unknown} of {len(prices)} (--json has the ids)" if unknown else ""

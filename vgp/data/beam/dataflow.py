@@ -23,10 +23,10 @@ from vgp.base.exits import Preempted, ProcessFailed, UserError
 from vgp.base.storage import objects, storage
 from vgp.base.storage.dataflow import Job, Jobs, project
 from vgp.base.storage.storage import File
-from vgp.data import finish
-from vgp.data.beam.dataflow_job import cancelling_on_signals, follow, submit, uncancelled
-from vgp.data.beam.local import require_beam
-from vgp.data.beam.work import NOTES_FILE, Work
+from vgp.data import dataset_checks
+from vgp.data.beam.dataflow_job import cancelling_on_signals, find_running_job, follow, submit
+from vgp.data.beam.local_runner import require_beam
+from vgp.data.beam.worker_functions import NOTES_FILE, Work
 from vgp.data.task import Shard, Task
 from vgp.protocol import environment as variables
 from vgp.protocol import run_folder
@@ -35,7 +35,7 @@ from vgp.protocol.manifest import FILE_NAME, Manifest
 #: Environment variables with the image of the step, and the region of its job on Vertex AI.
 IMAGE_VARIABLE, REGION_VARIABLE = variables.IMAGE, "CLOUD_ML_REGION"
 #: Whether each shard has a process of its own, whose death its worker explains.
-APART = True
+SEPARATE_PROCESSES = True
 #: The file with the folders of a job.
 PLACE_FILE = "place.json"
 #: States of a job whose shards will not be used.
@@ -110,7 +110,7 @@ class Dataflow:
                 self._follow(job, place, len(shards), stop)
                 finished = _read_manifest(place), place
         dataset, place = finished
-        finish.say(json.loads(objects.read(f"{place.folder}/{NOTES_FILE}")))
+        dataset_checks.print_notes(json.loads(objects.read(f"{place.folder}/{NOTES_FILE}")))
         target.commit(dataset, place.output)
         _clear(place)
         return dataset
@@ -131,7 +131,7 @@ class Dataflow:
         return dataset, place
 
     def _find_running(self, title: str, stop: threading.Event) -> tuple[Job, Place] | None:
-        job = uncancelled(self.jobs, title, stop)
+        job = find_running_job(self.jobs, title, stop)
         if job is None:
             return None
         place = _read_place(self._folder(title, job))
@@ -161,7 +161,7 @@ class Dataflow:
         place = Place(folder, f"{folder}/dataset" if target.is_complete() else target.path)
         if not objects.Folder(folder).create(PLACE_FILE, [memoryview(json.dumps(asdict(place)).encode())]):
             place = _read_place(folder) or place  # of a killed step whose job never began, or of a concurrent step
-        work = Work(name, task, len(shards), place.folder, place.output, APART)
+        work = Work(name, task, len(shards), place.folder, place.output, SEPARATE_PROCESSES)
         marks = {**labels(target.path), "attempt": str(attempt)}
         job = submit(work, shards, title, marks, self.settings, self.jobs, stop)
         _log(f"Dataflow job {title} was started: {self.jobs.link(job)}")
@@ -210,7 +210,7 @@ def _log(text: str) -> None:
 
 
 #: The most letters of run and step in a job's name, which is shown in lists; Dataflow allows 1,024 in all.
-TOLD_LETTERS = 50
+MOST_NAME_LETTERS = 50
 
 
 def job_name(name: str, task: Task, inputs: Sequence[File], destination: str, image: str) -> str:
@@ -224,10 +224,10 @@ def job_name(name: str, task: Task, inputs: Sequence[File], destination: str, im
     package = task.package() if not inputs else None
     run = run_folder.parse(destination)
     owner = [run.run, run.step] if run else ["prepare", destination]
-    parts = [*owner, finish.fingerprint(name, task, task.sources, {}), files, package, image]
+    parts = [*owner, dataset_checks.fingerprint(name, task, task.sources, {}), files, package, image]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
     prefix = re.sub(r"[^a-z0-9]+", "-", "-".join(owner if run else owner[:1]).lower()).strip("-")
-    return (prefix if prefix[:1].isalpha() else f"run-{prefix}")[:TOLD_LETTERS].rstrip("-") + f"-{digest}"
+    return (prefix if prefix[:1].isalpha() else f"run-{prefix}")[:MOST_NAME_LETTERS].rstrip("-") + f"-{digest}"
 
 
 def labels(destination: str) -> dict[str, str]:

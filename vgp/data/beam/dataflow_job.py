@@ -16,8 +16,8 @@ from vgp.base.engine_settings import Dataflow as Settings
 from vgp.base.exits import Preempted, ProcessFailed, StoreDown, UserError
 from vgp.base.storage.dataflow import ENDPOINT_VARIABLE, Job, Jobs, Message, explained
 from vgp.base.text.printable import printable
-from vgp.data.beam.local import require_beam
-from vgp.data.beam.work import Work, failures
+from vgp.data.beam.local_runner import require_beam
+from vgp.data.beam.worker_functions import Work, failures
 from vgp.data.task import Shard
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def submit(
     import apache_beam as beam
     from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
-    from vgp.data.beam.graph import build
+    from vgp.data.beam.beam_pipeline import build
 
     pipeline = beam.Pipeline(runner=DataflowRunner(), options=_options(work, title, labels, settings))
     build(pipeline, work, shards)
@@ -185,7 +185,7 @@ def cancelling_on_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def uncancelled(jobs: Jobs, name: str, stop: threading.Event) -> Job | None:
+def find_running_job(jobs: Jobs, name: str, stop: threading.Event) -> Job | None:
     """Returns the running job of that name, or None. Waits for the end of a job that is being cancelled, such as by an
     earlier try, because the service starts no other job of its name before; workers may take minutes to stop.
 

@@ -23,9 +23,9 @@ from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
 from vgp.data.engine import SOURCE, Row, Uncomputable, repeated
 from vgp.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
-from vgp.data.events import Events, windowed
+from vgp.data.events import Events, sum_windows
 from vgp.data.schema import Field, arrow_schema, canonical_schema
-from vgp.data.sources.files import NoRows
+from vgp.data.sources.table_files import NoRows
 from vgp.protocol.manifest import SourceFile
 
 
@@ -88,7 +88,7 @@ class BigQuery:
         return expression
 
     def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
-        return self.create(f"{name}_lately", windowed(sums, name, events))
+        return self.create(f"{name}_lately", sum_windows(sums, name, events))
 
     def read(self, expression: ir.Table) -> pa.Table:
         with _explaining_refusals():

@@ -20,7 +20,7 @@ from vgp.base.storage.pinned import PinnedRelation
 from vgp.data import schema
 from vgp.data.engine import Row
 from vgp.data.schema import Field, canonical_type
-from vgp.data.sources.files import NoRows
+from vgp.data.sources.table_files import NoRows
 from vgp.protocol.manifest import SourceFile
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def opened_sources(
     after a failure they expire."""
     names.check_one_place(relations, settings.location)
     jobs = Jobs(settings, relations[0].location, owner)
-    sources = looked_at(relations, fields, jobs)
+    sources = check_relations(relations, fields, jobs)
     total = check_size(sources, jobs)
     names_read = ", ".join(source.name for source in sources)
     print(f"BigQuery: reading {names_read} once takes {size(total)}.", file=sys.stderr, flush=True)
@@ -138,7 +138,7 @@ def opened_sources(
     jobs.drop()
 
 
-def looked_at(relations: Sequence[PinnedRelation], fields: Sequence[Field], jobs: Jobs) -> list[Source]:
+def check_relations(relations: Sequence[PinnedRelation], fields: Sequence[Field], jobs: Jobs) -> list[Source]:
     """Checks the columns of the relations and estimates their bytes, with dry runs, which are not billed."""
     tables = Lookup(jobs.project)
     moments = tables.moments(relations)
@@ -168,7 +168,7 @@ def _materialize(source: Source, jobs: Jobs) -> Source:
 
 
 class TableRows:
-    """The rows of BigQuery sources for DuckDB, with the interface of `vgp.data.sources.files.Files`."""
+    """The rows of BigQuery sources for DuckDB, with the interface of `vgp.data.sources.table_files.Files`."""
 
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
         self._jobs, self._sources, self._fields = jobs, sources, fields

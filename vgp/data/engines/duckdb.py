@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
 from vgp.data.engine import PLACE, SOURCE, Row, Uncomputable, repeated
-from vgp.data.engines.stored import store
-from vgp.data.events import FIGURES, Events, looked_back, windowed
-from vgp.data.identity import number, serve
+from vgp.data.engines.row_store import store
+from vgp.data.events import FIGURES, Events, looked_back, sum_windows
+from vgp.data.identity import number, register_float_texts
 from vgp.data.schema import Field, arrow_schema, canonical_schema
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ Derived = Callable[[ir.Table, str], Mapping[str, ir.Value]]
 
 
 class Read(Protocol):
-    """A source of rows, such as `vgp.data.sources.files.Files`."""
+    """A source of rows, such as `vgp.data.sources.table_files.Files`."""
 
     @property
     def sources(self) -> "tuple[SourceFile, ...]": ...
@@ -163,7 +163,7 @@ class DuckDB:
         sql = f"SELECT {order}, {figures} FROM ({self._sql(sums)}) WHERE {condition} ORDER BY {order}"
         rows = looked_back(self._batches(sql, SUMS_ROWS), name, events)
         if (first := next(rows, None)) is None:
-            return self.create(f"{name}_none", windowed(sums, name, events))
+            return self.create(f"{name}_none", sum_windows(sums, name, events))
         path, view = self._scratch / f"lately-{next(self._stored)}.parquet", f"{name}_lately"
         store(chain([first], rows), path)
         self._run(f"CREATE OR REPLACE TEMP VIEW {_quoted(view)} AS SELECT * FROM read_parquet({_file(path)})")
@@ -220,7 +220,7 @@ def connected(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPy
     try:
         connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
         connection.execute("SET GLOBAL TimeZone = 'UTC'; SET enable_progress_bar = false")
-        serve(connection)
+        register_float_texts(connection)
         connection.execute("SET allowed_directories = [?]", [f"{scratch}/"])
         connection.execute("SET enable_external_access = false; SET lock_configuration = true")
     except BaseException:

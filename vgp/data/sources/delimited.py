@@ -14,8 +14,8 @@ import pyarrow.csv
 from vgp.base.text.printable import listed, quoted
 from vgp.data.schema import Field
 from vgp.data.sources import records
-from vgp.data.sources.records import in_windows
-from vgp.data.sources.values import TEXT, Mistake, advice, held
+from vgp.data.sources.records import suggest_windows
+from vgp.data.sources.values import TEXT, Mistake, format_advice, held_type
 
 #: Arrow's default texts for a missing number.
 NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)
@@ -55,7 +55,7 @@ class Delimited:
     doubt = "is a quote never closed?"
 
     def last_end(self, block: bytes) -> int:
-        return records.last_end(block, self.quote, self.separator)
+        return records.find_last_end(block, self.quote, self.separator)
 
     def is_open(self, text: bytes) -> bool:
         return records.is_open(text, self.quote, self.separator)
@@ -91,12 +91,12 @@ class Delimited:
 
     def _lines(self, data: bytes) -> Iterator[int]:
         if self._quote_in(data):
-            return (line for _, line in records.of(data, self.separator, self.quote))
+            return (line for _, line in records.read_records(data, self.separator, self.quote))
         return _not_blank(data)
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """Reads the fields of all records. Raises pa.ArrowInvalid with the number of the record, or Mistake."""
-        table = self._read(data, {field.name: held(field.type) for field in fields})
+        table = self._read(data, {field.name: held_type(field.type) for field in fields})
         self._check_text(data)
         self._check_quotes(data)
         self._check_header(data, table)
@@ -131,7 +131,7 @@ class Delimited:
         if not self._quote_in(data) or f"\\{self.quote}".encode() not in data:
             return
         ends = (*f"{self.separator}{self.quote}\r\n".encode(), None)
-        for at in records.closing(data, self.quote, self.separator):
+        for at in records.find_closing_quotes(data, self.quote, self.separator):
             follows = data[at + 1] if at + 1 < len(data) else None
             if data[at - 1 : at] == b"\\" and follows not in ends:
                 record = -1 - self.line(data[: self.last_end(data[:at])], len(data))
@@ -144,7 +144,7 @@ class Delimited:
             return
         alike = reduce(pc.and_, (pc.equal(table[name].cast(pa.string()), name) for name in table.column_names))
         if pc.any(alike).as_py():
-            rows = (fields for fields, _ in records.of(data, self.separator, self.quote))
+            rows = (fields for fields, _ in records.read_records(data, self.separator, self.quote))
             if (record := next((i for i, fields in enumerate(rows) if tuple(fields) == self.columns), -1)) >= 0:
                 raise Mistake(record, REPEATED)
 
@@ -185,11 +185,11 @@ class Delimited:
         says = f"{name}: {self._reason(data, record, reason)}"
         field = next((field for field in fields if column and field.name == self.columns[int(column[1])]), None)
         if column and field and (field.declared or "zone offset" not in reason):
-            says += advice(self._fields(data, record)[int(column[1])], field)
+            says += format_advice(self._fields(data, record)[int(column[1])], field)
         return Mistake(record, says)
 
     def _fields(self, data: bytes, record: int) -> tuple[str, ...]:
-        rows = (tuple(fields) for fields, _ in records.of(data, self.separator, self.quote))
+        rows = (tuple(fields) for fields, _ in records.read_records(data, self.separator, self.quote))
         return next(islice(rows, record, None), ())
 
     def _reason(self, data: bytes, record: int, reason: str) -> str:
@@ -205,7 +205,7 @@ class Delimited:
             try:
                 data.decode()
             except UnicodeDecodeError as error:
-                return f"the text is not UTF-8{in_windows(data, error.start)}"
+                return f"the text is not UTF-8{suggest_windows(data, error.start)}"
         return reason[:300]
 
 

@@ -14,8 +14,8 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
-from vgp.data.sources.records import in_windows
-from vgp.data.sources.values import Mistake, advice, first_missing, tidied
+from vgp.data.sources.records import suggest_windows
+from vgp.data.sources.values import Mistake, fill_missing, find_first_missing, format_advice
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class JsonLines:
             line.decode()
             members = json.loads(line)
         except UnicodeDecodeError as error:
-            return f": the text is not UTF-8{in_windows(line, error.start)}"
+            return f": the text is not UTF-8{suggest_windows(line, error.start)}"
         except RecursionError:
             return " is nested too deeply: write one object on each line, with the columns as its members."
         except ValueError as error:
@@ -155,7 +155,7 @@ def _advice(value: object, field: Field) -> str:
         return f" Write its parts as members of their own.{field.fix}"
     if isinstance(value, str) and not field.declared and not pa.types.is_temporal(field.type):
         return " It is text: write it without quotes, or declare pa.string()."
-    return advice(json.dumps(value), field)
+    return format_advice(json.dumps(value), field)
 
 
 def _shown(value: object) -> str:
@@ -176,7 +176,7 @@ def _column(written: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     if pa.types.is_time(field.type):
         day = pc.binary_join_element_wise("1970-01-01T", written, "")
         written = day.cast(pa.timestamp(field.type.unit))
-    values = tidied(written if written.type == field.type else written.cast(field.type))
-    if not field.nullable and first_missing(values) >= 0:
+    values = fill_missing(written if written.type == field.type else written.cast(field.type))
+    if not field.nullable and find_first_missing(values) >= 0:
         raise pa.ArrowInvalid("a value is missing")
     return values

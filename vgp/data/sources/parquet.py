@@ -11,10 +11,10 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
-from vgp.data.sources import pages
-from vgp.data.sources.opening import BLOCK_BYTES, Opened
+from vgp.data.sources import parquet_pages
+from vgp.data.sources.file_bytes import BLOCK_BYTES, OpenedFile
 from vgp.data.sources.records import check_names
-from vgp.data.sources.values import Mistake, Texts, is_text, shown, tidied
+from vgp.data.sources.values import Mistake, Texts, fill_missing, format_value, is_text
 
 #: Rows read at once.
 ROWS = 1 << 16
@@ -53,7 +53,7 @@ class Types:
 
     def check(self, name: str, stored: pa.DataType, field: Field) -> None:
         """Raises UserError if the stored type cannot be converted to the type of the field."""
-        stored = plain(stored)
+        stored = plain_type(stored)
         if fits(stored, field.type):
             self.known.setdefault(field.name, (stored, name))
             return
@@ -82,8 +82,8 @@ class Stored:
         return int(self.table.get_total_buffer_size())
 
 
-def parts(
-    number: int, opened: Opened, fields: Sequence[Field], declared: Sequence[Field], types: Types
+def read_parts(
+    number: int, opened: OpenedFile, fields: Sequence[Field], declared: Sequence[Field], types: Types
 ) -> Iterator[Stored]:
     """Yields the rows of one file.
 
@@ -115,7 +115,7 @@ def parts(
             return
         by_differences = _by_differences(file.metadata, words)
         rows = DIFFERENCES_ROWS if by_differences else ROWS
-        if plain_words := [*pages.readable(source, file.metadata, words, rows), *by_differences]:
+        if plain_words := [*parquet_pages.find_plain_columns(source, file.metadata, words, rows), *by_differences]:
             file = _opened(source, [name for name in words if name not in plain_words], file.metadata)
         for batch in file.iter_batches(rows, columns=names, use_threads=not small):
             yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
@@ -186,7 +186,7 @@ def _fix(stored: pa.DataType, field: Field) -> str:
     return " Declare that type, or write the file anew with the other."
 
 
-def converted(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+def convert_table(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """Converts the columns to the types of the fields. Raises Mistake for a value that would change."""
     return pa.table({field.name: _column(table[field.name], field) if field.name in table.column_names
                      else pa.nulls(table.num_rows, field.type) for field in fields})  # fmt: skip
@@ -199,14 +199,16 @@ def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
         record = _first(stored, field)
         lost = "UTF8" not in str(error)
         reason = (
-            f"{quoted(shown(stored, record))} is not of type {field.type} without a loss" if lost else "is not UTF-8"
+            f"{quoted(format_value(stored, record))} is not of type {field.type} without a loss"
+            if lost
+            else "is not UTF-8"
         )
         raise Mistake(record, f", column {listed([field.name])}: {reason}.") from None
 
 
 def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Converts a column to the type of its field. Raises pa.ArrowInvalid for a value that would change."""
-    stored = plain(column.type)
+    stored = plain_type(column.type)
     if column.type != stored:
         column = column.cast(stored)
     if pa.types.is_integer(stored) and pa.types.is_decimal(field.type):
@@ -214,7 +216,7 @@ def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     values = column.cast(field.type)
     if pa.types.is_timestamp(stored) and pa.types.is_date(field.type) and not values.cast(stored).equals(column):
         raise pa.ArrowInvalid("not at midnight")
-    return tidied(values)
+    return fill_missing(values)
 
 
 def _first(stored: pa.ChunkedArray, field: Field) -> int:
@@ -231,15 +233,15 @@ def _first(stored: pa.ChunkedArray, field: Field) -> int:
     return good
 
 
-def plain(stored: pa.DataType) -> pa.DataType:
+def plain_type(stored: pa.DataType) -> pa.DataType:
     """Returns the type of the values behind a dictionary or extension type."""
     if pa.types.is_dictionary(stored):
-        return plain(stored.value_type)
+        return plain_type(stored.value_type)
     return stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
 
 
 @contextmanager
-def _damage_named(opened: Opened) -> Iterator[None]:
+def _damage_named(opened: OpenedFile) -> Iterator[None]:
     """Turns errors of Arrow about a damaged, foreign or encrypted file into UserErrors."""
     if not opened.version.bytes:
         raise UserError(f"{opened.name} is empty: a Parquet file has at least its columns.")

@@ -18,7 +18,7 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
-from vgp.data.sources.resolve import NO_QUOTE, Reading
+from vgp.data.sources.data_files import NO_QUOTE, Reading
 
 #: Separators to try if the options give none.
 SEPARATORS = ",;\t|"
@@ -28,7 +28,7 @@ WINDOW_BYTES = 1 << 16
 Positions = NDArray[np.int64]
 
 
-def last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
+def find_last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
     """Returns where the last whole record ends in a block that begins with a record; 0 if none ends."""
     if not quote or quote.encode() not in block:
         return block.rfind(b"\n") + 1
@@ -46,7 +46,7 @@ def last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> in
     return 0
 
 
-def first_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
+def find_first_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
     """Returns where the first record ends; 0 if it does not."""
     edges = _edges(block, quote, separators)
     end = block.find(b"\n")
@@ -73,12 +73,12 @@ def is_open(text: bytes, quote: str = '"', separators: str = SEPARATORS) -> bool
     return len(_edges(text, quote, separators)) % 2 == 1
 
 
-def closing(text: bytes, quote: str, separators: str) -> list[int]:
+def find_closing_quotes(text: bytes, quote: str, separators: str) -> list[int]:
     """Returns the positions of closing quotes; the first of a doubled quote may be among them."""
     return list(_edges(text, quote, separators)[1::2].tolist())
 
 
-def of(data: bytes, separator: str = ",", quote: str = '"') -> Iterator[tuple[list[str], int]]:
+def read_records(data: bytes, separator: str = ",", quote: str = '"') -> Iterator[tuple[list[str], int]]:
     """Yields the fields of each non-blank record, and the number of lines before it."""
     csv.field_size_limit(1 << 30)  # by default 128 kB, for the whole process
     text = io.StringIO(data.decode(errors="replace"), newline="")
@@ -144,7 +144,7 @@ def find_header_end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -
         UserError: the header does not end.
     """
     at = 0
-    while not (at := first_end(head, quote)) and len(head) <= MAX_HEADER_BYTES and (more := next(rest, b"")):
+    while not (at := find_first_end(head, quote)) and len(head) <= MAX_HEADER_BYTES and (more := next(rest, b"")):
         head += more
     if (at or len(head)) > MAX_HEADER_BYTES:
         raise UserError(f"{name}, line 1: the names of the columns are longer than {MAX_HEADER_BYTES >> 20} MiB.")
@@ -209,13 +209,13 @@ def _decoded(name: str, text: bytes) -> str:
     try:
         written = text.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{name} is not UTF-8 text{in_windows(text, error.start)}") from None
+        raise UserError(f"{name} is not UTF-8 text{suggest_windows(text, error.start)}") from None
     if "\0" in written:
         raise UserError(f"{name} holds NUL bytes: it is no text.")
     return written
 
 
-def in_windows(text: bytes, at: int) -> str:
+def suggest_windows(text: bytes, at: int) -> str:
     """Returns the end of a message about text that is not UTF-8: the word at byte `at` in Windows-1252, and the fix."""
     before, after = (re.split(_EDGES, part.decode("windows-1252", errors="replace"))
                      for part in (text[max(0, at - 20) : at], text[at : at + 20]))  # fmt: skip

@@ -46,7 +46,7 @@ WRITTEN = (
 )
 
 
-def held(declared: pa.DataType) -> pa.DataType:
+def held_type(declared: pa.DataType) -> pa.DataType:
     """Returns the Arrow type in which values of a declared type are held."""
     return TEXT if is_text(declared) else declared
 
@@ -55,7 +55,7 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
-def tidied(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def fill_missing(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Replaces missing text by "", and nan by null. Raises pa.ArrowInvalid for text that is not UTF-8."""
     if is_text(values.type):
         values.validate(full=True)
@@ -69,12 +69,12 @@ def check(table: pa.Table, fields: Sequence[Field]) -> None:
     """Raises Mistake for the first missing value of a column that may not have one, or that engines cannot hold."""
     for field in fields:
         values = table[field.name]
-        if not field.nullable and (record := first_missing(values)) >= 0:
+        if not field.nullable and (record := find_first_missing(values)) >= 0:
             where = f" ({field.declared}: a key and the time never are)" if field.declared else ""
             raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is{where}.")
         for wrong, says in _beyond(values):
             if (record := int(pc.index(wrong, True).as_py())) >= 0:
-                raise Mistake(record, f", column {listed([field.name])}: {says.format(shown(values, record))}")
+                raise Mistake(record, f", column {listed([field.name])}: {says.format(format_value(values, record))}")
 
 
 def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
@@ -98,12 +98,12 @@ def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
         yield pc.greater(values, most), "{} is beyond 2^63: write it as text, and declare pa.string()."
 
 
-def shown(values: pa.ChunkedArray, record: int) -> str:
+def format_value(values: pa.ChunkedArray, record: int) -> str:
     """Formats a value, including types that Python lacks, such as nanoseconds."""
     return str(values.slice(record, 1).cast(pa.string())[0].as_py())
 
 
-def advice(text: str, field: Field) -> str:
+def format_advice(text: str, field: Field) -> str:
     """Returns the end of a message about a text that does not fit the type of its field: the fix."""
     if not field.declared and pa.types.is_integer(field.type) and re.fullmatch(r"-?\d+\.\d*", text):
         return " Declare pa.float64(), or write whole numbers without a point."
@@ -114,11 +114,11 @@ def advice(text: str, field: Field) -> str:
     return field.fix
 
 
-def first_missing(values: pa.ChunkedArray) -> int:
+def find_first_missing(values: pa.ChunkedArray) -> int:
     """Returns the position of the first missing value; -1 if there is none."""
     if values.type == TEXT:
         empty = any(pc.index(chunk.dictionary, "").as_py() >= 0 for chunk in values.chunks)
-        return first_missing(values.cast(pa.string())) if empty else -1
+        return find_first_missing(values.cast(pa.string())) if empty else -1
     if is_text(values.type):
         return int(pc.index(pc.binary_length(values), 0).as_py())
     return int(pc.index(pc.is_null(values), True).as_py()) if values.null_count else -1

@@ -2,9 +2,9 @@
 
 preparation.py   the whole preparation, from the source to the Parquet files and the manifest
 features.py      the expression from the source to finished rows
-rebased.py       calls a task's methods over the columns that they may see
-agreeing.py      makes engines compute the same values; refuses expressions that are not deterministic
-blame.py         finds the expression and the row that could not be computed
-future.py        finds features that look into the future
+task_methods.py  calls a task's methods over the columns that they may see
+engine_agreement.py  makes engines compute the same values; refuses expressions that are not deterministic
+failed_rows.py   finds the expression and the row that could not be computed
+future_check.py  finds features that look into the future
 sorting.py       sorts finished rows by split and id
 """

@@ -13,11 +13,11 @@ from vgp.base.text.printable import listed
 from vgp.data import events as lookback
 from vgp.data.engine import ID, KIND, PLACE, Engine
 from vgp.data.events import Events, hours
-from vgp.data.identity import numbered, whole
+from vgp.data.identity import numbered, to_epoch
 from vgp.data.schema import DAY, RESERVED, Field, canonical_schema
-from vgp.data.shares import Planned
 from vgp.data.split_hash import ByHash
-from vgp.data.tables import agreeing, rebased
+from vgp.data.split_parts import Planned
+from vgp.data.tables import engine_agreement, task_methods
 from vgp.data.tabular import TabularTask
 
 #: The id column of the finished rows. Features may not have its name, or that of the label.
@@ -30,54 +30,54 @@ ROWS = "rows"
 INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST, HOUR})
 
 
-def derived(task: TabularTask, rows: ir.Table, dialect: str) -> dict[str, ir.Value]:
+def derive_values(task: TabularTask, rows: ir.Table, dialect: str) -> dict[str, ir.Value]:
     """Returns the values that decide splits and labels: `_mark` and `_label`, `_when` with a time, `_day` with a group
     of days.
 
     Args:
         rows: A table of the declared columns only.
     """
-    day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
-    values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: labelled(task, rows)}
+    day = task_methods.call_value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
+    values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: get_labels(task, rows)}
     if day is not None:
         moment = rows[task.time]
-        values[WHEN] = whole(moment, dialect) if moment.type().is_temporal() else day
+        values[WHEN] = to_epoch(moment, dialect) if moment.type().is_temporal() else day
         if DAY in task.groups:
             values[DAY] = day.cast("int32")
     return values
 
 
-def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
-    """Adds the columns of `derived` that the source lacks."""
-    rows = rebased.visible(source, (field.name for field in task.schema))
-    values = {name: value for name, value in derived(task, rows, dialect).items() if name not in source.columns}
-    return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
+def add_marks(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
+    """Adds the columns of `derive_values` that the source lacks."""
+    rows = task_methods.visible_table(source, (field.name for field in task.schema))
+    values = {name: value for name, value in derive_values(task, rows, dialect).items() if name not in source.columns}
+    return source.mutate(**{name: task_methods.move_to(source, rows, value) for name, value in values.items()})
 
 
-def labelled(task: TabularTask, rows: ir.Table) -> ir.Value:
+def get_labels(task: TabularTask, rows: ir.Table) -> ir.Value:
     """Returns the class codes, or the numbers of a regression; null where the outcome is unknown."""
     if not task.regression:
-        return rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64")
-    number = rebased.value(task, "labels", rows, ir.NumericValue).cast("float64")
+        return task_methods.call_value(task, "labels", rows, ir.IntegerValue).cast("int64")
+    number = task_methods.call_value(task, "labels", rows, ir.NumericValue).cast("float64")
     return ibis.cases((number.isnan(), None), else_=number)
 
 
 def day(task: TabularTask, rows: ir.Table) -> ir.IntegerValue:
     """Returns the day of each row since 1970-01-01, for a task with a time."""
-    return rebased.value(task, "days", rows, ir.DateValue).epoch_days().cast("int32")
+    return task_methods.call_value(task, "days", rows, ir.DateValue).epoch_days().cast("int32")
 
 
 def days(task: TabularTask, source: ir.Table) -> ir.Table:
-    """Returns `_file` and `day`, the day since 1970-01-01, from a source with the columns of `telling_days`."""
-    rows = rebased.visible(source, (name for name in source.columns if name not in PLACE))
-    day = rebased.onto(source, rows, rebased.value(task, "days", rows, ir.DateValue)).epoch_days()
+    """Returns `_file` and `day`, the day since 1970-01-01, from a source with the columns of `find_day_columns`."""
+    rows = task_methods.visible_table(source, (name for name in source.columns if name not in PLACE))
+    day = task_methods.move_to(source, rows, task_methods.call_value(task, "days", rows, ir.DateValue)).epoch_days()
     return source.select("_file", day=day)
 
 
-def telling_days(task: TabularTask) -> list[Field]:
+def find_day_columns(task: TabularTask) -> list[Field]:
     """Returns the columns that `days` uses."""
-    rows = rebased.visible(ibis.table(canonical_schema(task.schema)), (field.name for field in task.schema))
-    named = {field.name for field in rebased.value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
+    rows = task_methods.visible_table(ibis.table(canonical_schema(task.schema)), (field.name for field in task.schema))
+    named = {field.name for field in task_methods.call_value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
     return [field for field in task.schema if field.name in named or field.name == task.time]
 
 
@@ -87,7 +87,7 @@ def kind_columns(task: TabularTask) -> tuple[str, ...]:
     return task.split.deciding if set(task.split.deciding) <= known else ()
 
 
-def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
+def add_kinds(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
     """Returns the rows with `_kind`, the number of the declared columns that decide their split, if some do."""
     deciding = kind_columns(task)
     if not deciding:
@@ -97,7 +97,7 @@ def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
     return _parted(task, rows if KIND in rows.columns else numbered(rows, deciding, dialect, KIND))
 
 
-def ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
+def is_ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
     """Whether a row lacks the group by which rows are split; None unless a column of `rows` is that group."""
     group = task.split.group if isinstance(task.split, ByHash) else ""
     if not group or group == DAY or group not in rows.columns:
@@ -109,15 +109,15 @@ def ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
 
 def _parted(task: TabularTask, rows: ir.Table) -> ir.Table:
     """Gives each row without a group a kind of its own, so that its row id decides its split."""
-    alone = ungrouped(task, rows)
+    alone = is_ungrouped(task, rows)
     return rows if alone is None else rows.mutate(**{KIND: alone.ifelse(rows[ID], rows[KIND])})
 
 
-def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
+def join_events(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
     """Joins the source with the figures of the task's events. Raises UserError for invalid events."""
-    rows = rebased.visible(source, (field.name for field in task.schema))
+    rows = task_methods.visible_table(source, (field.name for field in task.schema))
     before = {field.name: rows[field.name].type() for field in task.schema if field.known == "before"}
-    happened: Mapping[str, Events] = rebased.said(task, "events", rows)
+    happened: Mapping[str, Events] = task_methods.call_method(task, "events", rows)
     if not happened:
         return source
     if not task.time:
@@ -128,13 +128,14 @@ def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Tabl
         if (other := spelled.setdefault(name.lower(), name)) != name:
             raise UserError(f"the events {other} and {name}: no two names may differ in case only.")
     placed = {
-        name: replace(events, table=rebased.onto(source, rows, events.table)) for name, events in happened.items()
+        name: replace(events, table=task_methods.move_to(source, rows, events.table))
+        for name, events in happened.items()
     }
     joined = source.mutate(**{HOUR: hours(source[task.time])})
     sums = _sums(engine, joined, placed)
     for name, events in placed.items():
         history = engine.looked_back(name, sums[name], events)
-        joined = lookback.joined(joined, history, name, events, HOUR)
+        joined = lookback.join_history(joined, history, name, events, HOUR)
     return joined
 
 
@@ -142,12 +143,12 @@ def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[
     """Returns sums of events by place and hour. Many rows with few distinct places are first reduced to these."""
     places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
     if engine.few(rows, [*places, HOUR]):
-        rows = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
+        rows = engine.create("asked", lookback.select_row_hours(rows, places, rows[HOUR]))
         happened = _happened_together(engine, placed)
     else:
-        happened = {name: lookback.happened(events, events.by) for name, events in placed.items()}
+        happened = {name: lookback.sum_events(events, events.by) for name, events in placed.items()}
     return {
-        name: lookback.sums(happened[name], lookback.asked(rows, events.by, rows[HOUR]), events.by)
+        name: lookback.sums(happened[name], lookback.select_row_hours(rows, events.by, rows[HOUR]), events.by)
         for name, events in placed.items()
     }
 
@@ -160,20 +161,20 @@ def _happened_together(engine: Engine, placed: Mapping[str, Events]) -> dict[str
     gathered: dict[str, ir.Table] = {}
     for names in alike.values():
         by = list(dict.fromkeys(by for name in names for by in placed[name].by))
-        happened = lookback.happened(placed[names[0]], by)
+        happened = lookback.sum_events(placed[names[0]], by)
         if len(names) > 1:
             happened = engine.create(f"{names[0]}_happened", happened)
-        gathered |= {name: lookback.gathered(happened, placed[name].by) for name in names}
+        gathered |= {name: lookback.sum_places(happened, placed[name].by) for name in names}
     return gathered
 
 
-def finished(
+def finish_rows(
     task: TabularTask,
     table: ir.Table,
     planned: Planned,
     dialect: str,
     past: tuple[int, int] | None = None,
-    said: "Said | None" = None,
+    said: "TaskFeatures | None" = None,
 ) -> ir.Table:
     """Returns the finished rows: `row_id`, `_split`, the group, the features and the label.
 
@@ -182,11 +183,11 @@ def finished(
         past: (moment, id): keeps all rows before this moment with ids below this one, marked by `_past`.
         said: The features; None = call the task.
     """
-    features = (said or asked(task, table)).over(table)
+    features = (said or ask_features(task, table)).over(table)
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     for group in task.groups:
         if group not in features:
-            values[group] = _group(task, group, table, _visible(task, table))
+            values[group] = _group(task, group, table, _visible(task, table), dialect)
     values |= features
     values[task.label] = table[LABEL]
     if past:
@@ -202,7 +203,7 @@ def finished(
 
 
 @dataclass(frozen=True)
-class Said:
+class TaskFeatures:
     """The features of a task."""
 
     #: The unbound table of the visible columns over which the features are expressed.
@@ -212,21 +213,21 @@ class Said:
 
     def over(self, table: ir.Table) -> dict[str, ir.Value]:
         """Returns the features over `table`."""
-        return {name: rebased.onto(table, self.rows, value) for name, value in self.values.items()}
+        return {name: task_methods.move_to(table, self.rows, value) for name, value in self.values.items()}
 
 
-def asked(task: TabularTask, table: ir.Table) -> Said:
+def ask_features(task: TabularTask, table: ir.Table) -> TaskFeatures:
     """Returns the features over a table with event figures. Raises as `rebased.said`, and for invalid features."""
-    rows = rebased.visible(table, _visible(task, table))
-    return Said(rows, _checked(task, rebased.said(task, "features", rows)))
+    rows = task_methods.visible_table(table, _visible(task, table))
+    return TaskFeatures(rows, _checked(task, task_methods.call_method(task, "features", rows)))
 
 
 def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
-    """Returns the features by name over `table`. Raises as `asked`."""
-    return asked(task, table).over(table)
+    """Returns the features by name over `table`. Raises as `ask_features`."""
+    return ask_features(task, table).over(table)
 
 
-def notes(task: TabularTask, said: Said, dialect: str) -> tuple[str, ...]:
+def list_notes(task: TabularTask, said: TaskFeatures, dialect: str) -> tuple[str, ...]:
     """Returns notes on expressions that nothing checks: those that this engine may compute differently and, without a
     time, those over several rows, which include test rows."""
     # Over the task's own columns: ids and the figures of events are the same on every engine.
@@ -235,10 +236,14 @@ def notes(task: TabularTask, said: Said, dialect: str) -> tuple[str, ...]:
 
 
 def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str]:
-    rows = rebased.rows_of(task.schema)
-    said: dict[str, ir.Expr] = {f"the events {name}": e.table for name, e in rebased.said(task, "events", rows).items()}
-    said |= {method: rebased.said(task, method, rows) for method in ("labels", *["days"] * bool(task.time))}
-    differing = {name: ways for name, value in {**values, **said}.items() if (ways := agreeing.own_ways(value))}
+    rows = task_methods.rows_of(task.schema)
+    said: dict[str, ir.Expr] = {
+        f"the events {name}": e.table for name, e in task_methods.call_method(task, "events", rows).items()
+    }
+    said |= {method: task_methods.call_method(task, method, rows) for method in ("labels", *["days"] * bool(task.time))}
+    differing = {
+        name: ways for name, value in {**values, **said}.items() if (ways := engine_agreement.find_differences(value))
+    }
     if differing:
         parts = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in differing.items())
         yield (
@@ -248,7 +253,7 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
 
 
 def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
-    several = [name for name, value in values.items() if agreeing.takes_several_rows(value.op())]
+    several = [name for name, value in values.items() if engine_agreement.takes_several_rows(value.op())]
     if several and not has_time:
         yield (
             f"Computed over several rows, those of the test split among them: {listed(several)}. Without a time in the "
@@ -300,7 +305,7 @@ def _feature(name: str, given: object) -> ir.Value:
     raise UserError(f"the feature {name} is of type {kind}: make numbers or strings of it in `features`.")
 
 
-def _group(task: TabularTask, group: str, table: ir.Table, names: list[str]) -> ir.Value:
+def _group(task: TabularTask, group: str, table: ir.Table, names: list[str], dialect: str) -> ir.Value:
     if group == DAY:
         return table[DAY]
     if group not in names:
@@ -308,4 +313,7 @@ def _group(task: TabularTask, group: str, table: ir.Table, names: list[str]) -> 
             f"{type(task).__name__}.group is {group!r}: neither a feature, nor a column known before the "
             "outcome, nor 'day' of a task with a time."
         )
-    return table[group]
+    value = table[group]
+    if value.type().is_date():
+        return value.epoch_days().cast("int32")
+    return to_epoch(value, dialect) if value.type().is_temporal() else value

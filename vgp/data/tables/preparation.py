@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.text.printable import quoted
-from vgp.data import finish, leaks, shares, split_hash
+from vgp.data import dataset_checks, leaks, split_hash, split_parts
 from vgp.data.columns import Sketch, sketch
 from vgp.data.destination import Destination
 from vgp.data.engine import KIND, Engine, Row
-from vgp.data.engines.opening import opened
+from vgp.data.engines.engine_choice import opened
 from vgp.data.identity import with_ids
 from vgp.data.pool import stage
-from vgp.data.shard import parquet
-from vgp.data.shares import NAMES
-from vgp.data.sources.files import in_order
+from vgp.data.shard import encode_parquet
+from vgp.data.sources.table_files import in_order
 from vgp.data.split_hash import ByHash
-from vgp.data.tables import blame, features, future
+from vgp.data.split_parts import NAMES
+from vgp.data.tables import failed_rows, features, future_check
 from vgp.data.tables.features import ROW_ID
-from vgp.data.tables.rebased import check_bigquery_names
 from vgp.data.tables.sorting import Sorting
+from vgp.data.tables.task_methods import check_bigquery_names
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Statistics
 from vgp.data.windows import CALENDAR
@@ -47,18 +47,22 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
     with Sorting(task.scratch / "finished", task.label, regression=task.regression) as finished:
         with ExitStack() as stack:
             with stage("reading the source"):
-                derived = partial(features.derived, task)
+                derived = partial(features.derive_values, task)
                 kind = features.kind_columns(task)
                 kind = () if kind == task.key else kind  # `_row_id` is that number already
                 engine = stack.enter_context(opened(task, data, target, workers, derived, check_bigquery_names, kind))
-            with blame.named(task, engine):
+            with failed_rows.name_errors(task, engine):
                 counted = _finish(task, engine, finished)
             task.sources = engine.sources
         # The engine has given its memory back.
         sample, doubts = _check(task, finished, counted["notes"])
         notes = (*counted["notes"], *task.strange_values(sample, finished.values()))
-        statistics = {**counted, "notes": notes, "doubts": (*doubts, *finish.absent(task, _counts(finished)))}
-        finish.say([*statistics["notes"], *statistics["doubts"]])
+        statistics = {
+            **counted,
+            "notes": notes,
+            "doubts": (*doubts, *dataset_checks.warn_missing_classes(task, _counts(finished))),
+        }
+        dataset_checks.print_notes([*statistics["notes"], *statistics["doubts"]])
         return _written(name, task, finished, statistics, sample, target, workers or cores())
 
 
@@ -67,24 +71,24 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
     with stage("looking for keys that occur twice"):
         identified = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
     with stage("counting rows"):
-        marked = features.kinded(task, features.marked(task, identified, engine.dialect), engine.dialect)
-        counted = survey(engine, task, marked)
-        kinds = shares.count_kinds(engine, marked, KIND) if task.split.counts_kinds else None
+        marked = features.add_kinds(task, features.add_marks(task, identified, engine.dialect), engine.dialect)
+        counted = count_rows(engine, task, marked)
+        kinds = split_parts.count_kinds(engine, marked, KIND) if task.split.counts_kinds else None
         planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
         if isinstance(task.split, ByHash) and not task.regression and KIND in marked.columns:
-            planned |= split_hash.moved(engine, marked, task.split, kinds)
+            planned |= split_hash.move_rare_units(engine, marked, task.split, kinds)
     with stage("looking back"):
-        past = future.past(task, engine, marked, planned)
-        joined = features.looking_back(task, engine, engine.named(features.ROWS, marked))
+        past = future_check.compute_past(task, engine, marked, planned)
+        joined = features.join_events(task, engine, engine.named(features.ROWS, marked))
     finished.expected = sum(counted.labelled.values())
     compared = (past.moment, past.below) if past else None
-    said = features.asked(task, joined)
-    rows = features.finished(task, joined, planned, engine.dialect, compared, said)
+    said = features.ask_features(task, joined)
+    rows = features.finish_rows(task, joined, planned, engine.dialect, compared, said)
     with stage("computing features") as work, closing(engine.batches(rows)) as batches:
         for batch in work.counted(past.kept(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
-    found = features.notes(task, said, engine.dialect)
+    found = features.list_notes(task, said, engine.dialect)
     alone = split_hash.notes_on_ungrouped(next(iter(task.split.deciding), ""), counted.ungrouped, counted.rows)
     notes = (*engine.notes, *planned.get("notes", ()), *alone, *found, *task.remarks)
     return {**planned, "rows_read": counted.rows, "notes": notes}
@@ -105,9 +109,9 @@ def _written(
         for file in shards.write(finished.tables(), threads):
             work.rows += file.rows
         columns = shards.columns(task.classes)
-        columns = finish.with_bins(columns, sample)
-        columns = finish.with_quantiles(columns, task.label, sample[task.label]) if task.regression else columns
-        made = finish.manifest_of(name, task, statistics, columns, shards.files)
+        columns = dataset_checks.with_bins(columns, sample)
+        columns = dataset_checks.with_quantiles(columns, task.label, sample[task.label]) if task.regression else columns
+        made = dataset_checks.build_manifest(name, task, statistics, columns, shards.files)
         manifest.save(made, folder)
     return made
 
@@ -125,15 +129,15 @@ def _check(
     Raises:
         UserError: there is nothing to learn from or to test on, or a column leaks the label.
     """
-    finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
-    finish.require_several(task, finished.labels.values())
-    finish.require_classes(task, _counts(finished))
+    dataset_checks.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
+    dataset_checks.require_repeated_classes(task, finished.labels.values())
+    dataset_checks.require_classes(task, _counts(finished))
     sample = finished.first(leaks.SAMPLE_ROWS)
     columns: dict[str, NDArray[np.generic]] = {
         name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID
     }
     if task.regression:
-        finish.require_spread(columns[task.label])
+        dataset_checks.require_varied_label(columns[task.label])
     categories = finished.values()
     coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
     return columns, leaks.check(
@@ -155,7 +159,7 @@ class Survey:
     ungrouped: int = 0
 
 
-def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
+def count_rows(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     """Counts the rows of the source by `_mark`.
 
     Raises:
@@ -163,7 +167,7 @@ def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     """
     label, mark, (first, last) = marked["_label"], marked["_mark"], CALENDAR
     wrong = (label.isinf() if task.regression else (label < 0) | (label >= len(task.classes))).fill_null(False)
-    alone = features.ungrouped(task, marked)
+    alone = features.is_ungrouped(task, marked)
     counted = marked.group_by("_mark").agg(
         rows=marked.count(),
         labelled=label.count(),
@@ -250,7 +254,7 @@ class Shards:
             name: sketch(column.chunk(0), name == self._label, split == "train", self._values.get(name))
             for name, column in columns
         }
-        data, path = parquet(rows, list(self._values)), self._folder / f"{split}-{number:05}.parquet"
+        data, path = encode_parquet(rows, list(self._values)), self._folder / f"{split}-{number:05}.parquet"
         path.write_bytes(data)
         checksum = hashlib.sha256(data).hexdigest()
         return split, ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=checksum), figures

@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from vgp.base import engine_settings as settings
 from vgp.base.storage.bigquery.jobs import Owner
 from vgp.base.storage.storage import File
-from vgp.data import days, destination, tasks
+from vgp.data import data_days, destination, tasks
 from vgp.data.engine import ID, Engine
-from vgp.data.engines import opening
-from vgp.data.engines.opening import Source, resolve_source
+from vgp.data.engines import engine_choice
+from vgp.data.engines.engine_choice import Source, resolve_source
 from vgp.data.identity import with_ids
-from vgp.data.periods import in_days
+from vgp.data.periods import format_spans_as_days
 from vgp.data.prepare import pinned_input
 from vgp.data.schema import arrow_schema, canonical_schema
-from vgp.data.sources.files import NoRows
+from vgp.data.sources.table_files import NoRows
 from vgp.data.splits import ByTime
-from vgp.data.tables import agreeing, blame, features, rebased
+from vgp.data.tables import engine_agreement, failed_rows, features, task_methods
 from vgp.data.tables.features import LABEL, MARK, ROWS
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
@@ -104,7 +104,7 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
         return _new_files(work, source, known, run)
     assert after is not None
     folder = pins.rpartition("/")[0]
-    present = days.by_file(work, source.files, folder, dry_run=True) if source.files else {}
+    present = data_days.read_days_by_file(work, source.files, folder, dry_run=True) if source.files else {}
     first = max(after + 1, newest - most_days + 1)
     if newest < first:
         raise CannotLook("no day is new")
@@ -115,18 +115,26 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
 
 
 def _days_of(
-    task: TabularTask, source: Source, present: Mapping[str, days.Stretches], span: Span, run: str
+    task: TabularTask, source: Source, present: Mapping[str, data_days.Stretches], span: Span, run: str
 ) -> Look:  # fmt: skip
-    chosen = [file for file in source.files if _overlaps(present[days.name_of(file)], span.before, span.last)]
+    chosen = [
+        file for file in source.files if _overlaps(present[data_days.versioned_path(file)], span.before, span.last)
+    ]
     _check_size(chosen)
     count = span.last - span.first + 1
-    words = f"{in_days([(span.first, span.last + 1)]).replace(':', ' to ')} ({count} day{'s' * (count != 1)})"
+    words = (
+        f"{format_spans_as_days([(span.first, span.last + 1)]).replace(':', ' to ')} ({count} day{'s' * (count != 1)})"
+    )
     return _read(task, Source(chosen, source.relations), run, span, words)
 
 
 def named(file: File) -> str:
     """Returns a name for this version of a file: an object's generation, or another file's modification time."""
-    return f"{days.name_of(file)}@{file.version.modified_ns}" if file.version else days.name_of(file)
+    return (
+        f"{data_days.versioned_path(file)}@{file.version.modified_ns}"
+        if file.version
+        else data_days.versioned_path(file)
+    )
 
 
 def _new_files(task: TabularTask, source: Source, known: Collection[str], run: str) -> Look:
@@ -140,12 +148,12 @@ def _new_files(task: TabularTask, source: Source, known: Collection[str], run: s
 
 def _earlier_days(task: TabularTask) -> int:
     """Returns how many days features look back."""
-    happened = rebased.said(task, "events", ibis.table(canonical_schema(task.schema), name=ROWS))
+    happened = task_methods.call_method(task, "events", ibis.table(canonical_schema(task.schema), name=ROWS))
     hours = [first for events in happened.values() for first, _ in events.windows]
     return -(-max(hours) // 24) + EARLIER_DAYS if hours else 0
 
 
-def _overlaps(stretches: days.Stretches, first: int, last: int) -> bool:
+def _overlaps(stretches: data_days.Stretches, first: int, last: int) -> bool:
     return any(start <= last and end >= first for start, end in stretches)
 
 
@@ -167,7 +175,7 @@ def _read(task: TabularTask, source: Source, run: str, span: Span | None, words:
         with (
             destination.scratch_folder() as task.scratch,
             _opened(task, source, run) as engine,
-            blame.named(task, engine),
+            failed_rows.name_errors(task, engine),
         ):
             return _looked(task, engine, span, words)
     except NoRows:
@@ -184,12 +192,12 @@ def _opened(task: TabularTask, source: Source, run: str) -> Iterator[Engine]:
             yield there
     else:
         key = task.key or [field.name for field in task.schema]
-        with opening.duckdb(task, source.files, task.scratch, task.schema, numbers={ID: key}) as here:
+        with engine_choice.duckdb(task, source.files, task.scratch, task.schema, numbers={ID: key}) as here:
             yield here
 
 
 def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) -> Look:
-    rows = features.marked(task, engine.source(), engine.dialect)
+    rows = features.add_marks(task, engine.source(), engine.dialect)
     if span:
         rows = rows.filter(rows[MARK].between(span.before, span.last))
     rows = with_ids(engine, rows, task.key, [field.name for field in task.schema])
@@ -197,9 +205,9 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
     count = int(engine.read(inside.agg(rows=inside.count()))["rows"][0].as_py())
     if not count:
         raise CannotLook(f"there is no row in {words}")
-    joined = features.looking_back(task, engine, engine.named(ROWS, rows))
+    joined = features.join_events(task, engine, engine.named(ROWS, rows))
     values = features.values_of(task, joined)
-    if span and not span.whole and any(agreeing.takes_several_rows(value.op()) for value in values.values()):
+    if span and not span.whole and any(engine_agreement.takes_several_rows(value.op()) for value in values.values()):
         raise _LooksFar
     told = joined.select(joined[ID], joined[MARK], joined[LABEL], **values)
     told = told.filter(told[MARK] >= span.first) if span else told

@@ -9,11 +9,11 @@ from vgp.data import bundle, task_names
 from vgp.data.bundle import ModelCard
 from vgp.data.periods import Spans
 from vgp.data.task import Options
-from vgp.data.windows import dated
+from vgp.data.windows import dated_spans
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins, DataPins, RunPins
 from vgp.registry.documents import Record, Version
-from vgp.train.config import OPEN, TrainConfig
+from vgp.train.train_config import AUTO_FIELDS, TrainConfig
 
 #: Options that select rows; relative windows are resolved from the data.
 WINDOWS = ("train", "test")
@@ -41,11 +41,11 @@ class Reigning:
     @property
     def trained_on(self) -> Spans:
         """Returns the days of its training window; () if its options have no dates."""
-        return dated(self.card.options, "train")
+        return dated_spans(self.card.options, "train")
 
     @property
     def tested_on(self) -> Spans:
-        return dated(self.card.options, "test")
+        return dated_spans(self.card.options, "test")
 
     @property
     def days_trained(self) -> int:
@@ -144,6 +144,8 @@ def _other_options(champion: Reigning, options: Options) -> list[str]:
 def _other_settings(then: Options, config: TrainConfig) -> list[str]:
     """Returns settings with another value, except those that are chosen automatically."""
     now = config.model_dump()
-    is_open = {name for name in OPEN if now[name] == "auto"} | ({"microbatches"} if not config.microbatches else set())
+    is_open = {name for name in AUTO_FIELDS if now[name] == "auto"} | (
+        {"microbatches"} if not config.microbatches else set()
+    )
     names = then.keys() - set(_NOT_COMPARED) - is_open
     return sorted(name for name in names if name in now and then[name] != now[name])

@@ -1,13 +1,13 @@
-"""A job that a launcher has started, and may start again elsewhere: what it is told, and what it tells.
+"""The protocol between a capacity launcher and the jobs that it starts and moves.
 
-Between the two lie small documents in one folder, on a disk or in a bucket. Without the variables of `control.py`
-nothing here does anything. docs/explanation/how-capacity-is-chosen.md has the documents.
+They exchange small documents in one folder, on a disk or in a bucket; without the variables of `control.py` nothing
+here has an effect. docs/explanation/how-capacity-is-chosen.md describes the documents.
 
-control.py    the folder and this job's name in it, from the environment; its small JSON documents
-watcher.py    a job begins only if it is the one that may run; one that its launcher has forgotten stops
-progress.py   how far it is, written from a thread
-folder.py        the control folder: documents that are replaced under a condition
+control.py    the control folder and the attempt, from the environment; its documents
+watcher.py    starts a job only if its attempt may run, and stops an orphaned one
+progress.py   the progress of a job, written from a thread
+folder.py        the control folder in a bucket: compare-and-swap of its documents
 job_service.py   Vertex AI's custom jobs in one region, by its REST API
-ladder.py        what ladder.json holds: attempts and waiting jobs, as values
-plan.py          what the compiler wrote down: the rungs, each with the body of its custom job
-way.py           the way up as a value for people, and the ways of a run: rungs, time, money, what was lost"""
+ladder.py        the content of ladder.json: attempts and waiting jobs
+plan.py          the compiled plan: the rungs, each with the body of its custom job
+way.py           views of ladders for people: rungs, time, cost, lost steps"""

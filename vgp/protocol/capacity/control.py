@@ -1,9 +1,7 @@
-"""The control folder of a step: where a launcher and the job that it has started leave each other word.
+"""The control folder of a step, in which a launcher and its job exchange documents.
 
-One small JSON document that somebody else replaces as a whole: on a disk by a rename, in a bucket as an object.
-
-Methods raise OSError, of it ConnectionError if a store is down, and UserError where only a person can mend it, such as
-the lack of a permission.
+Each small JSON document is replaced atomically: by a rename on a disk, as an object in a bucket. Methods raise OSError,
+ConnectionError if a store is down, and UserError if only the user can fix it, such as a missing permission.
 """
 
 import json
@@ -19,54 +17,54 @@ from vgp.protocol import environment as variables
 
 #: The URI of the folder, and the name of this attempt in it; set on every container of the job by its launcher.
 FOLDER_VARIABLE, ATTEMPT_VARIABLE = variables.CONTROL_FOLDER, variables.ATTEMPT
-#: What Vertex AI names a custom job by, the same whenever a machine of it is started again.
+#: Id of the custom job, which stays when a machine restarts.
 JOB_VARIABLE = variables.JOB
-#: Of all documents in it.
+#: Format of all documents.
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Control:
-    """The folder, as a job knows it."""
+    """The control folder of a job."""
 
-    #: gs://bucket/folder, or a folder of this machine.
+    #: gs://bucket/folder, or a local folder.
     folder: str
-    #: Which of the launcher's attempts this job is.
+    #: Token of this job's attempt.
     attempt: str
 
     @property
     def heartbeat(self) -> str:
-        """Written by the launcher, again and again: which attempt may run."""
+        """Returns the path of the launcher's heartbeat, which names the attempt that may run."""
         return f"{self.folder}/heartbeat.json"
 
     @property
     def progress(self) -> str:
-        """Written by the job: how far it is."""
+        """Returns the path of the progress that the job writes."""
         return f"{self.folder}/progress.json"
 
 
 def told(environment: Mapping[str, str]) -> Control | None:
-    """What the environment says; None for a job that nobody follows.
+    """Reads the control folder from the environment; None for a job without a launcher.
 
     Raises:
-        UserError: one of the two variables is set, and the other is not.
+        UserError: only one of the two variables is set.
     """
     folder, attempt = environment.get(FOLDER_VARIABLE, ""), environment.get(ATTEMPT_VARIABLE, "")
     if not folder and not attempt:
         return None
     if not folder or not attempt:
         missing = ATTEMPT_VARIABLE if folder else FOLDER_VARIABLE
-        raise UserError(f"{missing} is not set: {FOLDER_VARIABLE} and {ATTEMPT_VARIABLE} are set together, or neither.")
+        raise UserError(f"{missing} is not set: set both {FOLDER_VARIABLE} and {ATTEMPT_VARIABLE}, or neither.")
     return Control(storage.uri(folder), attempt)
 
 
-#: For how long one look may try a store that does not answer.
+#: Deadline in seconds of one access to a store that does not answer.
 _LOOK_S = 10.0
 _MOST_BYTES = 1 << 20
 
 
 class Document:
-    """The document at gs://bucket/name or at a path."""
+    """A document at gs://bucket/name or at a local path."""
 
     def __init__(self, path: str):
         self.path = path
@@ -75,31 +73,31 @@ class Document:
             self.slot = Slot(path, deadline_s=_LOOK_S, stall_s=_LOOK_S, most=_MOST_BYTES)
 
     def version(self) -> tuple[int, ...]:
-        """Another one after every change, without its bytes; () = there is no document."""
+        """Returns a version that changes with every write, without reading the document; () without a document."""
         if self.slot:
             generation = self.slot.generation()
             return (generation,) if generation else ()
         try:
-            facts = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
             return ()
-        return facts.st_mtime_ns, facts.st_ino, facts.st_size
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
     def read(self) -> dict[str, Any]:
-        """Its values. Raises ValueError if there is none yet, or it is none of ours."""
+        """Reads the values. Raises ValueError if the document does not exist or has another format."""
         data = self._bytes()
         if data is None:
             raise ValueError(f"{self.path} does not exist")
         try:
             values = json.loads(data)
         except ValueError as error:
-            raise ValueError(f"{self.path} is no JSON ({error})") from None
+            raise ValueError(f"{self.path} is not JSON ({error})") from None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"{self.path} is no document of format {FORMAT}")
+            raise ValueError(f"{self.path} is not a document of format {FORMAT}")
         return values
 
     def write(self, values: dict[str, Any]) -> None:
-        """Replaces it by these values."""
+        """Replaces the document."""
         if not self.slot:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
         storage.overwrite(self.path, json.dumps({"format": FORMAT, **values}, indent=1).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The control folder of a step: small JSON documents, each replaced as a whole by whoever has seen what it replaces.
+"""The control folder of a step in a bucket: small JSON documents, replaced by compare-and-swap.
 
 https://cloud.google.com/storage/docs/request-preconditions
 """
@@ -10,45 +10,42 @@ from typing import Any
 
 Json = dict[str, Any]
 
-#: Seconds that one request may take.
+#: Timeout of one request in seconds.
 _ATTEMPT_S = 20.0
 
 
 class Changed(Exception):
-    """Another generation of the document is there than the one that was to be replaced."""
+    """A write refused because the document has another generation."""
 
     code = 412
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.message = f"{name} is another one by now"
+        self.message = f"{name} has changed"
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document as it was at one moment."""
+    """A document with its generation."""
 
     content: Json
     generation: int
 
 
 class ControlFolder:
-    """The documents directly in gs://bucket/folder. Each request is sent once; Google's own errors come through.
-
-    Not for two threads at once.
-    """
+    """The documents directly in gs://bucket/folder, without retries; raises Google's errors. Not thread-safe."""
 
     def __init__(self, uri: str) -> None:
         from google.cloud.storage import Client
 
-        # Else the library's first use of a bucket starts a thread that reads its metadata, for traces nobody takes.
+        # Otherwise the client starts a thread that reads the bucket's metadata for unused traces.
         os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         self.uri = uri.rstrip("/")
         bucket, _, self.prefix = self.uri.removeprefix("gs://").partition("/")
         self.bucket = Client().bucket(bucket)
 
     def read(self, name: str) -> Document | None:
-        """The document; None if there is none, and an empty one (generation kept) for what is no JSON object."""
+        """Returns the document, None without one, and empty content for anything but a JSON object."""
         from google.api_core.exceptions import NotFound
 
         blob = self.bucket.blob(f"{self.prefix}/{name}")
@@ -59,10 +56,10 @@ class ControlFolder:
         return Document(_object(text), int(blob.generation))
 
     def write(self, name: str, content: Json, generation: int) -> int:
-        """Replaces this generation (0: no document) and returns the new one.
+        """Replaces this generation (0 = no document) and returns the new one.
 
         Raises:
-            Changed: another is there; it may be ours, written by a try whose answer was lost.
+            Changed: there is another generation, perhaps from an earlier try whose answer was lost.
         """
         from google.api_core.exceptions import PreconditionFailed
 
@@ -77,7 +74,7 @@ class ControlFolder:
         return int(blob.generation)
 
     def put(self, name: str, text: str) -> None:
-        """Writes a text in place of what is there."""
+        """Writes or replaces a text."""
         self.bucket.blob(f"{self.prefix}/{name}").upload_from_string(text, retry=None, timeout=_ATTEMPT_S)
 
 

@@ -13,14 +13,15 @@ Json = dict[str, Any]
 
 
 class JobService:
-    """Calls of the custom jobs in `projects/PROJECT/locations/REGION`. Each is sent once; 401 after a new token again.
+    """Calls of the custom jobs in `projects/PROJECT/locations/REGION`, without retries, except after a token expired
+    (401).
 
     Args:
         session: A `requests` session with credentials.
 
     Raises (every method):
         google.api_core.exceptions.GoogleAPICallError: Google refused.
-        requests.RequestException: there was no answer; what was sent may have been done.
+        requests.RequestException: there was no answer; the request may have taken effect.
     """
 
     def __init__(self, session: Any, project: str, region: str) -> None:
@@ -29,27 +30,27 @@ class JobService:
         self.parent = f"projects/{project}/locations/{region}"
 
     def create(self, body: Json) -> Json:
-        """A new job. The API takes no id from its client: sent twice it makes two."""
+        """Creates a job. The API takes no id from the client, so a repeated call creates a second job."""
         return self._send("POST", f"{self.parent}/customJobs", body)
 
     def get(self, name: str) -> Json:
-        """The job of that resource name."""
+        """Returns the job with the resource name."""
         return self._send("GET", name)
 
     def labelled(self, label: str, value: str) -> list[Json]:
-        """The jobs with that label, the oldest first."""
-        found: list[Json] = []
+        """Returns the jobs with the label, oldest first."""
+        jobs: list[Json] = []
         token = ""
         while True:
             query = {"filter": f'labels.{label}="{value}"', "pageSize": "100"}
             page = self._send("GET", f"{self.parent}/customJobs", query=query | ({"pageToken": token} if token else {}))
-            found += page.get("customJobs", [])
+            jobs += page.get("customJobs", [])
             token = page.get("nextPageToken", "")
             if not token:
-                return sorted(found, key=lambda job: (job.get("createTime", ""), job["name"]))
+                return sorted(jobs, key=lambda job: (job.get("createTime", ""), job["name"]))
 
     def cancel(self, name: str) -> None:
-        """Asks that a job end; one that has ended, or is not there, has."""
+        """Requests the cancellation of a job; does nothing if it has ended or does not exist."""
         from google.api_core.exceptions import BadRequest, NotFound
 
         try:
@@ -68,12 +69,12 @@ class JobService:
 
 
 def uri(name: str) -> str:
-    """Where the job of a resource name is, as Google's own launcher writes it."""
+    """Returns the API URL of a job, as Google's own launcher writes it."""
     return f"https://{name.split('/')[3]}-aiplatform.googleapis.com/v1/{name}"
 
 
 def page(name: str, project: str) -> str:
-    """The job's page in the console, as Google's SDK 1.165.1 names it (`aiplatform.CustomJob`)."""
+    """Returns the job's page in the console, as Google's SDK 1.165.1 does (`aiplatform.CustomJob`)."""
     region, number = quote(name.split("/")[3]), quote(name.rpartition("/")[2])
     path = f"agent-platform/locations/{region}/training/{number}"
     return f"https://console.cloud.google.com/{path}?project={quote(project)}"

@@ -1,7 +1,7 @@
-"""What a launcher is told when a step with a ladder is compiled: the rungs, each with the body of its custom job.
+"""The compiled plan of a step with a ladder: the rungs, each with the body of its custom job.
 
-It travels as one argument of a container. Linux takes 128 KiB in one (MAX_ARG_STRLEN), and the programs that bodies
-hold are long and the same on every rung: so texts that several rungs share are written once.
+It is one argument of a container, which Linux limits to 128 KiB (MAX_ARG_STRLEN), so long texts that several rungs
+share, such as programs, are stored once.
 """
 
 import json
@@ -13,26 +13,26 @@ from typing import Any, Self, TypeVar
 Json = dict[str, Any]
 _Kind = TypeVar("_Kind")
 
-#: Stands in a container's arguments for the executor input, which is known when the step begins.
+#: Placeholder in a container's arguments for the executor input, which is known when the step begins.
 EXECUTOR_INPUT = "@executor_input@"
-#: What Vertex AI replaces by the project of the run, and by its region.
+#: Placeholders of Vertex AI for the project and the region of the run.
 PROJECT, LOCATION = "{{$.pipeline_google_cloud_project_id}}", "{{$.pipeline_google_cloud_location}}"
 STRATEGIES = ("standard", "spot", "flex_start", "reservation")
-#: For how long a job on demand and the Spot job that takes over from it may both hold machines, in seconds: once for
-#: each hour on demand that has begun.
+#: Seconds for which an on-demand job and the Spot job that replaces it may both hold machines, once per begun hour on
+#: demand.
 HANDOVER_S = 360.0
-#: A text that is at least so long is written once; the mark takes its place.
+#: Minimum length of texts that are stored once and replaced by the mark.
 _LONG = 64
-#: Fields of older plans that nothing depends on any more.
+#: Obsolete fields of older plans.
 _LEFT_OUT = ("probe_s", "probes_an_hour_s")
 _MARK = "@text {}@"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRung:
-    """One place of the ladder: where a job may run, for how much, and its body.
+    """One rung of the ladder: where a job may run, its price, and its body.
 
-    `job` is what projects.locations.customJobs.create takes in REST (camelCase).
+    `job` is the REST body of projects.locations.customJobs.create (camelCase).
     """
 
     name: str
@@ -41,17 +41,17 @@ class PlannedRung:
     strategy: str
     timeout_s: float
     job: Json
-    #: Of all machines of the job together; None where no price is known.
+    #: Price of all machines of the job together; None if unknown.
     usd_per_hour: float | None = None
-    #: Of which day that price is, as in 2026-07-30; empty where it is not known.
+    #: Day of that price, such as 2026-07-30; empty if unknown.
     price_date: str = ""
-    #: From creation until all machines run; what waits longer is cancelled. None: an hour, 24 of Flex-start.
+    #: Seconds from creation until all machines run, after which the job is cancelled. None: 1 hour, 24 for Flex-start.
     max_wait_s: float | None = None
-    #: How much of the work an hour on it does; the first rung's is 1.
+    #: Work per hour, relative to the first rung.
     speed: float = 1.0
-    #: Hours that the whole work takes on this rung, where somebody said so; else the timeout counts.
+    #: Hours of the whole work on this rung, if configured; otherwise the timeout counts.
     work_hours: float | None = None
-    #: Of which named size it is a rung; empty where the step has no sizes.
+    #: Named size of the rung; empty for a step without sizes.
     size: str = ""
 
 
@@ -61,40 +61,40 @@ class Plan:
 
     step: str
     rungs: tuple[PlannedRung, ...]
-    #: Seconds from the step's first attempt; None: as soon as the ladder's order gives.
+    #: Deadline in seconds from the step's first attempt; None: no deadline.
     deadline_s: float | None = None
-    #: Seconds between two heartbeats, and after how many without one a job saves and stops.
+    #: Seconds between two heartbeats, and seconds without one after which a job saves and stops.
     heartbeat_s: float = 30.0
     orphan_s: float = 600.0
     project: str = PROJECT
-    #: The run's region, where its PipelineJob is.
+    #: Region of the run's PipelineJob.
     location: str = LOCATION
 
     def to_json(self) -> str:
-        """One line; texts that occur more than once are written once."""
-        whole = asdict(self)
-        shared = {text: _MARK.format(number) for number, text in enumerate(_repeated(whole["rungs"]))}
-        whole["rungs"] = _mapped(whole["rungs"], lambda text: shared.get(text, text))
-        return json.dumps({**whole, "texts": list(shared)}, ensure_ascii=False)
+        """Returns the plan as one line, with each shared text stored once."""
+        document = asdict(self)
+        shared = {text: _MARK.format(number) for number, text in enumerate(_repeated(document["rungs"]))}
+        document["rungs"] = _mapped(document["rungs"], lambda text: shared.get(text, text))
+        return json.dumps({**document, "texts": list(shared)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The plan of `to_json`.
+        """Parses the text of `to_json`.
 
         Raises:
-            ValueError: it is not one, in a sentence that says why.
+            ValueError: the text is not a plan.
         """
         try:
-            whole = _object(json.loads(text), "the plan")
+            document = _object(json.loads(text), "the plan")
         except json.JSONDecodeError as error:
-            raise ValueError(f"the plan is no JSON: {error}.") from None
-        marks = {_MARK.format(number): each for number, each in enumerate(whole.pop("texts", []))}
-        rungs = _mapped(whole.pop("rungs", []), lambda each: marks.get(each, each))
+            raise ValueError(f"the plan is not JSON: {error}.") from None
+        marks = {_MARK.format(number): shared for number, shared in enumerate(document.pop("texts", []))}
+        rungs = _mapped(document.pop("rungs", []), lambda text: marks.get(text, text))
         if not isinstance(rungs, list) or not rungs:
             raise ValueError("the plan has no rungs: a ladder has at least one.")
         read = tuple(_read(PlannedRung, rung, f"rung {number}") for number, rung in enumerate(rungs, 1))
-        kept = {name: value for name, value in whole.items() if name not in _LEFT_OUT}
-        plan = _read(cls, {**kept, "rungs": read}, "the plan")
+        values = {name: value for name, value in document.items() if name not in _LEFT_OUT}
+        plan = _read(cls, {**values, "rungs": read}, "the plan")
         for rung in plan.rungs:
             _check(rung)
         if len({(rung.size, rung.name) for rung in plan.rungs}) < len(plan.rungs):
@@ -102,10 +102,10 @@ class Plan:
         return plan
 
     def of_size(self, size: str) -> Self:
-        """The plan with the rungs of a size alone.
+        """Returns the plan with only the rungs of a size.
 
         Raises:
-            ValueError: there is no such size, or one has to be named.
+            ValueError: there is no such size, or the step needs one.
         """
         if rungs := tuple(rung for rung in self.rungs if rung.size == size):
             return replace(self, rungs=rungs)
@@ -114,19 +114,19 @@ class Plan:
 
 
 def filled(job: Json, executor_input: str) -> Json:
-    """The body of a job with the executor input where it was left open, without the fields that a run leaves empty.
+    """Returns the body of a job with the executor input filled in, without empty fields.
 
-    A run without a network or a key has an empty text for {{$.pipeline_network}}, which the API would not take.
+    A run without a network or a key has an empty text for {{$.pipeline_network}}, which the API refuses.
     """
-    body: Json = _mapped(_kept(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
+    body: Json = _mapped(_without_empty(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
     return body
 
 
-def _kept(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
-        inner = {key: _kept(each) for key, each in value.items()}
-        return {key: each for key, each in inner.items() if each not in ("", None, {}, [])}
-    return [_kept(each) for each in value] if isinstance(value, list | tuple) else value
+        members = {key: _without_empty(member) for key, member in value.items()}
+        return {key: member for key, member in members.items() if member not in ("", None, {}, [])}
+    return [_without_empty(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _check(rung: PlannedRung) -> None:
@@ -136,38 +136,38 @@ def _check(rung: PlannedRung) -> None:
         raise ValueError(f"rung {rung.name}: its job has no jobSpec.workerPoolSpecs.")
     numbers = {"speed": rung.speed, "timeout_s": rung.timeout_s}
     optional = {"usd_per_hour": rung.usd_per_hour, "max_wait_s": rung.max_wait_s, "work_hours": rung.work_hours}
-    for name, value in {**numbers, **{key: each for key, each in optional.items() if each is not None}}.items():
+    for name, value in {**numbers, **{key: number for key, number in optional.items() if number is not None}}.items():
         if (
             not isinstance(value, int | float)
             or isinstance(value, bool)
             or value < 0
             or (not value and name in numbers)
         ):
-            raise ValueError(f"rung {rung.name}: {name} = {value!r}: a number above 0.")
+            raise ValueError(f"rung {rung.name}: {name} = {value!r}: must be a number above 0.")
 
 
-def _read(kind: Callable[..., _Kind], value: Any, what: str) -> _Kind:
-    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    given = _object(value, what)
-    if unknown := sorted(given.keys() - names):
+def _read(kind: Callable[..., _Kind], value: Any, title: str) -> _Kind:
+    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    values = _object(value, title)
+    if unknown := sorted(values.keys() - names):
         raise ValueError(
-            f"{what} has {', '.join(unknown)}, which this launcher does not know: the image is older "
-            "than what compiled the pipeline. Build it again: vgp image build."
+            f"{title} has {', '.join(unknown)}, which this launcher does not know: the image is older "
+            "than the compiled pipeline. Rebuild it: vgp image build."
         )
     try:
-        return kind(**given)
+        return kind(**values)
     except TypeError as error:
-        raise ValueError(f"{what} lacks a field: {error}.") from None
+        raise ValueError(f"{title} lacks a field: {error}.") from None
 
 
-def _object(value: Any, what: str) -> Json:
+def _object(value: Any, title: str) -> Json:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{what} is no JSON object.")
+        raise ValueError(f"{title} is not a JSON object.")
     return dict(value)
 
 
 def _repeated(value: Any) -> list[str]:
-    """Long texts that occur more than once, in the order of their first time."""
+    """Returns the long texts that occur more than once, in the order of their first occurrence."""
     counts = Counter(_texts(value))
     return [text for text, times in counts.items() if times > 1 and len(text) >= _LONG]
 
@@ -176,19 +176,19 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
+        for member in value.values():
+            yield from _texts(member)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """The same value with each text changed; keys stay."""
+    """Returns a copy with `change` applied to each text; keys stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: _mapped(each, change) for key, each in value.items()}
+        return {key: _mapped(member, change) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(each, change) for each in value]
+        return [_mapped(item, change) for item in value]
     return value

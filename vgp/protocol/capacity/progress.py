@@ -1,6 +1,6 @@
-"""How far a job is, for whoever decides where it goes on: written from a thread, which never holds a step up.
+"""The progress of a job, written for its launcher from a thread that never blocks training.
 
-A store that is down is no error of training: what could not be written is written later, or never.
+A store that is down does not fail training: the progress is written later or never.
 """
 
 import sys
@@ -12,35 +12,35 @@ from datetime import UTC, datetime
 
 from vgp.protocol.capacity.control import Control, Document, told
 
-#: Between two writes of what has changed, and of what was saved: an object takes one change a second.
+#: Seconds between two writes, and the minimum after a save: an object allows one change per second.
 _EVERY_S, _LEAST_S = 30.0, 2.0
-#: What a job that ends waits for its last word.
+#: Seconds that an ending job waits for its last write.
 _LAST_S = 5.0
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is. A step that is not saved counts for nothing elsewhere."""
+    """The progress of a job. Only saved steps count when it moves to other machines."""
 
-    #: Steps done, of all; and the step of the newest checkpoint that can be read.
+    #: Steps done, steps in all, and the step of the newest readable checkpoint.
     step: int = 0
     steps: int = 0
     saved_step: int = 0
-    #: The step of the checkpoint that this job began with, of whichever run it was; 0 = it began anew.
+    #: Step of the checkpoint that this job resumed from, of any run; 0 = none.
     from_step: int = 0
-    #: Since this job went on, validations and saves counted; 0 = not known yet.
+    #: Mean since this job resumed, with validations and saves; 0 = not yet known.
     seconds_per_step: float = 0.0
-    #: From the moment of the last save until it could be read; 0 = there was none.
+    #: From the begin of the last save until it was readable; 0 = no save yet.
     save_s: float = 0.0
-    #: From the start of the program until training went on.
+    #: From the start of the program until training resumed.
     start_s: float = 0.0
-    #: What training loses by a save, and how far apart saves are.
+    #: Seconds that training loses by a save, and seconds between saves.
     save_cost_s: float = 0.0
     checkpoint_every_s: float = 0.0
 
 
 class Reporter:
-    """Writes `progress.json`; `tell` only takes note."""
+    """A thread that writes `progress.json`; `tell` only updates the values."""
 
     def __init__(self, control: Control, *, every_s: float = _EVERY_S, least_s: float = _LEAST_S):
         self.control, self.every_s, self.least_s = control, every_s, least_s
@@ -56,7 +56,7 @@ class Reporter:
         self.progress = progress
 
     def close(self) -> None:
-        """Writes what is left to say, if the store takes it soon."""
+        """Writes the last progress, if the store answers soon."""
         self._ended.set()
         self._urgent.set()
         self._thread.join(_LAST_S)
@@ -77,9 +77,9 @@ class Reporter:
         try:
             self.document.write({"attempt": self.control.attempt, "at": at, **_rounded(progress)})
             self._written = progress
-        except Exception as error:  # whatever a client raises: training goes on
+        except Exception as error:  # any client error: training continues
             if not self._warned:
-                print(f"warning: {self.document.path} cannot be written ({error}); training goes on",
+                print(f"warning: {self.document.path} cannot be written ({error}); training continues",
                       file=sys.stderr, flush=True)  # fmt: skip
             self._warned = True
 
@@ -89,13 +89,13 @@ def _rounded(progress: Progress) -> dict[str, float]:
 
 
 class Pace:
-    """Seconds for each step from the first that was counted on: the first ones, which compile, are left out."""
+    """The mean seconds per step, from the first added step on, so that steps that compile do not count."""
 
     def __init__(self) -> None:
         self.step, self.at = -1, 0.0
 
     def add(self, step: int) -> float:
-        """After so many steps; 0 = not known yet."""
+        """Returns the mean seconds per step after `step` steps; 0 = not yet known."""
         now = time.monotonic()
         if self.step < 0:
             self.step, self.at = step, now
@@ -103,10 +103,10 @@ class Pace:
 
 
 def reporter(environment: Mapping[str, str], steps: int, from_step: int, start_s: float) -> Reporter | None:
-    """What tells how far this job is; None for one that nobody follows."""
+    """Starts a reporter of this job's progress; None for a job without a launcher."""
     control = told(environment)
     if not control:
         return None
-    made = Reporter(control)
-    made.tell(replace(made.progress, steps=steps, from_step=from_step, start_s=start_s))
-    return made
+    reporter = Reporter(control)
+    reporter.tell(replace(reporter.progress, steps=steps, from_step=from_step, start_s=start_s))
+    return reporter

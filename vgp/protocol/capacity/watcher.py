@@ -1,12 +1,10 @@
-"""A job that its launcher has forgotten saves and stops, so that it costs no more and stands in nobody's way.
+"""A watch on the launcher's heartbeat: an orphaned job saves and stops, so that it costs no more.
 
-What counts is whether the heartbeat changes, by this machine's clock; what any clock says in it does not. A heartbeat
-that cannot be read is no silence: the launcher cannot write either to a store that is down.
+The heartbeat must change within a time measured by this machine's clock; its own times do not count. An unreadable
+heartbeat is no silence, because the launcher cannot write to a store that is down either.
 
-A job begins only if it is the one that may run: before its first step, and before it has written anything.
-
-Whoever starts jobs may die between asking for one and hearing of it, so two may come up; the heartbeat names one. Of
-two that were made of one request, the first to come up goes on.
+A job begins, and writes anything, only if the heartbeat names its attempt, because a launcher that dies after it
+requested a job may leave two. Of two jobs from one request, the first to start continues.
 """
 
 import os
@@ -22,28 +20,28 @@ from vgp.base.storage import storage
 from vgp.base.storage.objects import Folder
 from vgp.protocol.capacity.control import JOB_VARIABLE, Control, Document, told
 
-#: How long a heartbeat is waited for that is not there or cannot be read: its launcher writes it before it asks for a
-#: job, so only a store that is down makes a job wait.
+#: Seconds to wait for a missing or unreadable heartbeat: a launcher writes it before it requests a job, so only a store
+#: that is down makes a job wait.
 PATIENCE_S = 120.0
 _LOOK_EVERY_S = 2.0
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What the launcher says, again and again."""
+    """The launcher's heartbeat."""
 
-    #: Which attempt may run.
+    #: The attempt that may run.
     attempt: str
-    #: How often it says so.
+    #: Seconds between two heartbeats.
     every_s: float
-    #: After how long a silence the job stops.
+    #: Seconds without a heartbeat after which the job stops.
     orphan_s: float
-    #: Which attempt waits until that one has ended.
+    #: The attempt that waits until that one has ended.
     next: str = ""
 
 
 def read(document: Document) -> Heartbeat:
-    """What the document says. Raises ValueError if that is no heartbeat, OSError if it cannot be read."""
+    """Reads a heartbeat. Raises ValueError if it is not one, OSError if it cannot be read."""
     values = document.read()
     attempt, every_s, orphan_s = (values.get(name) for name in ("attempt", "every_s", "orphan_s"))
     numbers = [value for value in (every_s, orphan_s) if isinstance(value, int | float) and 0 < value < 1e7]
@@ -55,12 +53,12 @@ def read(document: Document) -> Heartbeat:
 
 
 def require_turn(control: Control, *, patience_s: float = PATIENCE_S, look_every_s: float = _LOOK_EVERY_S) -> Heartbeat:
-    """The heartbeat that lets this job run; where it names this job as the next one, that is waited for.
+    """Returns the heartbeat that lets this job run, waiting for its turn if it names this job as the next one.
 
     Raises:
-        Preempted: it names another attempt, or none could be read in time, or the launcher was silent for `orphan_s`
-            while this job waited for its turn; nothing was written.
-        UserError: it may not be read.
+        Preempted: it names another attempt, could not be read in time, or stopped for `orphan_s` while this job waited;
+            nothing was written.
+        UserError: there is no permission to read it.
     """
     document, deadline, why = Document(control.heartbeat), time.monotonic() + patience_s, ""
     version: tuple[int, ...] = ()
@@ -71,14 +69,14 @@ def require_turn(control: Control, *, patience_s: float = PATIENCE_S, look_every
                 break
             if seen != version:
                 version, deadline = seen, time.monotonic() + max(patience_s, heartbeat.orphan_s)
-            word = "the attempt before this one has not ended yet"
+            reason = "the attempt before this one has not ended yet"
         except (OSError, ValueError) as error:
-            word = str(error)
+            reason = str(error)
         if not why:
-            print(f"waiting for the launcher's word that this job may run: {word}", file=sys.stderr, flush=True)
-        why = word
+            print(f"waiting for the launcher's permission to run: {reason}", file=sys.stderr, flush=True)
+        why = reason
         if time.monotonic() > deadline:
-            raise Preempted(f"the launcher has not said in time that this job may run ({why}). Nothing was written.")
+            raise Preempted(f"the launcher has not permitted this job to run in time ({why}). Nothing was written.")
         time.sleep(look_every_s)
     if heartbeat.attempt != control.attempt:
         raise Preempted(f"{others(control, heartbeat)}. Nothing was written.")
@@ -86,13 +84,13 @@ def require_turn(control: Control, *, patience_s: float = PATIENCE_S, look_every
 
 
 def claim(control: Control, job: str) -> None:
-    """Takes the attempt for this job: Google may make two jobs of one request, and both are told the same.
+    """Claims the attempt for this job, because Google may create two jobs from one request.
 
     Args:
-        job: A name that no other job has, and every start of this one.
+        job: A unique name that stays when the job restarts.
 
     Raises:
-        Preempted: another job of the attempt came first, or nobody can tell; nothing but this was written.
+        Preempted: another job of the attempt came first, or the claim failed; nothing else was written.
     """
     folder, name, content = f"{control.folder}/jobs", f"{control.attempt}.txt", job.encode()
     try:
@@ -101,13 +99,15 @@ def claim(control: Control, job: str) -> None:
         else:
             first = _created(os.path.join(folder, name), content)
     except OSError as error:
-        raise Preempted(f"whether this job may run cannot be written down: {error}. Nothing was written.") from None
+        raise Preempted(f"this job cannot claim its attempt: {error}. Nothing was written.") from None
     if not first:
-        raise Preempted(f"another job does this work: attempt {control.attempt} has two, and the other came first.")
+        raise Preempted(
+            f"another job does this work: attempt {control.attempt} has two jobs, and the other came first."
+        )
 
 
 def _created(path: str, content: bytes) -> bool:
-    """Whether the file is there with this content: made now, or before."""
+    """Whether the file has this content, created now or earlier."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     scratch = f"{path}.{os.getpid()}"
     with open(scratch, "wb") as file:
@@ -123,9 +123,9 @@ def _created(path: str, content: bytes) -> bool:
 
 
 def others(control: Control, heartbeat: Heartbeat) -> str:
-    """Who may run in this job's place, in words."""
+    """Returns a sentence on the attempt that may run instead of this job."""
     if not heartbeat.attempt:
-        return f"this job, attempt {control.attempt}, is not to run any more: {control.heartbeat} names none"
+        return f"this job, attempt {control.attempt}, may no longer run: {control.heartbeat} names no attempt"
     return (
         f"another job does this work: {control.heartbeat} names attempt {heartbeat.attempt}, and this is "
         f"{control.attempt}"
@@ -133,20 +133,20 @@ def others(control: Control, heartbeat: Heartbeat) -> str:
 
 
 class Watcher:
-    """Looks at the heartbeat from a thread; `on_stop` says whom to tell."""
+    """A thread that watches the heartbeat and calls `on_stop` when the job must stop."""
 
     def __init__(self, control: Control, heartbeat: Heartbeat):
         self.control, self.heartbeat = control, heartbeat
         self.document = Document(control.heartbeat)
-        #: Why the job is to stop; "" = it may go on.
+        #: Why the job must stop; "" = it may continue.
         self.why = ""
         self._stop: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._version: tuple[int, ...] = ()
-        #: For how long the heartbeat was read, and had not changed.
+        #: Seconds for which the heartbeat was readable and did not change.
         self._silent_s = 0.0
-        #: When it was last read; None if the last look failed.
+        #: Time of the last read; None if it failed.
         self._read_at: float | None = time.monotonic()
         self._has_warned = False
         self._thread = threading.Thread(target=self._watch, name="heartbeat", daemon=True)
@@ -155,16 +155,16 @@ class Watcher:
         self._thread.start()
 
     def close(self) -> None:
-        """No more is told; a look that hangs is left alone."""
+        """Ends the watch without waiting for a read that hangs."""
         self._ended.set()
         self._thread.join(1)
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Has this called once the job is to stop; at once if so already."""
+        """Registers a callback for the stop; calls it now if the job must already stop."""
         with self._lock:
             self._stop = stop
-            told = bool(self.why)
-        if told:
+            must_stop = bool(self.why)
+        if must_stop:
             stop()
 
     @property
@@ -181,7 +181,7 @@ class Watcher:
                 return
 
     def _look(self) -> str:
-        """Why the job is to stop; "" = it may go on."""
+        """Reads the heartbeat; returns why the job must stop, or ""."""
         try:
             self._count(self._has_changed())
         except Exception as error:  # the store is down, or a client fails
@@ -190,11 +190,11 @@ class Watcher:
         if self.heartbeat.attempt != self.control.attempt:
             return others(self.control, self.heartbeat)
         if self._silent_s > self.heartbeat.orphan_s:
-            return f"the launcher of this job has given no sign of life for {self.heartbeat.orphan_s:g} s (orphan_s)"
+            return f"no heartbeat from the launcher for {self.heartbeat.orphan_s:g} s (orphan_s)"
         return ""
 
     def _has_changed(self) -> bool:
-        """Whether there is another heartbeat than at the last look, which is taken in; what is none does not count."""
+        """Reads the heartbeat if it has changed, and returns whether it has; ignores invalid documents."""
         version = self.document.version()
         if not version or version == self._version:
             return False
@@ -206,7 +206,7 @@ class Watcher:
         return True
 
     def _count(self, has_changed: bool) -> None:
-        """Takes note of a look that succeeded; only the time between two such looks can be silence."""
+        """Counts a successful read; only the time between two of them can be silence."""
         now = time.monotonic()
         since_s = 0.0 if self._read_at is None else now - self._read_at
         self._silent_s = 0.0 if has_changed else self._silent_s + since_s
@@ -216,7 +216,7 @@ class Watcher:
         if not self._has_warned:
             self._has_warned = True
             print(
-                f"warning: the launcher's heartbeat cannot be read ({error}); the job goes on",
+                f"warning: the launcher's heartbeat cannot be read ({error}); the job continues",
                 file=sys.stderr,
                 flush=True,
             )
@@ -224,12 +224,12 @@ class Watcher:
 
 @contextmanager
 def followed(environment: Mapping[str, str], *, leads: bool) -> Iterator[Watcher | None]:
-    """Lets this job begin if it is the one that may run, and has its first machine look for as long as the block runs.
+    """Requires that this job may run, and watches the heartbeat on the first machine while the block runs.
 
-    Does nothing for a job that nobody follows.
+    Does nothing for a job without a launcher.
 
     Raises:
-        Preempted, UserError: as `require_turn` and `claim`.
+        Preempted, UserError: see `require_turn` and `claim`.
     """
     control = told(environment)
     heartbeat = require_turn(control) if control else None

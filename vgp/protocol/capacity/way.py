@@ -1,7 +1,4 @@
-"""The way up a step's ladder, as its launcher wrote it down (`ladder.json`), for people: rungs tried, time, money.
-
-A function of the document alone. What is not as it should be in it is left out: telling is no reason to fail.
-"""
+"""The history of a step's ladder (`ladder.json`) for people: rungs, time, cost. Invalid parts are ignored."""
 
 import json
 import os
@@ -16,37 +13,37 @@ from vgp.protocol import file_names
 from vgp.protocol.job_steps import moment
 
 NAME = file_names.LADDER
-#: The module that a step with a ladder runs.
+#: Module of the command of a step with a ladder.
 LAUNCHER = "vgp.launch.capacity"
-#: Bytes of a document that is read, and objects of a run's control folders.
+#: Maximum bytes of a document, and number of objects in a run's control folders.
 _MOST_BYTES, _MOST = 4_000_000, 1000
 _ATTEMPT_S = 20.0
 FORMAT = 1
-#: How many attempts a page shows; the last ones.
+#: Maximum number of attempts on a page; the last ones are shown.
 MOST = 50
-#: Outcome -> words after "1" and after a number above it, of what a person wants counted.
+#: Outcome -> its singular and plural, for the outcomes that are counted for people.
 _COUNTED = {
     "preempted": ("preemption", "preemptions"),
     "stockout": ("stockout", "stockouts"),
-    "wait_expired": ("wait in vain", "waits in vain"),
-    "quota": ("refusal for quota", "refusals for quota"),
+    "wait_expired": ("expired wait", "expired waits"),
+    "quota": ("quota refusal", "quota refusals"),
     "timeout": ("timeout", "timeouts"),
     "moved": ("move to another rung", "moves to another rung"),
-    "lost": ("job lost", "jobs lost"),
+    "lost": ("lost job", "lost jobs"),
 }
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One custom job, or a refusal of one."""
+    """One custom job, created or refused."""
 
     number: int
     rung: str
     region: str
     strategy: str
-    #: Resource name of the job; empty where none was made.
+    #: Resource name of the job; empty if none was created.
     job: str
-    #: One of the outcomes; empty while it goes on.
+    #: One of the outcomes; empty while it runs.
     outcome: str
     words: str
     began: datetime | None
@@ -63,7 +60,7 @@ class Attempt:
 
     @property
     def steps(self) -> str:
-        """`120 to 480`; empty where none is known."""
+        """Returns the range of steps, such as `120 to 480`; empty if unknown."""
         if self.step_to is None:
             return ""
         return f"{self.step_from or 0:,} to {self.step_to:,}"
@@ -79,19 +76,19 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The jobs that waited for Spot beside another one: how many, how many got machines, and the time and money of
-    those that took over from none."""
+    """The jobs that waited for Spot machines beside another job: number, number with machines, and time and cost of
+    those that had machines but never took over."""
 
     asked: int = 0
     granted: int = 0
     hours: float = 0.0
-    #: None where one had machines whose price is not known.
+    #: None if the price of a machine is unknown.
     usd: float | None = 0.0
 
     @property
     def words(self) -> str:
-        got = f" ({self.granted} got machines)" if self.granted else ""
-        return f"Spot asked for {plural(self.asked, 'time')} beside them{got}"
+        granted = f" ({self.granted} granted)" if self.granted else ""
+        return f"{plural(self.asked, 'Spot request')} in parallel{granted}"
 
     def as_json(self) -> dict[str, Any]:
         return {"asked": self.asked, "granted": self.granted, "hours": self.hours, "usd": self.usd}
@@ -99,26 +96,28 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Way:
-    """The way of one step of a run."""
+    """The ladder history of one step of a run."""
 
     step: str
-    #: The run that climbed it.
+    #: Id of the run.
     run: str
     deadline: datetime | None
     rungs: tuple[str, ...]
     attempts: tuple[Attempt, ...]
     waiting: Waiting = Waiting()
-    #: The days of the prices that are reckoned with, the oldest first; those of a plan without days are not known.
+    #: Days of the prices in the cost, oldest first; unknown for a plan without days.
     price_dates: tuple[str, ...] = ()
 
     @property
     def usd(self) -> float:
-        """Of all machines, as far as prices are known."""
+        """Returns the cost of all machines, without those of unknown price."""
         return sum(attempt.usd or 0.0 for attempt in self.attempts) + (self.waiting.usd or 0.0)
 
     @property
     def is_priced(self) -> bool:
-        return self.waiting.usd is not None and all(each.usd is not None for each in self.attempts if each.hours)
+        return self.waiting.usd is not None and all(
+            attempt.usd is not None for attempt in self.attempts if attempt.hours
+        )
 
     @property
     def steps_lost(self) -> int:
@@ -126,12 +125,13 @@ class Way:
 
     @property
     def job(self) -> str:
-        """Resource name of the job of the moment; empty where none runs."""
-        return next((each.job for each in reversed(self.attempts) if not each.outcome), "")
+        """Returns the resource name of the running job, or ""."""
+        return next((attempt.job for attempt in reversed(self.attempts) if not attempt.outcome), "")
 
     @property
     def words(self) -> str:
-        """`4 attempts on 2 of 3 rungs (1 preemption, 1 stockout), 5h 12m of machines, $41.20, 37 steps lost`."""
+        """Returns `4 attempts on 2 of 3 rungs (1 preemption, 1 stockout), 5h 12m of machines, $41.20, 37 steps
+        lost`."""
         if not self.attempts:
             return "no attempt yet"
         tried = dict.fromkeys(attempt.rung for attempt in self.attempts)
@@ -159,7 +159,7 @@ class Way:
             yield f"{took(abs(seconds))} {'before' if seconds >= 0 else 'after'} its deadline"
 
     def as_json(self) -> dict[str, Any]:
-        """The documented form: docs/explanation/how-capacity-is-chosen.md."""
+        """Returns the documented form: docs/explanation/how-capacity-is-chosen.md."""
         return {
             "step": self.step,
             "words": self.words,
@@ -175,11 +175,11 @@ class Way:
 
 
 def read(document: Any) -> Way | None:
-    """The way that a ladder.json tells; None for what is none."""
+    """Reads the content of a ladder.json; None for another document."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         return None
     rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
-    attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
+    attempts = tuple(_attempt(attempt, rungs) for attempt in _tables(document.get("attempts")))
     step, run = (str(document.get(name, "")) for name in ("step", "run"))
     ordered, waiting = tuple(sorted(attempts, key=_number)), waiting_of(document)
     days = _price_dates([*_tables(document.get("attempts")), *waiting], rungs)
@@ -187,54 +187,54 @@ def read(document: Any) -> Way | None:
 
 
 def waiting_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The jobs that waited beside attempts; a run of before 2026-11-23 has probes there, which never trained."""
+    """Returns the jobs that waited beside attempts; runs before 2026-11-23 have probes instead, which never trained."""
     return _tables(document.get("waiting") or document.get("probes"))
 
 
-def _price_dates(told: list[Mapping[str, Any]], rungs: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Of the rungs whose machines were held."""
-    held = {str(each.get("rung", "")) for each in told if _amount(each.get("hours"))}
+def _price_dates(jobs: list[Mapping[str, Any]], rungs: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Returns the price days of the rungs that held machines."""
+    held = {str(job.get("rung", "")) for job in jobs if _amount(job.get("hours"))}
     return tuple(sorted(filter(None, {_day(rungs[name].get("price_date")) for name in held & rungs.keys()})))
 
 
 def _day(value: Any) -> str:
-    """`2026-07-30`; empty for what is no day."""
+    """Returns the day as `2026-07-30`, or "" for anything else."""
     try:
         return date.fromisoformat(value).isoformat()
     except (TypeError, ValueError):
         return ""
 
 
-def _waiting(told: list[Mapping[str, Any]]) -> Waiting:
-    hours = [_amount(each.get("hours")) or 0.0 for each in told]
-    usd = [_amount(each.get("usd")) for each, held in zip(told, hours, strict=True) if held]
+def _waiting(jobs: list[Mapping[str, Any]]) -> Waiting:
+    hours = [_amount(job.get("hours")) or 0.0 for job in jobs]
+    usd = [_amount(job.get("usd")) for job, held in zip(jobs, hours, strict=True) if held]
     known = [amount for amount in usd if amount is not None]
-    granted = sum(each.get("outcome") == "granted" for each in told)
-    return Waiting(len(told), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
+    granted = sum(job.get("outcome") == "granted" for job in jobs)
+    return Waiting(len(jobs), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
 
 
-def _attempt(told: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:
-    rung = str(told.get("rung", ""))
+def _attempt(job: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:
+    rung = str(job.get("rung", ""))
     return Attempt(
-        number=_whole(told.get("number")) or 0,
+        number=_whole(job.get("number")) or 0,
         rung=rung,
-        region=str(told.get("region") or rungs.get(rung, {}).get("region") or ""),
+        region=str(job.get("region") or rungs.get(rung, {}).get("region") or ""),
         strategy=str(rungs.get(rung, {}).get("strategy") or ""),
-        job=str(told.get("job") or ""),
-        outcome=str(told.get("outcome") or ""),
-        words=str(told.get("words") or ""),
-        began=moment(told.get("started")) or moment(told.get("created")),
-        ended=moment(told.get("ended")),
-        hours=_amount(told.get("hours")) or 0.0,
-        usd=_amount(told.get("usd")),
-        step_from=_whole(told.get("step_from")),
-        step_to=_whole(told.get("step_to")),
-        steps_lost=_whole(told.get("steps_lost")) or 0,
+        job=str(job.get("job") or ""),
+        outcome=str(job.get("outcome") or ""),
+        words=str(job.get("words") or ""),
+        began=moment(job.get("started")) or moment(job.get("created")),
+        ended=moment(job.get("ended")),
+        hours=_amount(job.get("hours")) or 0.0,
+        usd=_amount(job.get("usd")),
+        step_from=_whole(job.get("step_from")),
+        step_to=_whole(job.get("step_to")),
+        steps_lost=_whole(job.get("steps_lost")) or 0,
     )
 
 
 def _tables(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _whole(value: Any) -> int | None:
@@ -258,36 +258,36 @@ def _text(time: datetime | None) -> str | None:
 
 
 def has_ladder(spec: Mapping[str, Any]) -> bool:
-    """Whether a step of the compiled pipeline has a ladder: else there is nothing to look for."""
+    """Whether a step of the compiled pipeline has a ladder."""
     executors = (spec.get("deploymentSpec") or {}).get("executors") or {}
-    containers = [each.get("container") or {} for each in executors.values() if isinstance(each, Mapping)]
-    words = [word for each in containers for key in ("command", "args") for word in each.get(key) or ()]
+    containers = [item.get("container") or {} for item in executors.values() if isinstance(item, Mapping)]
+    words = [word for container in containers for key in ("command", "args") for word in container.get(key) or ()]
     return any(isinstance(word, str) and LAUNCHER in word for word in words)
 
 
 def client() -> Any:
-    """Google's client of Cloud Storage, as the step's account."""
+    """Returns Google's client of Cloud Storage, with the step's account."""
     from google.cloud.storage import Client
 
-    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that nobody takes.
+    # Otherwise the client starts a thread that reads the bucket's metadata for unused traces.
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     return Client()
 
 
 def of_run(client: Any, root: str, run: str) -> tuple[Way, ...]:
-    """The ways up, by step. Google's own errors come through.
+    """Reads the ladder histories of a run, sorted by step. Raises Google's errors.
 
     Args:
         client: google.cloud.storage.Client.
         root: The root of runs: gs://BUCKET/FOLDER.
-        run: Its id.
+        run: The run's id.
     """
     bucket, _, folder = root.removeprefix("gs://").partition("/")
     if not root.startswith("gs://") or not run:
         return ()
     prefix = "/".join(filter(None, [folder.strip("/"), "capacity", run])) + "/"
-    listed = list(client.list_blobs(bucket, prefix=prefix, max_results=_MOST, timeout=_ATTEMPT_S))
-    blobs = [blob for blob in listed if blob.name.endswith(f"/{NAME}") and (blob.size or 0) <= _MOST_BYTES]
+    objects = list(client.list_blobs(bucket, prefix=prefix, max_results=_MOST, timeout=_ATTEMPT_S))
+    blobs = [blob for blob in objects if blob.name.endswith(f"/{NAME}") and (blob.size or 0) <= _MOST_BYTES]
     ways = [way for way in map(_document, blobs) if way]
     return tuple(sorted(ways, key=lambda way: way.step))
 
@@ -296,7 +296,7 @@ def _document(blob: Any) -> Way | None:
     from google.api_core.exceptions import NotFound
 
     try:
-        # By its name: a blob of a list is of the generation that was listed, which the launcher may have replaced.
+        # A new blob by name, because a listed blob has a generation, which the launcher may have replaced.
         return read(json.loads(blob.bucket.blob(blob.name).download_as_bytes(timeout=_ATTEMPT_S)))
     except (ValueError, NotFound):
         return None

@@ -1,4 +1,4 @@
-"""Starts the processes of this machine, and leaves word of how they ended: see the package."""
+"""Starts the processes of this machine and writes script.json; see the package."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     job = Job(ranks, following, Meeting(ranks, options.launch))
     code = job.run()
     if processes:
-        words = filled(command, parameters(options))  # the folders by their names: they are other ones elsewhere
+        words = filled(command, parameters(options))  # with the names of folders, which differ elsewhere
         facts = {"command": words, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}
         facts.update({"warnings": job.warnings} if job.warnings else {})
         folders.leave({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})

@@ -1,4 +1,4 @@
-"""Where the command finds its data and leaves what it makes."""
+"""The folders of the command: data, model, checkpoints and logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUT = re.compile(r"(gs://.+)/\d+/([^/]+)/([^/]+?)_-?\d{6,}/[^/]+", re.DOTALL)
 
 
 class Folders:
-    """`paths`: as the file system has them; `variables`: as the script's environment does."""
+    """The folders as paths of the file system and as environment variables of the script."""
 
     def __init__(self, options: argparse.Namespace, environment: Mapping[str, str]):
         data, model, output = map(absolute, (options.data, options.model, options.checkpoints))
@@ -34,15 +34,15 @@ class Folders:
         }
 
     def make(self) -> None:
-        """Many scripts write to a folder that they do not make."""
+        """Creates the folders, because many scripts expect them to exist."""
         for folder in (self.paths[name] for name in ("model", "checkpoints", "logs")):
             try:
                 os.makedirs(folder, exist_ok=True)
             except OSError as error:
-                say(f"the folder {folder} cannot be made ({error.strerror}); the command starts all the same.")
+                say(f"the folder {folder} cannot be created ({error.strerror}); the command starts anyway.")
 
     def leave(self, facts: dict[str, object]) -> None:
-        """What later steps want to know."""
+        """Writes script.json for later steps."""
         content = {**facts, "checkpoint_folder": self.variables["AIP_CHECKPOINT_DIR"].rstrip("/")}
         try:
             os.makedirs(self.output, exist_ok=True)
@@ -53,7 +53,7 @@ class Folders:
 
 
 def absolute(uri: str) -> str:
-    """As it is written everywhere; "" for a step without data."""
+    """Returns the canonical URI or absolute path; "" for a step without data."""
     if not uri:
         return ""
     if uri.startswith("/gcs/"):
@@ -66,7 +66,7 @@ def path_of(uri: str) -> str:
 
 
 def surviving(output: str, options: argparse.Namespace, environment: Mapping[str, str]) -> str:
-    """The folder of checkpoints that every attempt at a request finds again.
+    """Returns the folder of checkpoints, which is the same for every attempt at a request.
 
     The run of a later attempt has the name of the first with -a2, -a3 ... Attempts of one request never overlap. A
     local run has its own folder in TRAINING_CHECKPOINTS.

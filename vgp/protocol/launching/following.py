@@ -1,4 +1,4 @@
-"""A job that a launcher follows: begins only if it is the one that may run, and stops once nobody follows it.
+"""The watch on the heartbeat of a capacity launcher: a job begins only if it may run, and an orphaned one stops.
 
 The documents are those of docs/explanation/how-capacity-is-chosen.md. They are read as files, below /gcs on Vertex AI:
 no client and no token are needed. A mount may show an old heartbeat for about a minute, so what counts
@@ -21,14 +21,14 @@ from typing import Any
 from vgp.protocol.launching.folders import path_of
 from vgp.protocol.launching.request import say
 
-#: EX_TEMPFAIL of sysexits.h: the work is done elsewhere, or later.
+#: EX_TEMPFAIL of sysexits.h: another job does the work, or a later one.
 ELSEWHERE = 75
-#: How long a heartbeat is waited for that is not there or cannot be read, and between two looks.
+#: Seconds to wait for a missing or unreadable heartbeat, and between two reads.
 PATIENCE_S, LOOK_S = 120.0, 2.0
 
 
 class Following:
-    """What this machine knows of the launcher; nothing where no launcher has set the variables."""
+    """The launcher's heartbeat as this machine reads it; inactive without the variables of a launcher."""
 
     def __init__(self, environment: Mapping[str, str]):
         folder, self.attempt = environment.get("TRAINING_CAPACITY", ""), environment.get("TRAINING_ATTEMPT", "")
@@ -37,11 +37,11 @@ class Following:
         #: The custom job's id, the same on all its machines and whenever one is started again.
         self.job = environment.get("CLOUD_ML_JOB_ID", "")
         self.beat: dict[str, Any] = {}
-        #: Whether the last look could read what is there.
+        #: Whether the last read succeeded.
         self.can_read = False
 
     def obstacle(self, patience_s: float = PATIENCE_S) -> str:
-        """Why the command may not begin; "" = it may."""
+        """Waits for permission to begin; returns why the command may not begin, or ""."""
         deadline = time.monotonic() + patience_s
         while self.path:
             before, why = self.beat, self.look()
@@ -50,12 +50,12 @@ class Following:
             if self.beat != before:  # this job is the next one: it waits as long as the launcher lives
                 deadline = time.monotonic() + max(patience_s, float(self.beat["orphan_s"]))
             if time.monotonic() > deadline:
-                return f"nobody has said for {patience_s:g} s that this job may run ({why})"
+                return f"no heartbeat for {patience_s:g} s that permits this job to run ({why})"
             time.sleep(min(LOOK_S, patience_s))
         return ""
 
     def rival(self, deadline: float) -> str:
-        """Takes the attempt for this job; else why not: Google may make two jobs of one request, told the same."""
+        """Claims the attempt, because Google may create two jobs from one request; returns why not, or ""."""
         folder = os.path.join(self.folder, "jobs", self.attempt)
         while self.job:
             try:
@@ -65,12 +65,12 @@ class Following:
             if names:
                 return "" if self.job in names else f"another job does this work: {folder} names job {names[0]}"
             if time.monotonic() > deadline:
-                return f"nobody can tell whether another job does this work ({why})"
+                return f"cannot read whether another job does this work ({why})"
             time.sleep(LOOK_S)
         return ""
 
     def take(self, folder: str) -> list[str]:
-        """Who has taken it: whoever made the folder leaves its name there, on any machine and again after a restart."""
+        """Returns the jobs that have claimed the folder; the one that creates it writes its name there."""
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
@@ -79,7 +79,7 @@ class Following:
         return os.listdir(folder)
 
     def watch(self) -> None:
-        """Looks from a thread, for as long as the process lives; what stops the job is a SIGTERM to itself."""
+        """Watches the heartbeat from a thread, which stops the job by a SIGTERM to this process."""
         if self.path:
             threading.Thread(target=self.stop_once_alone, name="heartbeat", daemon=True).start()
 
@@ -96,14 +96,14 @@ class Following:
                 silent_s += since_s
             why, most_s = self.others(), beat["orphan_s"]
             if not why and silent_s > most_s:
-                why = f"the launcher of this job has given no sign of life for {most_s:g} s (orphan_s)"
+                why = f"no heartbeat from the launcher for {most_s:g} s (orphan_s)"
             if why:
                 say(f"stopping: {why}.")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
     def look(self) -> str:
-        """Takes in what the heartbeat says now, if it can be read; else says why not."""
+        """Reads the heartbeat; returns why it cannot be read, or ""."""
         try:
             self.can_read = False
             with open(self.path, encoding="utf-8") as file:
@@ -112,7 +112,7 @@ class Following:
             beat = json.loads(text)
             fits = isinstance(beat, dict) and beat.get("format") == 1 and isinstance(beat.get("attempt"), str)
             if not fits or min(float(beat["every_s"]), float(beat["orphan_s"])) <= 0:
-                raise ValueError("it is no heartbeat")
+                raise ValueError("not a heartbeat")
             self.beat = beat
         except (OSError, ValueError, TypeError, KeyError) as error:
             self.can_read = self.can_read or isinstance(error, FileNotFoundError | UnicodeDecodeError)
@@ -120,8 +120,8 @@ class Following:
         return ""
 
     def others(self) -> str:
-        """Who may run in this job's place; "" = it may itself."""
+        """Returns a sentence on the attempt that may run instead of this job, or ""."""
         if self.beat["attempt"] == self.attempt:
             return ""
         named = f"names attempt {self.beat['attempt']}" if self.beat["attempt"] else "names none"
-        return f"this job, attempt {self.attempt}, is not to run: {self.path} {named}"
+        return f"this job, attempt {self.attempt}, may not run: {self.path} {named}"

@@ -1,4 +1,4 @@
-"""All processes of a job, until nothing of them is left: their guard, their end, and the exit code."""
+"""All processes of a job until they have ended: their guard, their end, and the exit code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vgp.protocol.launching.output import Output
 from vgp.protocol.launching.rank import NEVER, Rank
 from vgp.protocol.launching.request import Mistake
 
-# ---- how the job ended: its exit code, and a sentence on what went wrong
+# ---- the end of the job: its exit code, and a sentence on the error
 
 
 def verdict(ranks: list[Rank], failed: list[Rank], asked: int) -> tuple[int, str]:
-    """The exit code and the sentence, of ranks that have ended; `asked` is the signal that stopped them, else 0."""
+    """Returns exit code and sentence for ended ranks; `asked` is the signal that stopped them, or 0."""
     if asked:
         killed = ", ".join(rank.name for rank in ranks if rank.status == -signal.SIGKILL)
-        rest = f"; killed, since it went on: {killed}" if killed else ""
+        rest = f"; killed because they did not stop: {killed}" if killed else ""
         code = next((rank.status for rank in failed if rank.status and rank.status > 0), 128 + asked)
         return code, f"stopped by {name_of(asked)}{rest}."
     if not failed:
@@ -33,7 +33,7 @@ def verdict(ranks: list[Rank], failed: list[Rank], asked: int) -> tuple[int, str
 
 
 def failed_at(rank: Rank) -> float:
-    """Its traceback comes before what others notice; an old one is not of this end."""
+    """Returns the time of its traceback, which precedes the errors of others, unless that is old."""
     return rank.pipes.raised_at if rank.pipes.raised_at > rank.ended_at - 60 else rank.ended_at
 
 
@@ -50,13 +50,13 @@ def name_of(number: int) -> str:
         return f"signal {number}"
 
 
-# ---- what kills the processes of a launcher that was killed itself
+# ---- the guard, which kills the processes of a killed launcher
 
 
 class Guard:
-    """A process that outlives its launcher: when that is killed, it kills the groups that are left.
+    """A process that outlives a killed launcher and kills the remaining process groups.
 
-    It is told of each group, `+PID` and `-PID`, through a pipe, whose end tells that the launcher is gone.
+    It reads each group, `+PID` and `-PID`, from a pipe, whose end means that the launcher is gone.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Guard:
                 signal.signal(number, signal.SIG_IGN)
             os.setsid()
             os.dup2(reader, 0)
-            os.closerange(1, 1 << 16)  # whoever reads the launcher's output waits for its end
+            os.closerange(1, 1 << 16)  # a reader of the launcher's output waits until all writers close it
             self._watch()
         finally:
             os._exit(0)
@@ -81,33 +81,33 @@ class Guard:
                 os.killpg(int(pid), signal.SIGKILL)
 
     def tell(self, word: str) -> None:
-        with contextlib.suppress(OSError):  # somebody killed it: the launcher does without
+        with contextlib.suppress(OSError):  # the guard was killed: the launcher continues without it
             os.write(self.pipe, f"{word}\n".encode())
 
 
 #: Seconds from a stop to the kill: Vertex AI kills after 30.
 STOP_S = 25.0
-#: From a first failure on, in which others may tell that they failed before; then from their SIGTERM to their kill.
+#: Seconds after a first failure in which earlier failures may show; then from SIGTERM to SIGKILL.
 SETTLE_S, END_S = 1.0, 5.0
-#: For what an ended process leaves behind; for whom the chief leaves behind.
+#: Seconds for the children of an ended process; for other ranks after the chief's end.
 LEFT_S, CHIEF_S = 2.0, 10.0
-#: In which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its group.
+#: Seconds in which a second signal belongs to the first stop: timeout(1) signals both process and group.
 ONE_S = 0.3
 
 
 class Job:
     def __init__(self, ranks: list[Rank], following: Following, meeting: Meeting):
         self.following, self.meeting = following, meeting
-        #: Sentences on a job that is done and may not be what was meant.
+        #: Warnings about a successful job that may not be what you intended.
         self.warnings: list[str] = []
         self.ranks, self.chiefs = ranks, [rank for rank in ranks if rank.node.number == 0]
         self.guard, self.output = Guard(), Output()
         self.asked, self.asked_at = 0, NEVER
-        #: When all are told to end, because of one of them; are killed; and from when on their ends tell nothing.
+        #: Times at which all get SIGTERM after a failure, get SIGKILL, and from which their exits do not count.
         self.end_at = self.kill_at = self.over_at = NEVER
 
     def run(self) -> int:
-        """The exit code."""
+        """Runs the job and returns its exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
                 signal.signal(number, self._stop)
@@ -140,12 +140,12 @@ class Job:
         return 0
 
     def _stop(self, number: int, frame: object) -> None:
-        """Told are the processes alone: what they have started, such as loaders of data, is theirs to end."""
+        """Forwards the signal to the processes only; they end their own children, such as data loaders."""
         now = time.monotonic()
         if not self.asked:
             self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
             self._tell(number)
-        elif number == signal.SIGINT and now > self.asked_at + ONE_S:  # a person; who takes machines away may ask twice
+        elif number == signal.SIGINT and now > self.asked_at + ONE_S:  # a person; a preemption may signal twice
             self.kill_at = 0.0
 
     def _tell(self, number: int) -> None:
@@ -154,7 +154,7 @@ class Job:
                 rank.signal(number)
 
     def _reap(self) -> None:
-        """Takes note of who has ended; as process 1 of a container also of those whom their parents have left."""
+        """Collects the ended processes, and as process 1 of a container also orphaned ones."""
         now, ranks = time.monotonic(), {rank.pid: rank for rank in self.ranks}
         with contextlib.suppress(ChildProcessError):
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -164,7 +164,7 @@ class Job:
                 pid, status = os.waitpid(-1, os.WNOHANG)
 
     def _judge(self) -> None:
-        """Ends what is to end: for a failure, with the chief, or since time is up."""
+        """Ends ranks after a failure, after the chief's end, or at the deadline."""
         now, running = time.monotonic(), [rank for rank in self.ranks if rank.status is None]
         if self.over_at == NEVER and self.chiefs and all(rank.status == 0 for rank in self.chiefs):
             self._dismiss(running, max(rank.ended_at for rank in self.chiefs), now)
@@ -181,19 +181,19 @@ class Job:
                 self._end_group(rank, now)
 
     def _dismiss(self, running: list[Rank], ended_at: float, now: float) -> None:
-        """With the chief ends the job. Parameter servers, and workers that have them, would go on for ever."""
+        """Ends the job after its chief, because parameter servers and their workers run forever."""
         if self.chiefs[0].node.has_servers:
             self.over_at, self.end_at = ended_at, now
         elif running and now > ended_at + CHIEF_S:
             self.over_at = self.end_at = now
             names = ", ".join(rank.name for rank in running)
-            self.output.say(f"the chief has ended, and with it the job, as on Vertex AI: ended with it: {names}.")
+            self.output.say(f"the job ends with its chief, as on Vertex AI. Stopped: {names}.")
 
     def _failed(self) -> list[Rank]:
         return [rank for rank in self.ranks if rank.status and rank.ended_at < self.over_at]
 
     def _end_group(self, rank: Rank, now: float) -> None:
-        """What an ended process leaves behind gets time to end by itself; or to stop as it was asked to."""
+        """Gives the children of an ended process time to end, then kills them."""
         if rank.signal(0, group=True) and now < self.kill_at:
             if self.asked:  # such as the program that a shell waited for
                 rank.is_told = rank.is_told or rank.signal(self.asked, group=True)

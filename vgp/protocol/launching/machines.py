@@ -1,4 +1,4 @@
-"""The machines of the job, as Vertex AI tells of them: CLUSTER_SPEC."""
+"""The machines of the job, from Vertex AI's CLUSTER_SPEC."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 from vgp.protocol.launching.request import Mistake, say, whole
 
-#: Of the pools of machines, in their order.
+#: Roles of the machine pools, in order.
 ROLES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
 FORM = '{"cluster": {"workerpool0": ["HOST:PORT"], ...}, "task": {"type": "workerpool0", "index": 0}}'
 
 
 class Node:
-    """One machine of the job. `number` counts those that train; a server has None."""
+    """One machine of the job; `number` counts the training machines and is None for a server."""
 
     def __init__(self, text: str):
         try:
@@ -40,7 +40,7 @@ class Node:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Of HOST:PORT or [IPv6]:PORT; a host alone has Vertex AI's port."""
+    """Splits HOST:PORT or [IPv6]:PORT; a host alone gets Vertex AI's port."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         host, port = address, "2222"
@@ -48,7 +48,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def cluster(environment: Mapping[str, str]) -> list[Node]:
-    """The nodes whose processes this launcher starts: this machine, or all of a cluster on loopback."""
+    """Returns the nodes that this launcher starts: this machine, or a whole local cluster."""
     if environment.get("CLUSTER_SPEC"):
         return [Node(environment["CLUSTER_SPEC"])]
     workers = whole(environment, "TRAINING_NODES", 1, least=1) - 1
@@ -60,7 +60,7 @@ def cluster(environment: Mapping[str, str]) -> list[Node]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at, below those that outgoing connections take for themselves."""
+    """Returns free ports below the range of outgoing connections."""
     ports: list[int] = []
     with contextlib.ExitStack() as held:
         while len(ports) < count:
@@ -72,7 +72,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def warn_of_port(node: Node) -> None:
-    """The others know no other port: the command may still do without."""
+    """Warns if the port of the rendezvous is taken; the command may not need it."""
     if node.number != 0:
         return
     with socket.socket() as listener:
@@ -81,4 +81,4 @@ def warn_of_port(node: Node) -> None:
             listener.bind(("", node.port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                say(f"port {node.port} of this machine, where the processes would meet, is taken by another program.")
+                say(f"port {node.port} of this machine, the rendezvous of the processes, is taken by another program.")

@@ -1,4 +1,4 @@
-"""Whether the processes of a job ever talked to each other: those that never did have each trained a model alone."""
+"""A check that the processes of a job connect to each other, because otherwise each trains a model alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from vgp.protocol.launching.rank import NEVER, Rank
 
-#: Seconds between two looks at first, later, and how long is first. A connection that has ended is seen for 60 s more.
+#: Seconds between two checks at first and later, and length of the first phase. Linux shows ended connections for 60 s.
 SOON_S, LATER_S, FIRST_S = 0.05, 2.0, 60.0
 LISTENS = "0A"
 HINTS = {
@@ -21,9 +21,9 @@ HINTS = {
 
 
 class Meeting:
-    """Looks for a connection between two processes of the job, or two nodes where there are several.
+    """A search for a connection between two processes of the job, or between two of several nodes.
 
-    Linux shows connections and their owners. Where nothing can be seen, nothing is said.
+    Linux shows connections and their owners; on other systems there is no warning.
     """
 
     def __init__(self, ranks: list[Rank], launch: str):
@@ -33,7 +33,7 @@ class Meeting:
         self.is_apart = len({rank.node.text for rank in ranks}) < self.nodes
         self.seen: set[tuple[tuple[str, int], tuple[str, int]]] = set()
         several = self.nodes > 1 or len(ranks) > 1
-        #: Whether there is nothing more to look for.
+        #: Whether the search has ended.
         self.is_over = not several or any(rank.node.has_servers for rank in ranks) or not can_see()
 
     def look(self, last: bool = False) -> None:
@@ -45,24 +45,24 @@ class Meeting:
         self.is_over = self._is_at_port(connections) or self._is_between(connections)
 
     def words(self) -> str:
-        """A sentence if they never met, of a job that is done; else ""."""
+        """Returns a warning if the processes of a finished job never connected, or ""."""
         self.look(last=True)
         if self.is_over:
             return ""
         count, each, end = (self.nodes, "node", "s") if self.nodes > 1 else (len(self.ranks), "process", "es")
         return (
-            f"warning: the {count} {each}{end} never connected to each other: each {each} has trained a model of its "
-            "own, or done the same work, and may have overwritten files of the others. Let the script join them"
-            f"{HINTS.get(self.launch, '')}. If each is meant to work alone, all is well."
+            f"warning: the {count} {each}{end} never connected to each other: each {each} has trained its own model, "
+            "or repeated the work, and may have overwritten files of the others. Connect them in the script"
+            f"{HINTS.get(self.launch, '')}. Ignore this if each works alone on purpose."
         )
 
     def _is_at_port(self, connections: list[Any]) -> bool:
-        """Whether anybody has connected to where they would meet; also one that has ended meanwhile."""
+        """Whether there is a connection to the rendezvous, open or recently ended."""
         port = self.ranks[0].node.port
         return any(port in (a[1], b[1]) and not (self.is_apart and a[0] == b[0]) for a, b, *_ in connections)
 
     def _is_between(self, connections: list[Any]) -> bool:
-        """Whether two of them are connected, wherever that is; looks for owners of new connections alone."""
+        """Whether two processes are connected at any port; reads the owners of new connections only."""
         open_ones = {(here, there): inode for here, there, _, inode in connections if inode != "0"}
         new = [ends for ends in open_ones if ends not in self.seen and (self.is_apart or ends[::-1] in open_ones)]
         if not new:
@@ -77,11 +77,11 @@ class Meeting:
         return any(None not in pair and self._part(pair[0]) != self._part(pair[1]) for pair in pairs)
 
     def _part(self, pid: int | None) -> int | None:
-        """What must be joined to others: a node where there are several, else a process."""
+        """Returns the unit that must connect: the node if there are several, else the process."""
         return next(rank.node.number for rank in self.ranks if rank.pid == pid) if self.nodes > 1 else pid
 
     def _owners(self) -> dict[str, int]:
-        """The process of the job to which each socket belongs, itself or one that it has started."""
+        """Returns the rank that owns each socket, directly or through a child process."""
         roots = {rank.pid for rank in self.ranks if rank.gone_at == NEVER}
         parents: dict[int, int] = {}
         found: dict[str, int] = {}
@@ -110,7 +110,7 @@ def connections_now() -> list[Any]:
 
 
 def end_of(text: str) -> tuple[str, int]:
-    """Host and port of 0100007F:1F90, the bytes of each word of the host reversed."""
+    """Parses host and port of 0100007F:1F90, with the bytes of each host word reversed."""
     host, _, port = text.partition(":")
     words = [bytes.fromhex(host[start : start + 8])[::-1] for start in range(0, len(host), 8)]
     address = ipaddress.ip_address(b"".join(words))
@@ -119,13 +119,13 @@ def end_of(text: str) -> tuple[str, int]:
 
 
 def is_private(host: str) -> bool:
-    """Whether it may be another machine of the job: neither this one, nor one of the internet or the metadata."""
+    """Whether the host may be another machine of the job: private, not loopback, not link-local."""
     address = ipaddress.ip_address(host)
     return address.is_private and not (address.is_loopback or address.is_link_local or address.is_unspecified)
 
 
 def can_see() -> bool:
-    """Whether the tables show a socket of our own, as they do not everywhere."""
+    """Whether the system's tables show a socket of this process, as on Linux."""
     with contextlib.suppress(OSError), socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)

@@ -9,12 +9,12 @@ import time
 from vgp.protocol.launching.rank import NEVER, Rank
 from vgp.protocol.launching.request import sentence
 
-#: Seconds for a reader who reads no more, and for who still writes when its process has ended.
+#: Seconds until a blocked reader, or a writer that outlives its process, is given up.
 DEAF_S = 10.0
 
 
 class Output:
-    """This launcher's own stdout (1) and stderr (2): what is read and not yet written, by descriptor."""
+    """The launcher's stdout (1) and stderr (2), with the bytes not yet written, by descriptor."""
 
     def __init__(self) -> None:
         self.pending, self.wrote_at = {1: b"", 2: b""}, time.monotonic()
@@ -30,7 +30,7 @@ class Output:
             self.is_at_line_start = data.endswith(b"\n")
 
     def pass_on(self, ranks: list[Rank]) -> None:
-        """Reads only what can be written on: who reads us slowly slows the processes, and nothing is lost."""
+        """Forwards output, reading only what can be written: a slow reader slows the processes, and nothing is lost."""
         waiting = [number for number, data in self.pending.items() if data]
         sources = {
             pipe.fileno(): (rank, number)
@@ -42,7 +42,7 @@ class Output:
         for descriptor, (rank, number) in sources.items():
             if descriptor in ready and now < rank.gone_at + DEAF_S:
                 self.add(number, rank.pipes.read(number))
-            elif now > rank.gone_at:  # all is read; somebody who left the group may still hold the pipe
+            elif now > rank.gone_at:  # all is read; a detached child may still hold the pipe
                 self.add(number, rank.pipes.close(number))
         for number in waiting:
             if number in ready:
@@ -51,13 +51,13 @@ class Output:
                 self._give_up(number)
 
     def _write(self, number: int) -> None:
-        """A pipe that can be written to takes 4096 bytes at once."""
+        """Writes up to 4096 bytes, which a writable pipe accepts at once."""
         try:
             written = os.write(number, self.pending[number][:4096])
             self.pending[number], self.wrote_at = self.pending[number][written:], time.monotonic()
         except BlockingIOError:
             pass
-        except OSError:  # nobody reads any more: the command goes on
+        except OSError:  # the reader is gone: the command continues
             self._give_up(number)
 
     def _give_up(self, number: int) -> None:
@@ -66,7 +66,7 @@ class Output:
 
 
 def _ready(sources: list[int], targets: list[int]) -> set[int]:
-    """The descriptors that may be read or written within a tenth of a second."""
+    """Returns the descriptors that become readable or writable within 0.1 s."""
     poller = select.poll()
     for descriptor in sources:
         poller.register(descriptor, select.POLLIN)

@@ -1,4 +1,4 @@
-"""One process of the command: what it writes, how it starts and how it ends."""
+"""One process of the command: its output, its start and its end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vgp.protocol.launching.folders import Folders
 from vgp.protocol.launching.machines import Node
 from vgp.protocol.launching.request import Mistake, filled
 
-# ---- what one process writes to its stdout (1) and stderr (2)
+# ---- the output of one process on stdout (1) and stderr (2)
 
-#: Bytes that are read at once, and up to which a line stays whole.
+#: Bytes of one read, and maximum length of a line that stays whole.
 CHUNK = 1 << 16
 
 
 class Pipes:
-    """The pipes of one process: its bytes as they come, or whole lines behind a prefix where others write too."""
+    """The pipes of one process: raw bytes, or whole lines with a prefix if other processes write too."""
 
     def __init__(self, child: Popen[bytes], prefix: bytes | None):
         self.open: dict[int, Any] = {1: child.stdout, 2: child.stderr}
@@ -35,7 +35,7 @@ class Pipes:
             os.set_blocking(pipe.fileno(), False)
 
     def read(self, number: int) -> bytes:
-        """What of it may be passed on."""
+        """Reads a pipe; returns the bytes to forward."""
         try:
             data = os.read(self.open[number].fileno(), CHUNK)
         except BlockingIOError:
@@ -50,7 +50,7 @@ class Pipes:
         return data if self.prefix is None else b"".join(self.prefix + line for line in lines)
 
     def close(self, number: int) -> bytes:
-        """The line that it did not finish."""
+        """Closes a pipe; returns its unfinished line."""
         self.open.pop(number).close()
         line, self.partial[number] = self.partial[number], b""
         self._remember([line] if line else [])
@@ -67,7 +67,7 @@ NEVER = float("inf")
 
 
 class Rank:
-    """One process of the command: how it starts, is reached, and ended."""
+    """One process of the command."""
 
     pipes: Pipes
 
@@ -76,13 +76,14 @@ class Rank:
         is_first = node.number == 0 and variables.get("LOCAL_RANK", "0") == "0"
         self.prefix = None if not has_others else b"" if is_first else f"[{name}] ".encode()
         self.pid = 0
-        #: As from `subprocess`: None = running, negative = killed by that signal. Then when, and when its group was.
+        #: As in `subprocess`: None = running, negative = killed by that signal. Then the end times of process and
+        #: group.
         self.status: int | None = None
         self.ended_at = self.gone_at = NEVER
         self.is_told = False
 
     def prepare(self, command: list[str], folders: Folders, parameters: Mapping[str, str]) -> None:
-        """Its words and variables. The program is looked for here, before anything starts."""
+        """Sets its command and variables; finds the program before anything starts."""
         node = self.node
         number = node.nodes + node.index if node.number is None else node.number
         words: dict[str, object] = {"nodes": node.nodes, "node": number, "processes": self.processes}
@@ -106,7 +107,7 @@ class Rank:
         self.pid, self.pipes = self.child.pid, Pipes(self.child, self.prefix)
 
     def signal(self, number: int, group: bool = False) -> bool:
-        """Whether there was somebody to take it."""
+        """Sends a signal; returns whether the process or group exists."""
         try:
             (os.killpg if group else os.kill)(self.pid, number)
         except (ProcessLookupError, PermissionError):  # the latter: macOS, of the dead
@@ -114,14 +115,14 @@ class Rank:
         return True
 
     def end(self, status: int, now: float) -> None:
-        """Takes note of its end: `status` as os.waitpid has it."""
+        """Records its end; `status` comes from os.waitpid."""
         self.status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         self.child.returncode, self.ended_at = self.status, now
 
 
 def program(name: str) -> str:
-    """The file of a program; an image may have python by one of its two names only."""
+    """Returns the path of a program; python and python3 fall back to this interpreter."""
     file = shutil.which(name) or (sys.executable if name in ("python", "python3") else "")
     if not file:
-        raise Mistake(f"the command {name!r} is not there, or may not be executed.")
+        raise Mistake(f"the command {name!r} does not exist or is not executable.")
     return file

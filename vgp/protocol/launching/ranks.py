@@ -1,4 +1,4 @@
-"""The processes of a node: how many, on which of the machine's GPUs, with which variables."""
+"""The processes of a node, with their GPUs and environment variables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from vgp.protocol.launching.machines import ROLES, Node, host_and_port
 from vgp.protocol.launching.rank import Rank
 from vgp.protocol.launching.request import Mistake, say, whole
 
-# ---- what each framework expects in the environment of its processes
+# ---- the environment variables of each framework
 
 
 def torch_variables(node: Node, local: int, count: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """What torchrun gives to its workers: torch/distributed/elastic/agent/server/local_elastic_agent.py."""
+    """Returns the variables of torchrun's workers: torch/distributed/elastic/agent/server/local_elastic_agent.py."""
     rank, size = (node.number or 0) * count + local, node.nodes * count
     values = {
         "RANK": rank, "LOCAL_RANK": local, "GROUP_RANK": node.number, "ROLE_RANK": rank, "ROLE_NAME": "default",
@@ -24,16 +24,16 @@ def torch_variables(node: Node, local: int, count: int, environment: Mapping[str
         "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": 0, "TORCHELASTIC_MAX_RESTARTS": 0,
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": environment.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1),
     }  # fmt: skip
-    if count > 1 and "OMP_NUM_THREADS" not in environment:  # torchrun says 1: a share of the cores is as safe
+    if count > 1 and "OMP_NUM_THREADS" not in environment:  # torchrun sets 1; a share of the cores is as safe
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         values["OMP_NUM_THREADS"] = max(1, cores // count)
     return texts(values)
 
 
 def tensorflow_variables(node: Node) -> dict[str, str]:
-    """TF_CONFIG, as https://cloud.google.com/vertex-ai/docs/training/distributed-training has it.
+    """Returns TF_CONFIG, as https://cloud.google.com/vertex-ai/docs/training/distributed-training has it.
 
-    A single node is a worker, as in TensorFlow's guides: their scripts count the workers.
+    A single node is a worker, as in TensorFlow's guides, whose scripts count the workers.
     """
     hosts = {ROLES[pool]: hosts for pool, hosts in node.pools.items() if pool in ROLES and pool != "workerpool3"}
     task = {"type": node.role, "index": node.index}
@@ -56,12 +56,12 @@ def jax_variables(node: Node, devices: int, environment: Mapping[str, str]) -> d
         "KERAS_DISTRIBUTION_JOB_ADDRESSES": address, "KERAS_DISTRIBUTION_NUM_PROCESSES": node.nodes,
         "KERAS_DISTRIBUTION_PROCESS_ID": node.number,
     }  # fmt: skip
-    if "TPU_WORKER_HOSTNAMES" not in environment:  # a TPU's own variables tell more
+    if "TPU_WORKER_HOSTNAMES" not in environment:  # a TPU's own variables have more information
         values.update(
             OMPI_MCA_orte_hnp_uri=f"0.0;tcp{'6' if ':' in node.chief else ''}://{address}",
             OMPI_COMM_WORLD_SIZE=node.nodes, OMPI_COMM_WORLD_RANK=node.number, OMPI_COMM_WORLD_LOCAL_RANK=0,
         )  # fmt: skip
-        if devices:  # else the process takes one GPU only, that of its local rank
+        if devices:  # otherwise the process uses only the GPU of its local rank
             local = ",".join(map(str, range(devices)))
             values["JAX_LOCAL_DEVICE_IDS"] = environment.get("JAX_LOCAL_DEVICE_IDS", local)
     return texts(values)
@@ -88,7 +88,7 @@ def texts(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def gpus(environment: Mapping[str, str]) -> list[str]:
-    """The GPUs that a process may use. In CUDA_VISIBLE_DEVICES a -1 hides those behind it."""
+    """Returns the GPUs that a process may use; a -1 in CUDA_VISIBLE_DEVICES hides the following ones."""
     names = [str(number) for number in range(gpus_present())]
     if "CUDA_VISIBLE_DEVICES" not in environment:
         return names
@@ -110,15 +110,15 @@ def gpus_present() -> int:
 
 
 def share(devices: list[str], place: int, nodes: int) -> list[str]:
-    """Of the GPUs of one machine, those of the node at a place among nodes that share it."""
+    """Returns the GPUs of the node at `place` among nodes that share one machine."""
     size = len(devices) // nodes
     if devices and not size and not place:
-        say(f"{nodes} nodes on this machine cannot share its {len(devices)} GPUs: they do without.")
+        say(f"{nodes} nodes on this machine cannot share its {len(devices)} GPUs: they run without GPUs.")
     return devices[place * size :][:size]
 
 
 def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[str, str]) -> list[Rank]:
-    """The processes of one of the nodes on this machine, none of a role that other frameworks than TensorFlow lack."""
+    """Returns the processes of one local node; none for a role that only TensorFlow has."""
     devices, shown = gpus(environment), {}
     if devices and len(nodes) > 1:
         devices = share(devices, nodes.index(node), len(nodes))
@@ -137,7 +137,7 @@ def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[st
 def variables_by_name(
     node: Node, launch: str, count: int, devices: int, environment: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """The variables of each process, by the name that its messages have."""
+    """Returns the variables of each process by its name in messages."""
     if launch == "torchrun":
         several = [torch_variables(node, local, count, environment) for local in range(count)]
         return {f"rank {variables['RANK']}": variables for variables in several}

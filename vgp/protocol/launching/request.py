@@ -1,4 +1,4 @@
-"""What the launcher is asked for: its options, its command, whole numbers in variables; and what is wrong with them."""
+"""The launcher's options and command, whole numbers in variables, and their errors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 
 class Mistake(Exception):
-    """Of the request: said in one sentence, before anything starts."""
+    """An error in the request, reported in one sentence before anything starts."""
 
 
 def say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody reads
+    with contextlib.suppress(OSError):  # stderr is closed
         os.write(2, sentence(text))
 
 
@@ -23,7 +23,7 @@ def sentence(text: str) -> bytes:
 
 
 def parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options, and the command behind `--`."""
+    """Parses the options, and the command after `--`."""
     parser = argparse.ArgumentParser(prog="launch", allow_abbrev=False)
     parser.add_argument("--launch", choices=("torchrun", "tensorflow", "jax", "plain"), default="plain")
     for name in ("data", "model", "checkpoints"):
@@ -35,24 +35,24 @@ def parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
     if not command or not command[0]:
-        parser.error("no command is given: write it behind --")
+        parser.error("the command is missing: write it after --")
     return options, command
 
 
 def parameters(options: argparse.Namespace) -> dict[str, str]:
-    """The step's, by name: texts as they are, numbers as a person writes them."""
+    """Returns the step's parameters by name; whole numbers without .0."""
     texts, numbers = (dict(pair.split("=", 1) for pair in pairs) for pairs in (options.text, options.number))
     return {**texts, **{name: number(text) for name, text in numbers.items()}}
 
 
 def filled(words: list[str], values: Mapping[str, object]) -> list[str]:
-    """The words with each {name} of a value in its place; other braces stay."""
+    """Replaces each {name} in the words by its value; other braces stay."""
     pattern = re.compile("{(" + "|".join(map(re.escape, values)) + ")}")
     return [pattern.sub(lambda match: str(values[match.group(1)]), word) for word in words] if values else words
 
 
 def number(text: str) -> str:
-    """3 for 3.0: JSON knows no whole numbers, and a script may take nothing else."""
+    """Returns 3 for 3.0, because JSON has no whole numbers and a script may require them."""
     try:
         return str(int(float(text))) if float(text).is_integer() and abs(float(text)) < 1e15 else text
     except ValueError:
@@ -60,8 +60,8 @@ def number(text: str) -> str:
 
 
 def whole(environment: Mapping[str, str], name: str, default: int, least: int) -> int:
-    """The whole number that a variable holds."""
+    """Returns the whole number in a variable."""
     text = environment.get(name) or str(default)
     if not re.fullmatch("[0-9]{1,4}", text) or int(text) < least:
-        raise Mistake(f"{name}={text!r}: write a whole number from {least} on.")
+        raise Mistake(f"{name}={text!r}: write a whole number of at least {least}.")
     return int(text)

@@ -20,8 +20,8 @@ from vgp.base.text.printable import listed
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements
 from vgp.data.rows import read_shard
-from vgp.data.shard import parquet
-from vgp.data.tables import agreeing, rebased
+from vgp.data.shard import encode_parquet
+from vgp.data.tables import engine_agreement, task_methods
 from vgp.data.tables.sorting import width_of
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
@@ -64,18 +64,18 @@ def expect(task: TabularTask, learned: Collection[str]) -> None:
 
 def looks_back(task: TabularTask) -> list[str]:
     """What of a row is made of other rows too: its features over several, and what `events` counts."""
-    events = rebased.said(task, "events", rebased.rows_of(task.schema))
-    values = rebased.said(task, "features", rebased.seen(task.schema, events))
+    events = task_methods.call_method(task, "events", task_methods.rows_of(task.schema))
+    values = task_methods.call_method(task, "features", task_methods.feature_rows(task.schema, events))
     several = [name for name, value in values.items()
-               if isinstance(value, ir.Value) and agreeing.takes_several_rows(value.op())]  # fmt: skip
+               if isinstance(value, ir.Value) and engine_agreement.takes_several_rows(value.op())]  # fmt: skip
     return [*events, *several]
 
 
 def _computable(task: TabularTask, learned: Collection[str], without: Collection[str]) -> bool:
     fields = [field for field in task.schema if field.name not in without]
     try:
-        events = rebased.said(task, "events", rebased.rows_of(fields))
-        made = rebased.said(task, "features", rebased.seen(fields, events))
+        events = task_methods.call_method(task, "events", task_methods.rows_of(fields))
+        made = task_methods.call_method(task, "features", task_methods.feature_rows(fields, events))
     except UserError:
         return False
     asked = {name for event in events.values() for name in (*event.by, event.hour, event.value, event.weight)}
@@ -146,7 +146,7 @@ def write(
     files, labelled, schema = [], 0, pa.schema([])
     for number, table in enumerate(_cut(tables, shard_rows)):
         schema, path = table.schema, folder / f"{SPLIT}-{number:05}.parquet"
-        data = parquet(table, [name for name in values if name in table.column_names])
+        data = encode_parquet(table, [name for name in values if name in table.column_names])
         path.write_bytes(data)
         if task.label in table.column_names and not task.likelihood:
             labelled += int(np.count_nonzero(~np.isnan(table[task.label].to_numpy())))

@@ -21,11 +21,11 @@ from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements, fixed_width, require_finite
 from vgp.data.rows import dtype
 from vgp.data.schema import Field
-from vgp.data.sources import files, values
-from vgp.data.sources.files import FILE, RECORD
+from vgp.data.sources import table_files, values
 from vgp.data.sources.json_lines import JsonLines
+from vgp.data.sources.table_files import FILE, RECORD
 from vgp.data.sources.values import Mistake
-from vgp.data.tables import blame, features
+from vgp.data.tables import failed_rows, features
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol.manifest import Column, SourceFile
@@ -44,7 +44,7 @@ EXACT = 2.0**53
 
 @dataclass(frozen=True)
 class Given:
-    """Some lists of rows, each under a name for messages, in the form of `vgp.data.sources.files.Files`.
+    """Some lists of rows, each under a name for messages, in the form of `vgp.data.sources.table_files.Files`.
 
     Values are as JSON has them: numbers, text, true, false and null; dates and times are text, or Python's own.
     """
@@ -66,7 +66,7 @@ class Given:
             if rows or not number:
                 table = self._table(number, rows, fields)
                 places = [pa.array([number] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64())]
-                table = table.append_column(files.FILE, places[0]).append_column(files.RECORD, places[1])
+                table = table.append_column(table_files.FILE, places[0]).append_column(table_files.RECORD, places[1])
                 yield from table.combine_chunks().to_batches(max(1, len(rows)))
 
     def place(self, file: int, record: int) -> str:
@@ -84,7 +84,7 @@ class Given:
             values.check(table, fields)
         except Mistake as mistake:
             raise UserError(f"{self.place(number, mistake.record)}{mistake.says}") from None
-        return table.cast(pa.schema([(field.name, values.held(field.type)) for field in fields]))
+        return table.cast(pa.schema([(field.name, values.held_type(field.type)) for field in fields]))
 
 
 def common_columns(rows: Sequence[Row]) -> set[str]:
@@ -196,8 +196,8 @@ def _of_table(
     with database.engine() as engine:
         given = Given({ROWS: rows, HISTORY: history or ()}, task.schema)
         engine.read_files(given, task.schema)
-        with blame.named(task, engine):
-            joined = features.looking_back(task, engine, engine.named(features.ROWS, engine.source()))
+        with failed_rows.name_errors(task, engine):
+            joined = features.join_events(task, engine, engine.named(features.ROWS, engine.source()))
             asked = joined.select(FILE, RECORD, **features.values_of(task, joined))
             return engine.read(asked.filter(asked[FILE] == 0).order_by(RECORD))
 

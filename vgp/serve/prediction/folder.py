@@ -5,7 +5,7 @@
     drift.html   metrics.json     how far the rows are from those that the model learned from; how scores are spread
     manifest.json                 all of it with sizes and checksums: the commit
 
-A file is made under a name of its own and takes its place in one step (`vgp.train.checkpoint.store`), so a kill leaves
+Files are renamed into place (`vgp.train.checkpoint.checkpoint_store`), so a kill leaves
 whole files, and what is there need not be computed again. All are functions of the request: whoever writes one, and how
 often, its bytes are the same.
 """
@@ -25,7 +25,7 @@ from vgp.base.storage import files, storage
 from vgp.base.storage.objects import Folder
 from vgp.base.text.printable import listed
 from vgp.protocol.manifest import Frozen
-from vgp.train.checkpoint.store import Store, store_at
+from vgp.train.checkpoint.checkpoint_store import Store, store_at
 
 REQUEST, MANIFEST, PAGE, METRICS = "request.json", "manifest.json", "drift.html", "metrics.json"
 #: The key of a shard's schema metadata that names its request.

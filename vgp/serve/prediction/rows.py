@@ -24,14 +24,14 @@ from vgp.data.bundle import ModelCard
 from vgp.data.columns import category_values, fixed_width
 from vgp.data.destination import Destination
 from vgp.data.engine import ID, Engine
-from vgp.data.engines.opening import opened, resolve_source
+from vgp.data.engines.engine_choice import opened, resolve_source
 from vgp.data.identity import with_ids
 from vgp.data.periods import Spans, date_of, parse, spans_of
 from vgp.data.pool import WorkerPool, stage
 from vgp.data.schema import DAY, arrow_schema
-from vgp.data.shard import ROW_ID, coded
-from vgp.data.sources.files import Files
-from vgp.data.tables import blame, features, rebased
+from vgp.data.shard import ROW_ID, encode_category
+from vgp.data.sources.table_files import Files
+from vgp.data.tables import failed_rows, features, task_methods
 from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
@@ -98,7 +98,7 @@ def _of_table(
         with ExitStack() as stack:
             with stage("reading the source"):
                 engine = stack.enter_context(opened(task, data, target, workers))
-            with blame.named(task, engine):
+            with failed_rows.name_errors(task, engine):
                 _compute(task, engine, finished, window, stored)
             sources, notes = engine.sources, engine.notes
         values = finished.values()
@@ -110,15 +110,15 @@ def _of_table(
 def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
     with stage("looking for keys that occur twice"):
         rows = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
-    seen = rebased.visible(rows, (field.name for field in task.schema))
-    label = rebased.onto(rows, seen, features.labelled(task, seen)).cast("float64").fill_null(float("nan"))
+    seen = task_methods.visible_table(rows, (field.name for field in task.schema))
+    label = task_methods.move_to(rows, seen, features.get_labels(task, seen)).cast("float64").fill_null(float("nan"))
     more: dict[str, ibis.Value] = {features.LABEL: label}
     if task.time:
-        more[DAY] = rebased.onto(rows, seen, features.day(task, seen))
+        more[DAY] = task_methods.move_to(rows, seen, features.day(task, seen))
     with stage("looking back"):
         marked = engine.named(features.ROWS, rows.mutate(**more))
         chosen = _days(task, engine, marked, window) if window else ()
-        joined = features.looking_back(task, engine, marked)
+        joined = features.join_events(task, engine, marked)
     made = joined.select(
         **{ROW_ID: joined[ID], features.SPLIT: ibis.literal(0, "int8")},
         **features.values_of(task, joined),
@@ -214,7 +214,7 @@ def _numbered(task: Task, paths: Sequence[Path], values: Mapping[str, tuple[str,
     for table in map(_opened, paths):
         for name, known in values.items():
             place = table.column_names.index(name)
-            table = table.set_column(place, name, coded(table[name].combine_chunks(), known))
+            table = table.set_column(place, name, encode_category(table[name].combine_chunks(), known))
         if ROW_ID not in table.column_names:
             table = table.append_column(ROW_ID, pa.array(np.arange(first, first + len(table), dtype=np.int64)))
         if not task.likelihood and task.label in table.column_names:

@@ -17,13 +17,13 @@ from vgp.base.storage.bigquery.jobs import Jobs, Owner
 from vgp.base.storage.finding import Past
 from vgp.base.storage.pinned import PinnedFile, PinnedObject, PinnedRelation
 from vgp.base.storage.storage import File
-from vgp.data import days, task_names, tasks
-from vgp.data.engines import bigquery_source, opening
+from vgp.data import data_days, task_names, tasks
+from vgp.data.engines import bigquery_source, engine_choice
 from vgp.data.engines.bigquery import BigQuery
-from vgp.data.engines.opening import choose_engine
+from vgp.data.engines.engine_choice import choose_engine
 from vgp.data.periods import date_of
 from vgp.data.splits import ByTime
-from vgp.data.tables import blame, features, rebased
+from vgp.data.tables import failed_rows, features, task_methods
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.data.windows import Windows
@@ -73,7 +73,7 @@ def pin(
         and isinstance(work, TabularTask)
         and (files or relations)
     ):
-        present = days.present(work, files, folder, dry_run=dry_run) if files else set()
+        present = data_days.read_days(work, files, folder, dry_run=dry_run) if files else set()
         if relations:
             present |= _days_of_relations(work, relations, folder, run, dry_run=dry_run)
         options |= _dated(windows, present, moment, seen)
@@ -128,7 +128,7 @@ def _found(
         relations = _relations(tables, past, folder) if tables else ()
         files = sorted(map(storage.versioned, work.files(rest)), key=lambda f: f.path) if rest or not tables else []
     if isinstance(work, TabularTask):
-        choose_engine(work, opening.Source(files, relations))
+        choose_engine(work, engine_choice.Source(files, relations))
     return {"objects": _objects(files), "files": _files(files), "relations": relations}, files, past
 
 
@@ -145,7 +145,7 @@ def _looked_at(work: Task, relations: Sequence[PinnedRelation], run: str) -> lis
     if not relations or not isinstance(work, TabularTask):
         return []
     jobs = Jobs(engines().bigquery, relations[0].location, Owner(run, "resolve"))
-    sources = bigquery_source.looked_at(relations, work.schema, jobs)
+    sources = bigquery_source.check_relations(relations, work.schema, jobs)
     jobs.check(
         sources[0].name if len(sources) == 1 else f"{len(sources)} sources", sum(s.estimate.bytes for s in sources)
     )
@@ -271,22 +271,22 @@ def _days_of_relations(
         UserError: BigQuery refuses the query, or it would read more than is allowed.
     """
     memory = f"{folder}/days-{_key(task, relations)}.json" if storage.is_remote(folder) else ""
-    if memory and (known := days.remembered(memory)):
-        return days.spread(known[_NAME])
-    fields = features.telling_days(task)
+    if memory and (known := data_days.read_cached_days(memory)):
+        return data_days.expand_days(known[_NAME])
+    fields = features.find_day_columns(task)
     settings, owner = engines().bigquery, Owner(run, "resolve")
     with (
         BigQuery.opened(relations, fields, settings, owner, values=False) as engine,
-        blame.named(task, engine),
+        failed_rows.name_errors(task, engine),
     ):
         rows = engine.source()
-        counted = engine.read(rows.select(day=rebased.said(task, "days", rows).epoch_days()).distinct())
+        counted = engine.read(rows.select(day=task_methods.call_method(task, "days", rows).epoch_days()).distinct())
     found = {day for day in counted["day"].to_pylist() if day is not None}
     if memory and not dry_run:
-        days.remember(memory, {_NAME: days.stretches(found)})
+        data_days.cache_days(memory, {_NAME: data_days.stretches(found)})
     return found
 
 
 def _key(task: TabularTask, relations: Sequence[PinnedRelation]) -> str:
-    text = "".join([days.key(task), *(relation.sha256 for relation in relations)])
+    text = "".join([data_days.key(task), *(relation.sha256 for relation in relations)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from vgp.base.exits import UserError
 from vgp.base.storage import finding, pinned, storage
 from vgp.base.storage.bigquery import names
-from vgp.data.sources.files import Files
-from vgp.data.tables.rebased import check_bigquery_names
+from vgp.data.sources.table_files import Files
+from vgp.data.tables.task_methods import check_bigquery_names
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol import moment

@@ -14,8 +14,8 @@ from vgp.data.task import Options
 from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins, DataPins
-from vgp.train import weights
-from vgp.train.config import TrainConfig
+from vgp.train import warm_start_files
+from vgp.train.train_config import TrainConfig
 
 #: In place of a folder: the run's champion, as it was pinned; without one, or where its weights do not fit, none.
 CHAMPION = "champion"
@@ -27,7 +27,7 @@ def pin(source: str) -> ChampionPins:
     Raises:
         UserError: there are no weights that can be read.
     """
-    there = [storage.versioned(file) for file in weights.find(source)]
+    there = [storage.versioned(file) for file in warm_start_files.find_weights(source)]
     return ChampionPins(
         folder=storage.uri(source),
         objects=tuple(_object(file) for file in there if file.generation),
@@ -91,7 +91,7 @@ def _network(options: Options) -> JsonObject:
 def check(source: str) -> None:
     """Raises UserError if `source` lies on this machine and holds no weights."""
     if source and source != CHAMPION and not storage.is_remote(storage.uri(source)):
-        weights.find(source)
+        warm_start_files.find_weights(source)
 
 
 def _object(file: File) -> PinnedObject:

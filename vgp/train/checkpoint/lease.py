@@ -21,7 +21,7 @@ from typing import Protocol
 
 from vgp.base.storage import storage
 from vgp.base.storage.slot import Slot, Version
-from vgp.train.checkpoint.holder import FILE_NAME, Fence, Holder, Owner, clock, held_by_another, holder_of
+from vgp.train.checkpoint.lease_holder import FILE_NAME, Fence, Holder, Owner, clock, lease_error, parse_holder
 
 
 class Lease(Protocol):
@@ -42,7 +42,7 @@ class Lease(Protocol):
 
 
 @contextmanager
-def held(folder: str | Path, owner: Owner, *, length_s: float, patience_s: float) -> Iterator[Lease]:
+def hold_lease(folder: str | Path, owner: Owner, *, length_s: float, patience_s: float) -> Iterator[Lease]:
     """Holds the folder's lease during the block; first waits for the expiry of a lease whose holder may be gone.
 
     Args:
@@ -115,7 +115,7 @@ class DiskLease:
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._require_task_of_this_run(holder_of(os.pread(self.descriptor, _MOST_BYTES, 0)))
+            self._require_task_of_this_run(parse_holder(os.pread(self.descriptor, _MOST_BYTES, 0)))
             return False
         except OSError as error:
             if error.errno not in _UNKNOWN:
@@ -126,7 +126,7 @@ class DiskLease:
 
     def _require_task_of_this_run(self, other: Holder | None) -> None:
         if other is None or not self.holder.is_beside(other):
-            raise held_by_another(str(self.folder), other)
+            raise lease_error(str(self.folder), other)
         if not self._is_logged:
             _log(f"{self.folder} is held by {other.words}, another task of this run; waiting for its end")
             self._is_logged = True
@@ -210,7 +210,7 @@ class BucketLease:
         seen = first = self._read()
         is_logged = False
         while seen is not None:
-            other = holder_of(seen.data)
+            other = parse_holder(seen.data)
             left_s = (other.length_s if other else self.length_s) - seen.age_s
             if other and self.holder.is_restart_of(other):
                 return seen.generation, ""
@@ -219,7 +219,7 @@ class BucketLease:
                 return seen.generation, f"{silence}; this run takes the folder over"
             if first and seen.generation != first.generation:
                 if not other or not self.holder.is_beside(other):
-                    raise held_by_another(self.folder, other)
+                    raise lease_error(self.folder, other)
                 first = seen
             if not is_logged and left_s > 0:
                 is_logged = True
@@ -251,7 +251,7 @@ class BucketLease:
 
     def _own(self, seen: Version | None) -> int | None:
         """Returns the generation if this process wrote it, in an attempt whose answer was lost; else None."""
-        other = holder_of(seen.data) if seen else None
+        other = parse_holder(seen.data) if seen else None
         return seen.generation if seen and other and other.token == self.holder.token else None
 
     def _renew_until_the_end(self) -> None:
@@ -271,7 +271,7 @@ class BucketLease:
             seen = self.slot.read()
             generation = self._own(seen)
             if generation is None:
-                self._lose(holder_of(seen.data) if seen else None)
+                self._lose(parse_holder(seen.data) if seen else None)
                 return
         self.generation = generation
         self._fence.open_until(began + self.length_s)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import google_crc32c
 
 from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
-from vgp.train.checkpoint.manifest import Manifest, Part, part_position, position
-from vgp.train.checkpoint.store import Store
+from vgp.train.checkpoint.checkpoint_manifest import Manifest, Part, parse_manifest_name, parse_part_name
+from vgp.train.checkpoint.checkpoint_store import Store
 
 #: Keeps a forged manifest from filling the memory; a manifest of 1,000 ranks and 1,000 tensors has about 50 MB.
 _MOST_MANIFEST_BYTES = 1 << 30
@@ -16,14 +16,14 @@ class Damaged(Exception):
     """A manifest or part is missing, cut short or altered."""
 
 
-def newest_run(store: Store) -> int:
+def find_newest_run(store: Store) -> int:
     """Returns the number of the newest run with a committed checkpoint; -1 if there is none."""
-    return max((place[0] for place in map(position, store.names()) if place), default=-1)
+    return max((place[0] for place in map(parse_manifest_name, store.names()) if place), default=-1)
 
 
-def committed(store: Store, run: int) -> list[str]:
+def list_manifests(store: Store, run: int) -> list[str]:
     """Returns the names of the run's manifests, newest first."""
-    steps = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
+    steps = [(place[1], name) for name in store.names() if (place := parse_manifest_name(name)) and place[0] == run]
     return [name for _, name in sorted(steps, reverse=True)]
 
 
@@ -78,9 +78,9 @@ def read_back(store: Store, manifest: Manifest) -> None:
             raise Damaged(f"{part.name} fails its checksum")
 
 
-def newest(store: Store, run: int, log: Callable[[str], None]) -> Manifest | None:
+def find_newest(store: Store, run: int, log: Callable[[str], None]) -> Manifest | None:
     """Returns the newest intact checkpoint of the run, or None; reports each damaged one to `log` in a line."""
-    for name in committed(store, run):
+    for name in list_manifests(store, run):
         try:
             manifest = read_manifest(store, name)
             verify(store, manifest)
@@ -95,13 +95,13 @@ def prune(store: Store, run: int, keep: int) -> None:
 
     Also deletes parts of unfinished attempts from steps before the oldest remaining checkpoint.
     """
-    names = committed(store, run)
+    names = list_manifests(store, run)
     for name in names[keep:]:
         store.delete(name)
-    kept = [position(name) for name in names[:keep]]
+    kept = [parse_manifest_name(name) for name in names[:keep]]
     oldest = min((place for place in kept if place), default=(run, 0))
     for name in store.names():
-        place = part_position(name)
+        place = parse_part_name(name)
         if place and place[0] == run and place[1] < oldest[1]:
             store.delete(name)
 

@@ -16,10 +16,10 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import StoreDown, is_store_down
 from vgp.data.tensor_file import Checksums, encode
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.holder import Fence
-from vgp.train.checkpoint.manifest import Manifest, Part, Stored, part_name
+from vgp.train.checkpoint.checkpoint_manifest import Manifest, Part, Stored, part_name
+from vgp.train.checkpoint.checkpoint_store import Store
+from vgp.train.checkpoint.lease_holder import Fence
 from vgp.train.checkpoint.snapshot import Snapshot
-from vgp.train.checkpoint.store import Store
 
 
 class Origin(NamedTuple):
@@ -29,7 +29,7 @@ class Origin(NamedTuple):
     device: str = ""
 
 
-NOWHERE = Origin()
+UNKNOWN_ORIGIN = Origin()
 #: Seconds for which an ending run waits for a checkpoint in progress.
 _LAST_S = 10.0
 
@@ -45,7 +45,7 @@ class Writer:
 
     def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
                  settings: JsonObject, keep: int, patience_s: float,
-                 fence: str = "", origin: Origin = NOWHERE):  # fmt: skip
+                 fence: str = "", origin: Origin = UNKNOWN_ORIGIN):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
         self.rank, self.world_size, self.run, self.launch_id = rank, world_size, run, launch_id
         self.settings, self.keep, self.patience_s, self.origin = settings, keep, patience_s, origin

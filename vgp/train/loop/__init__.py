@@ -3,27 +3,27 @@
 training_request.py  the request of a run: its plan, settings and start
 trainer.py        a run on one rank
 monitor.py        the meetings of the ranks: losses, progress, decisions
-saving.py         the checkpoints of a run and the interval between them
+checkpoint_saving.py  the checkpoints of a run and the interval between them
 initial_state.py  restores a checkpoint or loads the weights of a warm start
-outcome.py        the results of a run: model, sample and figures
+run_results.py    the results of a run: model, sample and figures
 learner.py        model, optimizer, one step
-building.py       builds the model on a rank, whole or sharded
-recording.py      records the initialization of large weights, to repeat it later
+model_building.py  builds the model on a rank, whole or sharded
+tensor_recording.py  records the initialization of large weights, to repeat it later
 gradients.py      exchanges gradients between processes
-use.py            checks that all ranks use the same blocks of a sharded model
+block_usage.py    checks that all ranks use the same blocks of a sharded model
 trainer_state.py  further state in every checkpoint, such as the average and the best weights
 weighting.py      losses with a sum and a weight; sums over microbatches and ranks
 optimizers.py     the task's optimizers as one, and the frozen parameters
 buffers.py        combines buffers that a forward pass changes
-order.py          the samples, seeds, ranks and learning rates of every step
+sample_order.py   the samples, seeds, ranks and learning rates of every step
 batches.py        feeds microbatches, one block ahead
 validation.py     the validation loss and the task's metrics
-selection.py      the metric that selects the best validation
+validation_metric.py  the metric that selects the best validation
 arithmetic.py     resolves `auto` settings, and sets kernels and compilation
 precision.py      bfloat16, float16 and the modules that need float32
-finite.py         finds gradients and states that are not finite, and scales a loss in float16
+finite_checks.py  finds gradients and states that are not finite, and scales a loss in float16
 health.py         ends a run with losses, gradients or states that are not finite
 curves.py         the learning curve and TensorBoard
 profiling.py      profiler traces, and GPU memory snapshots
-progress.py       the progress line, throughput, and slow ranks
+progress_line.py  the progress line, throughput, and slow ranks
 """

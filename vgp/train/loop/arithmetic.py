@@ -22,8 +22,8 @@ from torch.utils.checkpoint import checkpoint
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.train.config import OPEN, TrainConfig
 from vgp.train.loop import precision
+from vgp.train.train_config import AUTO_FIELDS, TrainConfig
 
 #: Number of parameters from which `auto` compiles a model on a GPU and allows any order of additions. Smaller models
 #: spend their time between kernels or on reading data, and compiling takes a minute: an estimate, not measured.
@@ -35,18 +35,18 @@ class Choice:
     """A configuration with every `auto` resolved, and the reasons."""
 
     config: TrainConfig
-    #: The reason for each resolved field of `OPEN`.
+    #: The reason for each resolved field of `AUTO_FIELDS`.
     reasons: Mapping[str, str]
 
     def chosen(self) -> JsonObject:
-        return {name: getattr(self.config, name) for name in OPEN}
+        return {name: getattr(self.config, name) for name in AUTO_FIELDS}
 
     def __str__(self) -> str:
         values = {name: str(value).lower() for name, value in self.chosen().items()}
-        return ", ".join(f"{name}={values[name]} ({self.reasons.get(name, 'as set')})" for name in OPEN)
+        return ", ".join(f"{name}={values[name]} ({self.reasons.get(name, 'as set')})" for name in AUTO_FIELDS)
 
 
-def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: JsonObject) -> Choice:
+def resolve_arithmetic(config: TrainConfig, module: nn.Module, device: torch.device, begun: JsonObject) -> Choice:
     """Resolves the `auto` fields of a configuration.
 
     Args:
@@ -144,7 +144,7 @@ _DETERMINISTIC = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SD
 _CUDNN_IS_FASTEST = (9, 10)
 
 
-def uses_deterministic(deterministic: bool, device: torch.device, *, tf32: bool = False) -> ExitStack:
+def select_kernels(deterministic: bool, device: torch.device, *, tf32: bool = False) -> ExitStack:
     """Selects the kernels of this process, for eager and compiled forward and backward passes.
 
     Args:

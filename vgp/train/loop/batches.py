@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgp.train.loop.order import Plan, blocks
+from vgp.train.loop.sample_order import Plan, blocks
 
 if TYPE_CHECKING:
     from vgp.data.rows import Rows

@@ -22,7 +22,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
 from vgp.train.loop.optimizers import matching_names, require_matches
-from vgp.train.loop.order import Plan, assignment
+from vgp.train.loop.sample_order import Plan, assignment
 from vgp.train.loop.weighting import RingSum, TreeSum
 from vgp.train.processes.rank import Rank
 
@@ -33,7 +33,7 @@ _SMALL_BYTES = 1 << 14
 
 
 @dataclass
-class Place:
+class BufferState:
     """A buffer of the model, looked up in its module each time: `self.count = self.count + 1` makes a new tensor."""
 
     name: str
@@ -83,24 +83,24 @@ class Place:
         value = self.value()
         is_touched = self.owner._buffers.get(self.leaf) is not self.tensor or self.version != value._version
         is_small = value.device.type == "cpu" and value.nbytes <= _SMALL_BYTES
-        return (is_touched or is_small) and not same(value, self.start)
+        return (is_touched or is_small) and not is_same(value, self.start)
 
 
-def places(module: nn.Module) -> dict[str, Place]:
+def find_buffers(module: nn.Module) -> dict[str, BufferState]:
     """Returns every buffer by its name, once, with a copy of its values."""
-    by_id: dict[int, Place] = {}
+    by_id: dict[int, BufferState] = {}
     for prefix, owner in module.named_modules():
         for leaf, tensor in owner._buffers.items():
             if tensor is not None and id(tensor) not in by_id:
                 name = f"{prefix}.{leaf}" if prefix else leaf
-                by_id[id(tensor)] = Place(name, owner, leaf, tensor, tensor.detach().clone())
+                by_id[id(tensor)] = BufferState(name, owner, leaf, tensor, tensor.detach().clone())
     return {place.name: place for place in by_id.values()}
 
 
 @contextmanager
-def unchanged(module: nn.Module) -> Iterator[dict[str, Place]]:
+def keep_buffers(module: nn.Module) -> Iterator[dict[str, BufferState]]:
     """Restores the values of all buffers after the block, except of buffers whose shape has changed."""
-    before = places(module)
+    before = find_buffers(module)
     try:
         yield before
     finally:
@@ -112,11 +112,11 @@ def unchanged(module: nn.Module) -> Iterator[dict[str, Place]]:
 class MovingBuffers:
     """The buffers of a model in training, on one rank."""
 
-    def __init__(self, module: nn.Module, before: Mapping[str, Place], moved: list[str], rules: Mapping[str, str],
+    def __init__(self, module: nn.Module, before: Mapping[str, BufferState], moved: list[str], rules: Mapping[str, str],
                  plan: Plan, rank: Rank, total: RingSum | TreeSum, within_s: float):  # fmt: skip
         """
         Args:
-            before: The buffers as `places` returns them.
+            before: The buffers as `find_buffers` returns them.
             moved: Names of the buffers that a first pass on this rank has changed; their values are restored.
             rules: The task's rules, by patterns of names.
 
@@ -185,7 +185,7 @@ class MovingBuffers:
             place.put(self._combined(place))
             place.start = place.tensor.clone()
 
-    def _late(self) -> list[Place]:
+    def _late(self) -> list[BufferState]:
         """Returns the watched buffers that a microbatch of this step has changed on any rank."""
         if not self.watched:
             return []
@@ -194,19 +194,19 @@ class MovingBuffers:
             dist.all_reduce(flags, dist.ReduceOp.MAX)
         return [place for place, flag in zip(self.watched, flags.tolist(), strict=True) if flag]
 
-    def _combined(self, place: Place) -> Tensor:
+    def _combined(self, place: BufferState) -> Tensor:
         if place.rule == "last":
             return self._last(place)
         values = self._of_everyone(place)
-        if not place.rule and all(same(value, values[0]) for value in values):
+        if not place.rule and all(is_same(value, values[0]) for value in values):
             return values[0]
         rule = place.rule or ("sum" if place.whole else "mean")
         if not place.rule:
             self._warn(place, rule)
         shares = [self.plan.share(number) for number in range(self.plan.microbatches)]
-        return combined(rule, place.start, values, shares)
+        return combine_values(rule, place.start, values, shares)
 
-    def _last(self, place: Place) -> Tensor:
+    def _last(self, place: BufferState) -> Tensor:
         """Returns the values after the last microbatch of the step, which the last rank has computed."""
         value = place.after.get(self.plan.microbatches - 1, place.start)
         if self.rank.world_size == 1:
@@ -215,7 +215,7 @@ class MovingBuffers:
         dist.broadcast(flat, self.rank.world_size - 1)
         return flat.view(place.tensor.dtype).view(place.tensor.shape)
 
-    def _of_everyone(self, place: Place) -> list[Tensor]:
+    def _of_everyone(self, place: BufferState) -> list[Tensor]:
         """Returns the values after each microbatch of the step, of all ranks, in order."""
         own = [place.after.get(number, place.start) for number in self.own]
         size, world = self.rank.world_size, range(self.rank.world_size)
@@ -229,7 +229,7 @@ class MovingBuffers:
         rows = [parts[rank, number] for rank in world for number in range(counts[rank])]
         return [row.clone().view(place.tensor.dtype).view(place.tensor.shape) for row in rows]
 
-    def _warn(self, place: Place, rule: str) -> None:
+    def _warn(self, place: BufferState, rule: str) -> None:
         if place.name not in self.warned:
             self.warned.add(place.name)
             effect = {
@@ -243,7 +243,7 @@ class MovingBuffers:
             )
 
 
-def combined(rule: str, start: Tensor, values: list[Tensor], shares: list[float]) -> Tensor:
+def combine_values(rule: str, start: Tensor, values: list[Tensor], shares: list[float]) -> Tensor:
     """Combines the values after each microbatch into one, in 64 bits and in the given order."""
     whole = not (start.is_floating_point() or start.is_complex())
     wide = torch.int64 if whole else torch.promote_types(start.dtype, torch.float64)
@@ -259,21 +259,21 @@ def combined(rule: str, start: Tensor, values: list[Tensor], shares: list[float]
     return result > 0 if start.dtype == torch.bool else result.to(start.dtype)
 
 
-def same(a: Tensor, b: Tensor) -> bool:
+def is_same(a: Tensor, b: Tensor) -> bool:
     """Whether both tensors have equal shapes, dtypes and bits; equal nans count as equal."""
     return _has_same_form(a, b) and torch.equal(_as_bytes(a), _as_bytes(b))
 
 
-def moved(before: Mapping[str, Place]) -> list[str]:
+def find_changed(before: Mapping[str, BufferState]) -> list[str]:
     """Returns the names of changed buffers. Raises UserError if one in the state has changed its shape or dtype."""
-    changed = [place for place in before.values() if not same(place.value(), place.start)]
+    changed = [place for place in before.values() if not is_same(place.value(), place.start)]
     for place in changed:
         if place.saved and not _has_same_form(place.value(), place.start):
             raise UserError(_other_form(place))
     return [place.name for place in changed if _has_same_form(place.value(), place.start)]
 
 
-def _known_rule(place: Place) -> str:
+def _known_rule(place: BufferState) -> str:
     """Returns the rule for buffers of PyTorch's modules, and of others with their names; "" = unknown."""
     hooks = place.owner._forward_pre_hooks.values()
     spectral = isinstance(place.owner, _SpectralNorm) or any(isinstance(hook, SpectralNorm) for hook in hooks)
@@ -283,7 +283,7 @@ def _known_rule(place: Place) -> str:
     return rule if place.whole == (rule == "counter") else ""
 
 
-def _require_rules(chosen: list[Place], *, whole_mean: bool) -> None:
+def _require_rules(chosen: list[BufferState], *, whole_mean: bool) -> None:
     if unsaved := [place.name for place in chosen if not whole_mean and not place.saved]:
         raise UserError(
             f"the forward pass changes these buffers, and no checkpoint would hold them: {listed(unsaved)}. A resumed "
@@ -307,7 +307,7 @@ def _require_rules(chosen: list[Place], *, whole_mean: bool) -> None:
         )
 
 
-def _other_form(place: Place) -> str:
+def _other_form(place: BufferState) -> str:
     now = place.value()
     return (
         f"the forward pass changes the form of the buffer {place.name}, from {list(place.start.shape)} "

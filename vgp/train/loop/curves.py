@@ -19,7 +19,7 @@ from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.storage import storage
 from vgp.data.bundle import Point
-from vgp.train.loop.order import Plan
+from vgp.train.loop.sample_order import Plan
 
 #: Seconds between copies: Cloud Storage allows one write a second to an object.
 COPY_EVERY_S = 20.0

@@ -20,10 +20,10 @@ from torch.utils._pytree import tree_map_only
 
 from vgp.base.exits import UserError
 from vgp.data.task import Batch
-from vgp.train.config import TrainConfig
-from vgp.train.loop.use import Use, unused_sentence
+from vgp.train.loop.block_usage import BlockUsage, unused_message
 from vgp.train.loop.weighting import TreeSum
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import TrainConfig
 
 #: Computes figures of a model on a batch, such as its loss.
 Figures: TypeAlias = Callable[[nn.Module, Batch], object]
@@ -111,7 +111,7 @@ class Replicated:
             if not numbers:
                 raise
             names = list(self.own.trained())
-            raise UserError(unused_sentence([names[int(n)] for n in numbers[1].split()], self.rank)) from None
+            raise UserError(unused_message([names[int(n)] for n in numbers[1].split()], self.rank)) from None
 
     def end_step(self) -> None: ...
 
@@ -182,7 +182,7 @@ class Sharded:
         self.world_size = rank.world_size
         #: Whether gathered parameters may stay for all microbatches of a step; equal on every rank.
         self.stays = all(rank.exchange(_fits_whole(loss, rank.device), within_s=within_s))
-        self.use = Use(loss.module, loss, blocks, rank, every_step=unused, within_s=within_s)
+        self.use = BlockUsage(loss.module, loss, blocks, rank, every_step=unused, within_s=within_s)
 
     @property
     def unused(self) -> bool:
@@ -249,7 +249,7 @@ def _own_memory(module: nn.Module, inputs: object, output: object) -> object:
 Gradients: TypeAlias = Replicated | Exact | Sharded
 
 
-def choose(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Gradients:
+def choose_exchange(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Gradients:
     """Returns the exchange of gradients for a configuration."""
     within_s, unused = config.hang_after_s, config.unused_parameters
     if config.strategy == "fsdp":

@@ -10,13 +10,13 @@ from torch import Tensor
 from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
 from vgp.data.rows import Rows
-from vgp.train.config import TrainConfig
-from vgp.train.loop import finite
+from vgp.train.loop import finite_checks
+from vgp.train.loop.checkpoint_saving import Saving
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.order import Plan
-from vgp.train.loop.saving import Saving
+from vgp.train.loop.sample_order import Plan
 from vgp.train.loop.weighting import gather
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import TrainConfig
 
 #: Relative tolerance of norms: all ranks compute them from equal bits, but not always on one type of processor.
 _SAME_GRADIENT, _SAME_MODEL = 1e-3, 1e-5
@@ -77,10 +77,10 @@ class Health:
     def require_same_model(self, step: int) -> None:
         """Raises UserError if tensors that every rank holds whole differ between ranks."""
         state = self.learner.module.state_dict()
-        tensors, exact = finite.whole(state), finite.whole_numbers(state)
+        tensors, exact = finite_checks.whole_floats(state), finite_checks.checksum_integers(state)
         if self.rank.world_size == 1 or not (tensors or exact):
             return
-        norms = gather([*finite.norms(list(tensors.values())), *exact.values()], len(tensors) + len(exact))
+        norms = gather([*finite_checks.norms(list(tensors.values())), *exact.values()], len(tensors) + len(exact))
         tolerance = _SAME_MODEL * norms[0]
         tolerance[len(tensors) :] = 0.0
         apart = ~((norms - norms[0]).abs() <= tolerance) & norms.isfinite().all(dim=0)

@@ -21,17 +21,17 @@ from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 from vgp.base.text.printable import listed
 from vgp.data.task import Task
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import Manifest
-from vgp.train.checkpoint.reading import raise_first
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.state import own_rows
-from vgp.train.checkpoint.store import Store, store_at
-from vgp.train.config import TrainConfig
+from vgp.train.checkpoint.block_reader import raise_damage
+from vgp.train.checkpoint.checkpoint_manifest import Manifest
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import Store, store_at
+from vgp.train.checkpoint.training_state import own_rows
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.optimizers import matching_names, require_matches
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
-from vgp.train.weights import Weights, WeightsFile
+from vgp.train.train_config import TrainConfig
+from vgp.train.warm_start_files import Weights, WeightsFile
 
 
 def restore_newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest | None:
@@ -50,12 +50,12 @@ def restore_newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Ma
 
 
 def _restore_newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: float) -> Manifest | None:
-    names = rank.exchange(recovery.committed(source, run) if rank.leads and run >= 0 else [], within_s=within_s)[0]
+    names = rank.exchange(recovery.list_manifests(source, run) if rank.leads and run >= 0 else [], within_s=within_s)[0]
     diverged = ""
     for name in names:
         try:
             manifest = _manifest(source, name, rank, within_s)
-            learner.restore(Saved(source, manifest, rank, within_s=within_s + BLOCK / SLOWEST_BYTES_PER_S))
+            learner.restore(CheckpointReader(source, manifest, rank, within_s=within_s + BLOCK / SLOWEST_BYTES_PER_S))
             reason = next(filter(None, rank.exchange(_divergence(name, learner), within_s=within_s)), "")
             if not reason:
                 return manifest
@@ -81,7 +81,7 @@ def _manifest(source: Store, name: str, rank: Rank, within_s: float) -> Manifest
         except recovery.Damaged as error:
             damage = str(error)
     text, damage = rank.exchange([text, damage], within_s=within_s)[0]
-    raise_first([damage])
+    raise_damage([damage])
     return Manifest.decode(text.encode())
 
 

@@ -1,6 +1,6 @@
 """The model, its optimizer and the exchange of gradients: one optimizer step, and the state to save.
 
-The arithmetic of a step depends on its number alone (`vgp.train.loop.order`), not on earlier work of the process.
+The arithmetic of a step depends on its number alone (`vgp.train.loop.sample_order`), not on earlier steps.
 """
 
 import math
@@ -18,19 +18,19 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
-from vgp.train.checkpoint import state
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.config import TrainConfig
-from vgp.train.loop import arithmetic, building, finite, gradients, optimizers, precision, profiling
-from vgp.train.loop.buffers import MovingBuffers, moved, unchanged
-from vgp.train.loop.finite import GradientNorm, Scaler
+from vgp.train.checkpoint import training_state
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.loop import arithmetic, finite_checks, gradients, model_building, optimizers, precision, profiling
+from vgp.train.loop.block_usage import NoCollectives
+from vgp.train.loop.buffers import MovingBuffers, find_changed, keep_buffers
+from vgp.train.loop.finite_checks import GradientNorm, Scaler
 from vgp.train.loop.gradients import Loss
-from vgp.train.loop.order import Plan, Schedule, seed_of
-from vgp.train.loop.progress import Stopwatch
+from vgp.train.loop.progress_line import Stopwatch
+from vgp.train.loop.sample_order import Plan, Schedule, seed_of
 from vgp.train.loop.trainer_state import TrainerState
-from vgp.train.loop.use import NoCollectives
-from vgp.train.loop.weighting import RingSum, TreeSum, Weighting, parts
+from vgp.train.loop.weighting import RingSum, TreeSum, Weighting, split_loss
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import TrainConfig
 
 Batch = dict[str, Tensor]
 Figures = TypeVar("Figures")
@@ -53,16 +53,16 @@ class Learner:
         self.sharded = config.strategy == "fsdp"
         self.gradients: gradients.Gradients
         if self.sharded:
-            built, self.gradients = building.build_sharded(task, data, config, rank, self._patience_s)
+            built, self.gradients = model_building.build_sharded(task, data, config, rank, self._patience_s)
         else:
-            built = building.build_whole(task, data, config, rank)
+            built = model_building.build_whole(task, data, config, rank)
         self.module: nn.Module = built.module
         self.frozen, self.made_whole = built.frozen, built.made_whole
         self.module.train()  # a pretrained model may come in evaluation mode
-        self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
+        self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
-        self.kernels = arithmetic.uses_deterministic(config.deterministic is True, rank.device, tf32=config.tf32)
-        with unchanged(self.module):
+        self.kernels = arithmetic.select_kernels(config.deterministic is True, rank.device, tf32=config.tf32)
+        with keep_buffers(self.module):
             self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
@@ -73,9 +73,9 @@ class Learner:
         if config.activation_checkpointing:
             arithmetic.recompute_blocks(repeated)
         if not self.sharded:
-            self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
+            self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), repeated, config, rank)
         self.schedule = Schedule(config, plan.steps, task)
-        self.optimizer = optimizers.of_task(task, self.module, config.learning_rate, config.weight_decay)
+        self.optimizer = optimizers.build_optimizers(task, self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         updated = [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
         self.norm = GradientNorm(updated, config.clip_norm)
@@ -143,15 +143,15 @@ class Learner:
         DDP orders its gradient buckets by the first backward pass and uses that order from the second on. Without a
         warm-up, the first step after a resume would therefore add in another order than without the interruption.
         """
-        self.boundless = finite.broken(self.tensors())
+        self.boundless = finite_checks.find_broken(self.tensors())
         norms = self._norms()
         if uneven := self._uneven():
             self.watch = NoCollectives(uneven)
-        with unchanged(self.module) as before:
+        with keep_buffers(self.module) as before:
             self.unused = self.gradients.rehearse(
                 lambda: self._backward(0, self.assigned.start, batch, self.weights[0])
             )
-            changed = moved(before)
+            changed = find_changed(before)
         self.watch = nullcontext()
         self.optimizer.zero_grad()
         self.stopwatch.reset()
@@ -176,8 +176,8 @@ class Learner:
 
     def _norms(self) -> dict[str, float]:
         """Returns the norm of each whole parameter, to see whether a forward pass changes it."""
-        parameters = {} if self.sharded else finite.whole(dict(self.module.named_parameters()))
-        return dict(zip(parameters, finite.norms(list(parameters.values())), strict=True))
+        parameters = {} if self.sharded else finite_checks.whole_floats(dict(self.module.named_parameters()))
+        return dict(zip(parameters, finite_checks.norms(list(parameters.values())), strict=True))
 
     def _require_weights_alone(self, before: Mapping[str, float]) -> None:
         """Raises UserError if the forward pass has changed parameters, which depends on the rows of each process."""
@@ -220,7 +220,9 @@ class Learner:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
-        building.seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
+        model_building.seed_step(
+            self.config.seed, step, self.plan.microbatches, self.rank.device
+        )  # for optimizers that draw
         try:
             self.optimizer.step()
         except torch.OutOfMemoryError as error:  # the first step allocates the optimizer's state
@@ -237,13 +239,13 @@ class Learner:
 
     def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
         self.rank.trace.mark(step, "the forward pass")
-        building.seed_step(self.config.seed, step, microbatch, self.rank.device)
+        model_building.seed_step(self.config.seed, step, microbatch, self.rank.device)
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         try:
             with self.autocast, self.watch:
-                loss, divisor = parts(self.gradients.loss(batch))
+                loss, divisor = split_loss(self.gradients.loss(batch))
             self._require_gradient(step, loss)
             loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # half precision would round the weight
             self.stopwatch.has_loss()
@@ -257,7 +259,7 @@ class Learner:
     def _memory_advice(self, step: int, error: Exception) -> str:
         start, stop = self.plan.span(self.assigned.start)
         reason = str(error).partition(". ")[0].rstrip(".")
-        fixes = profiling.what_needs_less(self.config, self.plan.microbatches, stop - start, self.rank.device)
+        fixes = profiling.memory_fixes(self.config, self.plan.microbatches, stop - start, self.rank.device)
         message = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\nTry: {', '.join(fixes)}."
         return "\n".join(filter(None, [message, self.out_of_memory(step)]))
 
@@ -278,9 +280,9 @@ class Learner:
         """
         self.module.eval()
         measured = []
-        with torch.no_grad(), self.autocast, unchanged(self.module):
+        with torch.no_grad(), self.autocast, keep_buffers(self.module):
             for number, batch in zip(numbers, batches, strict=False):
-                building.seed_step(self.config.seed, "validation", number, self.rank.device)
+                model_building.seed_step(self.config.seed, "validation", number, self.rank.device)
                 on_device = {name: value.to(self.rank.device) for name, value in batch.items()}
                 measured.append(self.gradients.loss(on_device, figures))
         if isinstance(self.gradients, gradients.Sharded):
@@ -294,7 +296,7 @@ class Learner:
         Leaves out the best weights, which were checked when they were kept.
         """
         live = {name: tensor for name, tensor in self.tensors().items() if not name.startswith("best/")}
-        return finite.broken(live) - self.boundless
+        return finite_checks.find_broken(live) - self.boundless
 
     def parameter_names(self) -> list[str]:
         """Returns the names of the parameters that the optimizer updates, in the order of `self.norm.culprits`."""
@@ -305,18 +307,18 @@ class Learner:
         return sum(parameter.numel() for parameter in self.module.parameters())
 
     def tensors(self) -> dict[str, Tensor]:
-        return state.tensors_of(self.module, self.optimizer) | self.state.tensors()
+        return training_state.tensors_of(self.module, self.optimizer) | self.state.tensors()
 
     def scalars(self) -> JsonObject:
-        return state.scalars_of(self.module, self.optimizer)
+        return training_state.scalars_of(self.module, self.optimizer)
 
     def stable(self) -> set[str]:
         frozen = {f"model/{name}" for name in self.frozen}
-        return state.stable(self.module, self.optimizer) | self.state.tensors().keys() | frozen
+        return training_state.stable_names(self.module, self.optimizer) | self.state.tensors().keys() | frozen
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: CheckpointReader) -> None:
         self.spoilt = True
-        state.restore(self.module, self.optimizer, saved, self.state.tensors())
+        training_state.restore(self.module, self.optimizer, saved, self.state.tensors())
         try:
             self.state.restore(saved.manifest.trainer)
         except ValueError as error:
@@ -330,4 +332,4 @@ class Learner:
         """
         if self.sharded:
             self.rank.exchange(None, within_s=self._patience_s)
-        yield from building.pieces(tensor, self.rank)
+        yield from model_building.pieces(tensor, self.rank)

@@ -18,14 +18,14 @@ from vgp.networks.shape import Workload
 from vgp.protocol import environment as variables
 from vgp.train.loop.curves import Curves, History
 from vgp.train.loop.health import Health
-from vgp.train.loop.order import assignment
-from vgp.train.loop.outcome import device_name
 from vgp.train.loop.profiling import Requests
-from vgp.train.loop.progress import Pace, Progress, throughput
-from vgp.train.loop.selection import LOSS
+from vgp.train.loop.progress_line import PaceMonitor, Progress, throughput
+from vgp.train.loop.run_results import device_name
+from vgp.train.loop.sample_order import assignment
 from vgp.train.loop.training_request import TrainingRequest
+from vgp.train.loop.validation_metric import LOSS
 from vgp.train.loop.weighting import gather, global_mean
-from vgp.train.processes.gpu import Gpu, Reading, scalars
+from vgp.train.processes.gpu_readings import Gpu, Reading, gpu_scalars
 from vgp.train.processes.rank import Rank
 
 _MEETING_EVERY_S = 0.5
@@ -72,7 +72,7 @@ class Monitor:
         )  # fmt: skip
         self.curves = Curves(curves_folder(request), step) if rank.leads else None
         self.gpu = Gpu(str(torch.cuda.get_device_properties().uuid)) if rank.device.type == "cuda" else None
-        self.pace = Pace(rank.local_world_size)
+        self.pace = PaceMonitor(rank.local_world_size)
         self.work = work
         #: The total weight of the losses of all steps so far, and their rows.
         self.weight, self.rows = 0.0, 0
@@ -252,7 +252,7 @@ class Monitor:
                 | throughput(
                     self.progress.workload, self.latest["samples_per_s"], self.progress.device, self.rank.world_size
                 )
-                | {"memory/peak_gib": self.peak_bytes / 2**30} | scalars(self.progress.gpus), step
+                | {"memory/peak_gib": self.peak_bytes / 2**30} | gpu_scalars(self.progress.gpus), step
             )  # fmt: skip
 
 

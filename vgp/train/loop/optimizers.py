@@ -65,7 +65,7 @@ class Optimizers:
             first += sum(len(group["params"]) for group in part.param_groups)
 
 
-def of_task(task: Task, module: nn.Module, learning_rate: float, weight_decay: float) -> Optimizers:
+def build_optimizers(task: Task, module: nn.Module, learning_rate: float, weight_decay: float) -> Optimizers:
     """Calls the task's `optimizer` and combines its optimizers.
 
     Raises:

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.train.config import TrainConfig
+from vgp.train.train_config import TrainConfig
 
 #: Layers that autocast computes in half precision.
 _ROUNDED = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)

@@ -20,11 +20,11 @@ import torch
 
 from vgp.base.storage import files, objects, storage
 from vgp.base.text.printable import report
-from vgp.train import profile
-from vgp.train.config import TrainConfig
+from vgp.train import profile_settings
 from vgp.train.loop import precision
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import TrainConfig
 
 REQUEST = "profile.request"
 FOLDER = "profile"
@@ -39,12 +39,12 @@ class Profiler:
 
     def __init__(self, request: TrainingRequest, rank: Rank):
         self.request, self.rank = request, rank
-        selected = profile.ranks(request.config.profile_ranks)
+        selected = profile_settings.parse_ranks(request.config.profile_ranks)
         self.traces = selected is None or rank.rank in selected
         #: Whether this rank logs the trace: the first rank that traces.
         self.logs = rank.rank == min(selected or {0})
         #: The steps to trace, numbered from 1.
-        self.steps = profile.steps(request.config.profile_steps)
+        self.steps = profile_settings.parse_steps(request.config.profile_steps)
         self.later = range(0)
         self.profiler: torch.profiler.profile | None = None
         self.first = 0
@@ -114,7 +114,7 @@ class Profiler:
                 objects.put(trace, target)
             if self.logs:
                 self._log(f"profile of steps {first}-{last}: {target}\n  open it at https://ui.perfetto.dev\n"
-                          f"{costliest(profiler, rank)}")  # fmt: skip
+                          f"{costliest_table(profiler, rank)}")  # fmt: skip
         except (OSError, RuntimeError) as error:
             self._give_up(error)
 
@@ -173,13 +173,13 @@ class Requests:
             self.looked_at = float("inf")
             return False
         try:
-            self.steps = profile.asked(text)
+            self.steps = profile_settings.parse_request(text)
         except ValueError as error:
             report(f"warning: {self.checkpoints}/{REQUEST} was removed: {error}")
         return True
 
 
-def costliest(profiler: torch.profiler.profile, rank: int) -> str:
+def costliest_table(profiler: torch.profiler.profile, rank: int) -> str:
     """Returns a table of the costliest GPU kernels, or CPU operations without a GPU, by self time."""
     rows = [row for row in profiler.key_averages() if not row.is_user_annotation]
     on_gpu = [row for row in rows if row.device_type == torch.autograd.DeviceType.CUDA]
@@ -213,7 +213,7 @@ def remember_allocations(request: TrainingRequest, rank: Rank) -> None:
         torch.cuda.memory._record_memory_history(stacks="python", max_entries=_MOST_ALLOCATIONS)
 
 
-def what_needs_less(config: TrainConfig, microbatches: int, rows: int, device: torch.device) -> list[str]:
+def memory_fixes(config: TrainConfig, microbatches: int, rows: int, device: torch.device) -> list[str]:
     """Returns the possible changes of settings and machines that reduce the memory of a step.
 
     Args:

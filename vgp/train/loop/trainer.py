@@ -17,18 +17,18 @@ from vgp.data import tasks
 from vgp.data.rows import open_rows
 from vgp.protocol import manifest
 from vgp.protocol.capacity.progress import Pace, reporter
-from vgp.train.checkpoint.holder import clock
-from vgp.train.checkpoint.manifest import Manifest as Checkpoint
-from vgp.train.loop import initial_state, outcome, profiling, selection
+from vgp.train.checkpoint.checkpoint_manifest import Manifest as Checkpoint
+from vgp.train.checkpoint.lease_holder import clock
+from vgp.train.loop import initial_state, profiling, run_results, validation_metric
 from vgp.train.loop.batches import microbatches, tensors
+from vgp.train.loop.checkpoint_saving import Saving, device_kind
 from vgp.train.loop.curves import History
 from vgp.train.loop.health import Health
 from vgp.train.loop.initial_state import Match, landing_difference
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.monitor import Decision, Monitor, peak_bytes
-from vgp.train.loop.order import assignment
 from vgp.train.loop.profiling import Profiler
-from vgp.train.loop.saving import Saving, device_kind
+from vgp.train.loop.sample_order import assignment
 from vgp.train.loop.trainer_state import Average, Best
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.loop.validation import Validation
@@ -85,7 +85,7 @@ class Trainer:
             request, rank, self.health, self.history, self.learner.task.workload(self.data), self.step
         )
         self.profiler = Profiler(request, rank)
-        self.tracker = outcome.tracked(self.request) if rank.leads else None
+        self.tracker = run_results.start_tracker(self.request) if rank.leads else None
         self.began = self.saving.saved_at = time.monotonic()
         #: Reports the progress to the job's launcher, if there is one.
         start_s = clock() - request.asked_at
@@ -121,7 +121,7 @@ class Trainer:
         #: The best validation, if there are validations.
         self.best: Best | None = None
         if self.validation.sizes:
-            direction = selection.metrics(learner.task)[config.best_metric]
+            direction = validation_metric.metrics(learner.task)[config.best_metric]
             self.best = Best(learner.module, config, direction, keeps=config.keep_best is not False)
             learner.state.add("best", self.best)
 
@@ -209,7 +209,7 @@ class Trainer:
             self.monitor.progress.say(interval_change)
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
-        validate = self.validation.follows(self.step, wanted=decision.validate)
+        validate = self.validation.is_validated_after(self.step, wanted=decision.validate)
         if save or ends_epoch or validate:
             self.health.require_state(self.step)
         elif self.step == self.resumed_from + 1:
@@ -253,19 +253,22 @@ class Trainer:
         self.saving.wait(self.step)
         self._report_progress()
         self.rank.trace.mark(self.step, "the end")
-        shipped = outcome.ship(self.step, self.plan, self.history, self.best, self.average)
+        shipped = run_results.load_best_weights(self.step, self.plan, self.history, self.best, self.average)
         if self.rank.leads and str(shipped):
             report(str(shipped))
-        outcome.write_model(self.request, self.data, self.learner, self.history, shipped, self.rank, report)
+        run_results.write_model(self.request, self.data, self.learner, self.history, shipped, self.rank, report)
         if not self.rank.leads:
             return {}
-        figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.monitor.progress.workload,
-                                  shipped, resumed_from=self.resumed_from, seconds=seconds,
-                                  peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
-        outcome.write_figures(self.request, figures, report)
+        workload = self.monitor.progress.workload
+        peak = max(self.monitor.peak_bytes, peak_bytes(self.rank.device))
+        figures = run_results.figures(
+            self.request, self.rank, self.learner, self.history, workload, shipped,
+            resumed_from=self.resumed_from, seconds=seconds, peak_bytes=peak,
+        )  # fmt: skip
+        run_results.write_figures(self.request, figures, report)
         if self.tracker:
             self.tracker.update(self.history.points)
-            self.tracker.end("FINISHED", figures, outcome.model_tags(self.request))
+            self.tracker.end("FINISHED", figures, run_results.model_tags(self.request))
         return figures
 
 

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 
 from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
-from vgp.train.checkpoint.state import own_share
-from vgp.train.config import TrainConfig
+from vgp.train.checkpoint.training_state import own_share
+from vgp.train.train_config import TrainConfig
 
 
 class Part(Protocol):

@@ -12,12 +12,12 @@ from vgp.data import task_names
 from vgp.protocol import environment as variables
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import Manifest as Checkpoint
-from vgp.train.checkpoint.manifest import require_same
-from vgp.train.checkpoint.store import Store
-from vgp.train.config import OPEN, TrainConfig, check_assignment
-from vgp.train.loop.order import Plan, count_microbatches
-from vgp.train.weights import Weights
+from vgp.train.checkpoint.checkpoint_manifest import Manifest as Checkpoint
+from vgp.train.checkpoint.checkpoint_manifest import require_same_settings
+from vgp.train.checkpoint.checkpoint_store import Store
+from vgp.train.loop.sample_order import Plan, count_microbatches
+from vgp.train.train_config import AUTO_FIELDS, TrainConfig, check_assignment
+from vgp.train.warm_start_files import Weights
 
 #: Holds the number of processes of every rung that a step's launcher may use, for example 8,16.
 WORLD_SIZES_VARIABLE = variables.WORLD_SIZES
@@ -54,7 +54,7 @@ class TrainingRequest(BaseModel):
     fence: str = ""
     #: Part of the names of the files that this attempt saves.
     launch_id: str
-    #: The time of the request, by `vgp.train.checkpoint.holder.clock` on rank 0's machine.
+    #: The time of the request, by `vgp.train.checkpoint.lease_holder.clock` on rank 0's machine.
     asked_at: float = 0.0
     start: Start
     #: The weights of a warm start.
@@ -66,11 +66,11 @@ class TrainingRequest(BaseModel):
 
     def settled(self, config: TrainConfig) -> "TrainingRequest":
         """Returns a copy with the resolved `config`, as it is written to checkpoints, the model's card and figures."""
-        fields = self.settings["config"] | {name: getattr(config, name) for name in OPEN}
+        fields = self.settings["config"] | {name: getattr(config, name) for name in AUTO_FIELDS}
         return self.model_copy(update={"config": config, "settings": self.settings | {"config": fields}})
 
 
-def start_of(config: TrainConfig, own: Store, named: Callable[[], Store], job: str) -> tuple[int, Store, int]:
+def find_start(config: TrainConfig, own: Store, named: Callable[[], Store], job: str) -> tuple[int, Store, int]:
     """Returns the number of this run in its `own` store, then the store and run to resume from (-1 = none).
 
     Args:
@@ -79,19 +79,19 @@ def start_of(config: TrainConfig, own: Store, named: Callable[[], Store], job: s
     Raises:
         UserError: the store that `resume` names holds no checkpoints.
     """
-    newest = recovery.newest_run(own)
+    newest = recovery.find_newest_run(own)
     if config.resume == "never" and not _is_of(own, newest, job):
         return newest + 1, own, -1
     if config.resume in ("auto", "never") or newest >= 0:  # a retry resumes from its own checkpoints first
         return max(newest, 0), own, newest
     other = named()
-    run = recovery.newest_run(other)
+    run = recovery.find_newest_run(other)
     if run < 0:
         raise UserError(f"resume={config.resume}: there are no checkpoints; give auto, never or a folder with some.")
     return 0, other, run
 
 
-def planned(
+def plan_run(
     config: TrainConfig,
     data: Manifest,
     task: str,
@@ -127,7 +127,7 @@ def planned(
     for other in sorted({*elsewhere} - {world_size}) if config.exact or config.microbatches else ():
         check_assignment(microbatches, other, config.exact, where=f" ({WORLD_SIZES_VARIABLE}: a rung has so many)")
     begun = _chosen_then(then, config)
-    fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches} | begun
+    fields = config.decisive_fields() | {"task": task, "options": data.options, "microbatches": microbatches} | begun
     samples = data.rows("train")
     settings = {"config": fields, "microbatches": microbatches, "data": data.fingerprint, "samples": samples}
     if weights:
@@ -135,7 +135,7 @@ def planned(
     if before and before < microbatches and not config.microbatches:
         then = _with_microbatches(then, microbatches)
     if then:
-        require_same(then, settings, str(source))
+        require_same_settings(then, settings, str(source))
     return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings, begun
 
 
@@ -173,7 +173,7 @@ def _with_microbatches(settings: JsonObject, microbatches: int) -> JsonObject:
 def _chosen_then(settings: JsonObject, config: TrainConfig) -> JsonObject:
     """Returns the values that the run to resume has resolved, for the fields that are `auto` now."""
     then = settings.get("config")
-    auto_fields = [name for name in OPEN if getattr(config, name) == "auto"]
+    auto_fields = [name for name in AUTO_FIELDS if getattr(config, name) == "auto"]
     values = {name: then[name] for name in auto_fields if name in then} if isinstance(then, dict) else {}
     return {name: value for name, value in values.items() if value != "auto" and _is_value(name, value)}
 
@@ -184,7 +184,7 @@ def _is_value(name: str, value: object) -> bool:
 
 def _newest_manifest(store: Store, run: int) -> Checkpoint | None:
     """Returns the newest readable manifest of the run, or None; its parts may be damaged."""
-    for name in recovery.committed(store, run):
+    for name in recovery.list_manifests(store, run):
         try:
             return recovery.read_manifest(store, name)
         except recovery.Damaged:
@@ -201,7 +201,7 @@ RATE_VARIABLE = variables.PREEMPTIONS_PER_HOUR
 RATE_PER_H = 1 / 24
 
 
-def rate_per_h(environment: Mapping[str, str]) -> float:
+def read_failure_rate(environment: Mapping[str, str]) -> float:
     """Returns the expected interruptions of the job per hour. Raises UserError if the variable holds no rate."""
     text = environment.get(RATE_VARIABLE, "")
     try:

@@ -13,11 +13,11 @@ from vgp.base.exits import UserError
 from vgp.data.rows import open_rows
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
-from vgp.train.loop import selection
+from vgp.train.loop import validation_metric
 from vgp.train.loop.batches import held_out, tensors
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.training_request import TrainingRequest
-from vgp.train.loop.weighting import gather, parts
+from vgp.train.loop.weighting import gather, split_loss
 from vgp.train.processes.rank import Rank
 
 _BATCHES = 64
@@ -38,10 +38,10 @@ class Validation:
         self.validated_at = time.monotonic()
         #: The metrics besides the loss; accuracy, which needs another forward pass, only if it is `best_metric`.
         self.metrics: tuple[str, ...] = ()
-        if selection.measures_itself(task):
+        if validation_metric.measures_itself(task):
             self.metrics = tuple(task.metrics)
-        elif request.config.best_metric == selection.ACCURACY:
-            self.metrics = (selection.ACCURACY,)
+        elif request.config.best_metric == validation_metric.ACCURACY:
+            self.metrics = (validation_metric.ACCURACY,)
         self.sizes: list[int] = []
         self.batches: list[dict[str, Tensor]] = []
         if not data.rows("validation"):
@@ -65,7 +65,7 @@ class Validation:
         every_s = self.config.validate_every_s
         return bool(every_s and self.sizes) and time.monotonic() - self.validated_at >= every_s
 
-    def follows(self, step: int, *, wanted: bool) -> bool:
+    def is_validated_after(self, step: int, *, wanted: bool) -> bool:
         """Returns whether to validate after `step` steps; equal on every rank.
 
         Args:
@@ -83,7 +83,7 @@ class Validation:
         """
         figures = learner.measured(self.batches, partial(self.figures, learner.task), self.numbers)
         own = [v for n, batch in zip(self.numbers, figures, strict=True) for v in self._flat(*batch, self.sizes[n])]
-        names = (selection.LOSS, *self.metrics)
+        names = (validation_metric.LOSS, *self.metrics)
         width = 2 * len(names)
         everyone = gather(own, len(own))
         sums = [everyone[rank].view(-1, width)[turn].tolist() for rank, turn in self.places]
@@ -93,19 +93,19 @@ class Validation:
 
     def rehearse(self, learner: Learner) -> None:
         """Measures one batch with the task's own metrics, so that errors in them show before the first step."""
-        if selection.measures_itself(learner.task) and self.batches:
+        if validation_metric.measures_itself(learner.task) and self.batches:
             for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task), self.numbers):
                 self._flat(*figures, self.sizes[self.numbers[0]])
 
     def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[object, Mapping[str, Sum]]:
         """Returns the loss of a batch, and the sum and the weight of each metric."""
         loss = task.loss(model, batch)
-        if selection.measures_itself(task):
+        if validation_metric.measures_itself(task):
             return loss, task.validation(model, batch)
         if not self.metrics:
             return loss, {}
         right = task.predict(model, batch).argmax(dim=1) == batch[task.label]
-        return loss, {selection.ACCURACY: (right.sum(), len(right))}
+        return loss, {validation_metric.ACCURACY: (right.sum(), len(right))}
 
     def _flat(self, loss: object, values: Mapping[str, Sum], rows: int) -> list[float]:
         """Returns sum and weight of the loss and of each metric. Raises UserError if the task returned other values."""
@@ -114,7 +114,7 @@ class Validation:
                 f"the task's validation returned {_short(values)}; it must return the names in `metrics`: "
                 f"{', '.join(self.metrics)}."
             )
-        value, divisor = parts(loss)
+        value, divisor = split_loss(loss)
         figures = [value.item() * rows, float(rows)] if divisor is None else [value.item(), float(divisor)]
         for name in self.metrics:
             try:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from vgp.base.exits import UserError
 from vgp.data.task import WeightedLoss
-from vgp.train.loop.finite import _values
-from vgp.train.loop.order import Plan
+from vgp.train.loop.finite_checks import _values
+from vgp.train.loop.sample_order import Plan
 from vgp.train.processes.rank import Rank
 
 # ---- sums of flat tensors over microbatches and ranks
@@ -74,7 +74,7 @@ class TreeSum:
         return sent[: own.numel()]
 
 
-def parts(loss: object) -> tuple[Tensor, Tensor | float | None]:
+def split_loss(loss: object) -> tuple[Tensor, Tensor | float | None]:
     """Splits a task's loss into its total and weight; the weight None = the loss is a mean over the rows.
 
     Raises:
@@ -92,7 +92,7 @@ def parts(loss: object) -> tuple[Tensor, Tensor | float | None]:
 
 def mean(loss: object) -> Tensor:
     """Returns a task's loss, a mean or a WeightedLoss, as one scalar."""
-    total, weight = parts(loss)
+    total, weight = split_loss(loss)
     return total if weight is None else total / weight
 
 

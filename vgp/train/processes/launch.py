@@ -24,7 +24,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, StoreDown, UserError
 from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
 from vgp.protocol.imports import search_path
-from vgp.train.processes.child import LaunchRequest
+from vgp.train.processes.launched_rank import LaunchRequest
 
 #: Seconds for which a further signal belongs to the first: timeout(1), for example, signals the process and its group.
 ONE_S = 0.3

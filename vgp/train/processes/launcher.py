@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from vgp.train.processes.child import LaunchRequest
+from vgp.train.processes.launched_rank import LaunchRequest
 
 if TYPE_CHECKING:
-    from vgp.train.processes.child import Child
+    from vgp.train.processes.launched_rank import Child
 
 #: Seconds between a request to stop and SIGKILL: a preempted Spot VM has about 30.
 STOP_S = 25.0
@@ -31,10 +31,10 @@ def main(report: int) -> None:
     except ValidationError:
         raise SystemExit("stopped: the process that started the training ended before it sent its request.") from None
     sys.path[:] = request.path
-    from vgp.train.processes.control import Control
-    from vgp.train.processes.hang import Recorder
+    from vgp.train.processes.hang_diagnosis import Recorder
+    from vgp.train.processes.launcher_control import Control
     from vgp.train.processes.rank import die_with
-    from vgp.train.processes.watch import Watch
+    from vgp.train.processes.rank_watch import Watch
 
     die_with(request.parent)
     _preload(request.target)
@@ -71,8 +71,8 @@ def _fork_all(request: LaunchRequest) -> "list[Child]":
 
 def _fork(request: LaunchRequest, launcher: int, local_rank: int, listener: socket.socket | None) -> "Child":
     """Forks a rank with pipes for stdout, stderr and its ending."""
-    from vgp.train.processes.child import Child
-    from vgp.train.processes.hang import Trace
+    from vgp.train.processes.hang_diagnosis import Trace
+    from vgp.train.processes.launched_rank import Child
 
     pipes, trace = [os.pipe() for _ in range(3)], Trace()
     pid = os.fork()
@@ -86,9 +86,9 @@ def _fork(request: LaunchRequest, launcher: int, local_rank: int, listener: sock
         for descriptor in (1, 2):
             os.dup2(pipes[descriptor - 1][1], descriptor)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        from vgp.train.processes.rank import child
+        from vgp.train.processes.rank import run_child
 
-        code = child(request, launcher, local_rank, pipes[2][1], listener.fileno() if listener else None, trace)
+        code = run_child(request, launcher, local_rank, pipes[2][1], listener.fileno() if listener else None, trace)
     finally:
         os._exit(code)
 

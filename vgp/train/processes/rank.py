@@ -36,10 +36,10 @@ from vgp.base.exits import (
     is_store_down,
 )
 from vgp.protocol.cluster import Cluster, cores, gpu_count
-from vgp.train.processes import gpu, hang
-from vgp.train.processes.child import LaunchRequest
-from vgp.train.processes.control import await_chief, tell_launchers
-from vgp.train.processes.hang import Trace
+from vgp.train.processes import gpu_readings, hang_diagnosis
+from vgp.train.processes.hang_diagnosis import Trace
+from vgp.train.processes.launched_rank import LaunchRequest
+from vgp.train.processes.launcher_control import await_chief, publish_finish
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class Rank:
         return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
 
 
-def call(target: str, argument: str, rank: Rank) -> Json:
+def call_target(target: str, argument: str, rank: Rank) -> Json:
     """Calls the target with the rank and the argument, parsed as the annotation of its first parameter."""
     module, _, name = target.partition(":")
     function = getattr(importlib.import_module(module), name)
@@ -140,14 +140,14 @@ def run_as_rank(
     attempt = environment.get("TORCHELASTIC_RESTART_COUNT", "0")  # the agent's store outlives it
     _join(rank, dist.PrefixStore(f"attempt-{attempt}", store), timeout_s, hang_after_s)
     try:
-        value = call(target, argument, rank)
+        value = call_target(target, argument, rank)
         _leave(rank, hang_after_s)
         return value if rank.leads else None
     finally:
         dist.destroy_process_group()
 
 
-def child(
+def run_child(
     request: LaunchRequest, launcher: int, local_rank: int, events: int, listener: int | None, trace: Trace
 ) -> int:
     """Runs the target in a forked rank, sends its ending to the launcher, and returns the exit code."""
@@ -164,11 +164,11 @@ def child(
     try:
         timeout_s = request.rendezvous_timeout_s
         _join(rank, _store(rank, place, listener, timeout_s), timeout_s, hang_after_s)
-        value = call(request.target, request.argument, rank)
+        value = call_target(request.target, request.argument, rank)
         _leave(rank, hang_after_s)
         _send(events, kind="value", value=value if rank.leads else None)
         if rank.leads:
-            tell_launchers(rank.rendezvous, place)
+            publish_finish(rank.rendezvous, place)
         return 0
     except UserError as error:
         _send(events, kind="store_down" if is_store_down(error) else "user_error", text=str(error), known=True)
@@ -193,7 +193,7 @@ def child(
         text = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
         if _has_sign(error, _LATE) and not isinstance(error, Late):
             with contextlib.suppress(OSError):
-                hang.dump_flight(rank.rank)
+                hang_diagnosis.dump_flight(rank.rank)
         gone = isinstance(error, dist.DistNetworkError) or _has_sign(error, _LATE + _GONE)
         _send(events, kind="failed", text=text, bystander=gone, late=_has_sign(error, _LATE))
         return _linger(rank, EXIT_FAILED)
@@ -240,7 +240,7 @@ def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -
 def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
     """Waits for all ranks and creates the process group. Raises UserError or MachineLost."""
     rank.rendezvous = store
-    gpu.require_usable(rank.device, gpu_count(os.environ))
+    gpu_readings.require_usable(rank.device, gpu_count(os.environ))
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:
         raise UserError(

@@ -47,7 +47,7 @@ class Log:
         for line in lines:
             yield printable(line.decode("utf-8", errors="replace"))
         if self._broken and self._link:
-            yield f"the log cannot be read here, but there: {self._link}"
+            yield f"the log cannot be read from here; open it at {self._link}"
             self._link = ""
 
     def rest(self) -> Iterator[str]:
@@ -136,7 +136,7 @@ def start(settings: Settings, build: Build) -> Build:
 
 
 def follow(settings: Settings, build: Build, tell: Callable[[str], None], *, clock: Clock | None = None) -> Build:
-    """The build after its end; `tell` gets its log, line by line. A lost connection is waited for.
+    """Follows the build and returns it once it ends. Passes each log line to `tell`; retries lost connections.
 
     Raises:
         WorkFailed: it did not succeed, or Ctrl-C: the build itself goes on.
@@ -146,9 +146,7 @@ def follow(settings: Settings, build: Build, tell: Callable[[str], None], *, clo
         with closing(Log(settings, build)) as log:
             return _followed(settings, build["id"], tell, log, clock)
     except KeyboardInterrupt:
-        message = (
-            f"not followed any longer; the build goes on: {build.get('logUrl', '')}\n  The same command follows it."
-        )
+        message = f"stopped following; the build continues: {build.get('logUrl', '')}\n  Follow it: the same command."
         raise WorkFailed(message, exit_code=130) from None
 
 
@@ -173,12 +171,12 @@ def pushed(build: Build, reference: str) -> str:
     """Digest of the image that the build pushed as `reference`.
 
     Raises:
-        WorkFailed: the build does not say.
+        WorkFailed: the build reports no digest.
     """
     for image in build.get("results", {}).get("images", ()):
         if image.get("name") == reference and image.get("digest"):
             return str(image["digest"])
-    raise WorkFailed(f"The build succeeded and names no digest of {reference}: {build.get('logUrl', '')}")
+    raise WorkFailed(f"The build succeeded but reported no digest for {reference}: {build.get('logUrl', '')}")
 
 
 def _why(build: Build) -> str:
@@ -203,5 +201,5 @@ def _read(settings: Settings, id_: str) -> Build:
 
 
 def _project(settings: Settings) -> dict[str, str]:
-    """The path says it, too; the API's description wants it here nevertheless."""
+    """Returns the project, which the API requires here although the path holds it."""
     return {"projectId": clients.project(settings)}

@@ -110,13 +110,15 @@ def ordered(settings: Settings, options: Options, root: Path) -> Order:
     """The image that the sources make; checked before anything is asked of Google."""
     image = named(settings)
     if options.service_account and not _ACCOUNT.fullmatch(options.service_account):
-        raise RequestError(f"'{options.service_account}' is no service account: NAME@PROJECT.iam.gserviceaccount.com.")
+        raise RequestError(
+            f"'{options.service_account}' is not a service account: write NAME@PROJECT.iam.gserviceaccount.com."
+        )
     if options.base and not _PINNED.fullmatch(options.base):
-        raise RequestError(f"'{options.base}' may be another image tomorrow. Write a base as IMAGE@sha256:...")
+        raise RequestError(f"'{options.base}' is not pinned by its digest. Write the base as IMAGE@sha256:...")
     source = find(root, settings.dockerfile)
     if source.changed and not options.allow_dirty:
         raise RequestError(
-            f"{_some(source.changed)} not committed: later nobody could tell what the image was made of. "
+            f"{_some(source.changed)} not committed, so the image could not be traced to its sources. "
             "Commit, or build all the same: --allow-dirty."
         )
     arguments = _arguments(settings, options, source)
@@ -132,7 +134,7 @@ def ordered(settings: Settings, options: Options, root: Path) -> Order:
 
 
 def _arguments(settings: Settings, options: Options, source: Source) -> dict[str, str]:
-    """What the build is told besides its sources: another base, and more to install where a step asks for Dataflow."""
+    """Returns the build arguments: another base image, and extra packages if a step uses Dataflow."""
     asked = [step for step, request in sorted(settings.steps.items()) if request.dataflow]
     takes = re.search(r"(?mi)^\s*ARG\s+EXTRAS\b", (source.root / source.dockerfile).read_text(encoding="utf-8"))
     given = {"BASE": options.base or "", "EXTRAS": WITH_DATAFLOW if asked and takes else ""}
@@ -141,8 +143,8 @@ def _arguments(settings: Settings, options: Options, source: Source) -> dict[str
 
 def _tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
     """With another base, or more in it, it is another image, and not the one that the commit stands for."""
-    told = " ".join([source.digest, *arguments.values()])
-    content = hashlib.sha256(told.encode()).hexdigest() if arguments else source.digest
+    inputs = " ".join([source.digest, *arguments.values()])
+    content = hashlib.sha256(inputs.encode()).hexdigest() if arguments else source.digest
     sha = source_commit.current(source.root).sha
     return (f"source-{content[:16]}", *([sha] if sha and not arguments and not source.changed else []))
 
@@ -178,14 +180,14 @@ def _place(settings: Settings) -> tuple[Path, tuple[str, ...]]:
     source = settings.source("image")
     if source.kind in ("variable", "flag"):
         raise RequestError(
-            f"{source} names the image, and is stronger than the file: what is written there would have no effect. "
+            f"{source} sets the image and overrides the file, so writing the file would have no effect. "
             "Unset it, or only build: --no-write."
         )
     if source.document is not None:
         return source.document.path, source.keys
     path = settings.file or Path(FILE_NAME)
     if not path.is_file():
-        raise RequestError(f"there is no {path} to write the digest to. Make one: vgp init. Or --no-write.")
+        raise RequestError(f"there is no {path} to write the digest to. Create it with vgp init, or pass --no-write.")
     return path, ("environments", settings.environment, "image") if settings.environment else ("image",)
 
 

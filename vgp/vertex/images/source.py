@@ -233,7 +233,9 @@ def _refuse_foreign(root: Path, files: tuple[str, ...]) -> None:
     """Raises RequestError: a file is a link to what is not of this repository, which would be copied."""
     for name in files:
         if not (root / name).resolve().is_relative_to(root.resolve()):
-            raise RequestError(f"{name} is a link out of the repository. Copy the file, or take the link away.")
+            raise RequestError(
+                f"{name} is a symbolic link to a file outside the repository. Copy the file, or remove the link."
+            )
 
 
 def archive(source: Source) -> bytes:

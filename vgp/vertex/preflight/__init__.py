@@ -13,7 +13,7 @@ step_image.py   the image of the steps
 builds.py       the account that image builds work as
 step_account.py  the account that the steps run as
 encryption_key.py  the encryption key
-notify_secrets.py  the secrets of those who are told of a run
+notify_secrets.py  the secrets of notifications and MLflow
 network.py      the network of training jobs
 resources.py    what training jobs name besides: persistent resources, TensorBoards, network attachments
 bigquery_needs.py  what steps use of BigQuery
@@ -61,7 +61,7 @@ def preflight(
 ) -> list[Finding]:
     """Everything that can be looked at before a run of the compiled pipeline `spec`, whose machines are `steps`.
 
-    `progress` is told how many questions of how many are answered.
+    `progress` receives the number of answered questions and the total.
 
     Raises:
         RequestError: no project is set.
@@ -108,7 +108,7 @@ def refuse_cheaply(settings: Settings) -> list[Finding]:
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         lines = [f"{one.subject} {one.seen}  [{one.check}]\n{indent(one.hint, '  ')}".rstrip() for one in errors]
-        more = "Look at everything: vgp preflight NAME. Go on without looking: --no-preflight."
+        more = "List all checks: vgp preflight NAME. Skip the checks: --no-preflight."
         raise WorkFailed("\n".join(["preflight: nothing was started.", *lines, more]).replace("\n", "\n  "))
     return findings
 

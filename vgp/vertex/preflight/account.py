@@ -9,7 +9,7 @@ from vgp.vertex import clients, rest
 from vgp.vertex.permissions import Call, calls
 from vgp.vertex.preflight.preflight_questions import ATTEMPT_S, Finding, Level, Question, patience
 
-#: Verbs without which nobody works with runs; a person may well leave the others to CI.
+#: Verbs that everyone who works with runs needs; CI may be the only user of the others.
 _VERBS = {"submit", "schedule", "wait", "show"}
 #: Calls that only look: what they are refused is told where it is looked for.
 _LOOKING = {"preflight", "machines", "ci"}
@@ -36,7 +36,7 @@ def credentials(project: Project) -> Iterator[Finding]:
         if not held.valid:
             held.refresh(partial(Request(), timeout=ATTEMPT_S))
     except TransportError as error:
-        hint = "Is there a network? Behind a proxy: set HTTPS_PROXY"
+        hint = "Check the network; behind a proxy, set HTTPS_PROXY"
         yield Finding("account.credentials", "Google", "error", f"cannot be reached: {error}", hint)
         return
     except RefreshError as error:
@@ -76,7 +76,7 @@ def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo"""
     answer = rest.call(settings, "cloudbilling", f"v1/projects/{known.id}/billingInfo", **patience())
     if answer.get("billingEnabled"):
-        yield Finding("account.billing", known.id, "ok", "is billed")
+        yield Finding("account.billing", known.id, "ok", "has billing enabled")
         return
     link = f"https://console.cloud.google.com/billing/linkedaccount?project={known.id}"
     yield Finding(

@@ -43,7 +43,7 @@ def _enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> I
     else:
         yield Finding("apis.enabled", project.id, "ok", _words("has", needed))
     if blind:
-        seen = f"{_words('without', blind)}: less can be looked at"
+        seen = f"{_words('without', blind)}: some checks are not possible"
         yield Finding("apis.looking", project.id, "warning", seen, _command(project, missing + blind))
 
 

@@ -70,7 +70,7 @@ def _table(
         dataset = rest.call(settings, "bigquery", path, **patience())
         table = rest.call(settings, "bigquery", f"{path}/tables/{quote(table_id)}", **patience())
     except exceptions.NotFound:
-        hint = f"What is there: bq ls --project_id={owner} {dataset_id}"
+        hint = f"List the tables: bq ls --project_id={owner} {dataset_id}"
         yield Finding("bigquery.table", uri, "error", "is not there", hint)
         return
     yield _size(uri, table, min(one.max_gb for one in asked))
@@ -90,7 +90,7 @@ def _size(uri: str, table: JsonObject, max_gb: float) -> Finding:
     seen = f"is there, {int(table.get('numRows') or 0):,} rows, {gigabytes:,.1f} GB"
     if gigabytes <= max_gb:
         return Finding("bigquery.table", uri, "ok", seen)
-    seen += f", of which a step may read {max_gb:,g} GB: enough only if it needs few columns"
+    seen += f", and a step may read {max_gb:,g} GB: enough only for a few columns"
     return Finding("bigquery.table", uri, "warning", seen, "In pipelines.toml: max_gb of [steps.prepare.bigquery]")
 
 
@@ -99,7 +99,7 @@ def _location(settings: Settings, uri: str, there: str, asked: list[BigQuery]) -
     said = next((one.location for one in asked if one.location and one.location.lower() != there.lower()), "")
     if said:
         hint = f'In pipelines.toml, [steps.prepare.bigquery]: location = "{there}", or none'
-        yield Finding("bigquery.location", uri, "error", f"is in {there}, the settings say {said}", hint)
+        yield Finding("bigquery.location", uri, "error", f"is in {there}, but the settings have {said}", hint)
     if not settings.bucket:
         return
     name = google_names.cut_uri(settings.bucket)[0]
@@ -107,8 +107,8 @@ def _location(settings: Settings, uri: str, there: str, asked: list[BigQuery]) -
     if _near(there, bucket):
         yield Finding("bigquery.location", uri, "ok", f"is in {there}, the bucket in {bucket}")
         return
-    seen = f"is in {there}, the bucket of the runs in {bucket}: no rows cross between them"
-    hint = f"Take a bucket and a region in {there}, or copy the dataset: https://cloud.google.com/bigquery/docs/copying-datasets"
+    seen = f"is in {there}, the bucket of the runs in {bucket}: BigQuery cannot move rows between these locations"
+    hint = f"Use a bucket and a region in {there}, or copy the dataset: https://cloud.google.com/bigquery/docs/copying-datasets"
     yield Finding("bigquery.location", uri, "error", seen, hint)
 
 
@@ -119,7 +119,8 @@ def _near(dataset: str, bucket: str) -> bool:
 
 
 def _policy(dataset: JsonObject, owner: str) -> Policy:
-    """The dataset's list of access as a policy: https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets#access"""
+    """The dataset's list of access as a policy:
+    https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets#access"""
     bindings = []
     for entry in dataset.get("access", ()):
         role = str(entry.get("role", ""))

@@ -54,7 +54,7 @@ def _default(settings: Settings, project: Project) -> str:
 
 def _chosen(settings: Settings, email: str, project: Project) -> Finding:
     if settings.build_service_account:
-        return Finding("builds.account", email, "ok", "is what image builds work as")
+        return Finding("builds.account", email, "ok", "runs the image builds")
     create = (
         f"gcloud iam service-accounts create pipelines-builder --project {project.id}\n"
         f'then in pipelines.toml: build_service_account = "pipelines-builder@{project.id}.iam.gserviceaccount.com"'
@@ -62,9 +62,7 @@ def _chosen(settings: Settings, email: str, project: Project) -> Finding:
     if not email:
         seen = "is none in this project, and build_service_account is not set: every build would be refused"
         return Finding("builds.account", "Cloud Build's default account", "warning", seen, create)
-    seen = (
-        "is what image builds work as, since build_service_account is not set; it may do much more than a build needs"
-    )
+    seen = "runs the image builds, because build_service_account is not set; it has more permissions than a build needs"
     return Finding("builds.account", email, "warning", seen, create)
 
 

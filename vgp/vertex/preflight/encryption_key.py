@@ -42,7 +42,7 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
 
 
 def _agent(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Finding]:
-    """Vertex AI encrypts as its service agent, whoever started the run."""
+    """Checks the key for Vertex AI's service agent, which encrypts no matter who started the run."""
     from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
 
     client = clients.keys(settings)

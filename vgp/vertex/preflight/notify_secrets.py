@@ -1,4 +1,4 @@
-"""Whether the runner may read the secrets of those who are told: without them a run ends all the same.
+"""Checks that the runner may read the secrets of notifications and MLflow; a run succeeds without them.
 
 The address that hears how it ended, and the token of an MLflow server.
 
@@ -19,11 +19,13 @@ from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     webhook, token = settings.notify.webhook or "", settings.mlflow.token or ""
     if webhook.startswith("projects/"):
-        yield _question("notify.secret", webhook, "nobody would hear how a run ended", settings, project, policies)
+        yield _question(
+            "notify.secret", webhook, "no notification would be sent when a run ends", settings, project, policies
+        )
     else:
         yield skipped("notify.secret", "webhook", "no address is in Secret Manager")
     if token:
-        yield _question("mlflow.secret", token, "MLflow would not be told", settings, project, policies)
+        yield _question("mlflow.secret", token, "runs would not be logged to MLflow", settings, project, policies)
 
 
 def _question(

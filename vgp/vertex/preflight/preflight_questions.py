@@ -30,7 +30,7 @@ _MARKS = {
     "skipped": ("–", "dim"),
 }
 _RANK = ("ok", "skipped", "unknown", "warning", "error")
-#: The end of a digest says nothing to a person.
+#: The end of a digest means nothing to a reader.
 _DIGEST = re.compile(r"(@sha256:[0-9a-f]{12})[0-9a-f]{52}$")
 
 
@@ -74,7 +74,7 @@ def patience() -> clients.CallOptions:
 def answered(
     settings: Settings, questions: Sequence[Question], answer_came: Callable[[], None] = lambda: None
 ) -> list[Finding]:
-    """The findings of all questions in their order, asked at the same time; what two of them tell is told once."""
+    """The findings of all questions in their order, asked concurrently, without duplicates."""
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
         asked = [pool.submit(answers, settings, question) for question in questions]
         for _ in as_completed(asked):
@@ -95,7 +95,7 @@ def answers(settings: Settings, question: Question) -> list[Finding]:
         level: Level = "error" if isinstance(failure, RequestError) else "unknown"
         findings.append(Finding(question.check, question.subject, level, seen, "\n".join(map(str.strip, hint))))
     except Exception as error:
-        # An answer in a form that nobody expected must not hide what the other questions found.
+        # An answer in an unexpected form must not hide what the other questions found.
         seen = f"the answer was not understood: {type(error).__name__}: {error}"
         findings.append(Finding(question.check, question.subject, "unknown", seen))
     return findings

@@ -81,8 +81,8 @@ def _named(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator
 def _jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, object], str]]:
     """The fields of every job with its region: of a ladder's rungs, and of what Google's wrapper is given."""
     for component in spec.components.values():
-        told = spec_ladder.plan(table(spec.executor(component), "container"))
-        for rung in told["rungs"] if told else ():
+        ladder = spec_ladder.plan(table(spec.executor(component), "container"))
+        for rung in ladder["rungs"] if ladder else ():
             yield table(rung, "job", "jobSpec"), str(rung.get("region"))
         inputs = table(component.content, "inputDefinitions", "parameters")
         if "worker_pool_specs" in inputs:

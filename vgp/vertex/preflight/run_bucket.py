@@ -45,7 +45,7 @@ def locks(bucket: "Bucket") -> Lock | None:
     if bucket.retention_period:
         policy = f"a retention policy of {took(bucket.retention_period)}"
         if bucket.retention_policy_locked:
-            return Lock(f"{policy}, locked for good", "Name another bucket: nobody can lift that of {uri}")
+            return Lock(f"{policy}, locked for good", "Use another bucket: the policy of {uri} cannot be removed")
         return Lock(policy, "gcloud storage buckets update {uri} --clear-retention-period")
     if bucket.default_event_based_hold:
         return Lock("a hold for every new object", "gcloud storage buckets update {uri} --no-default-event-based-hold")
@@ -55,7 +55,7 @@ def locks(bucket: "Bucket") -> Lock | None:
 def too_soon(bucket: "Bucket", folder: str, today: date | None = None) -> list[str]:
     """In words, every rule of the bucket that deletes below `folder` before `NEEDED_DAYS` are over.
 
-    `bucket` is as Google's client has it. Deleting what another object replaced harms nobody.
+    `bucket` is as Google's client has it. Deleting replaced versions of objects is harmless.
     """
     rules = list(bucket.lifecycle_rules)
     classes = _classes(bucket, rules)
@@ -227,7 +227,7 @@ def _retention(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
     rules = too_soon(bucket, folder)
     if not rules:
         return Finding("bucket.retention", uri, "ok", f"keeps {folder} for more than {NEEDED_DAYS} days")
-    seen = f"may delete {folder} within {NEEDED_DAYS} days ({' | '.join(rules)}): cached results would be gone"
+    seen = f"may delete {folder} within {NEEDED_DAYS} days ({' | '.join(rules)}): cached results would be lost"
     hint = (
         f"Write a rule with age {NEEDED_DAYS + 1} or more, or with another matchesPrefix, into a file: "
         f"gcloud storage buckets update {uri} --lifecycle-file FILE\n"

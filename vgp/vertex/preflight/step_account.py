@@ -97,7 +97,7 @@ def _roles(settings: Settings, email: str, project: Project, policies: Policies)
     held = policies.of(project.id).roles({f"serviceAccount:{email}"}) & set(EVERYTHING)
     for role in sorted(held):
         hint = f"gcloud projects remove-iam-policy-binding {project.id} --member serviceAccount:{email} --role {role}"
-        seen = f"has {role}: the code of a step may change everything in {project.id}"
+        seen = f"has {role}: the code of a step can change everything in {project.id}"
         yield Finding("identity.least", email, "warning", seen, hint)
     if not held:
         yield Finding("identity.least", email, "ok", "is neither owner nor editor")

@@ -64,7 +64,7 @@ def _questions(settings: Settings, name: str, project: Project, policies: Polici
     image = parsed(name)
     if image is None:
         seen = "is not in Artifact Registry and was not looked at"
-        hint = f"Vertex AI pulls best from {settings.region}-docker.pkg.dev: vgp image build"
+        hint = f"Vertex AI pulls fastest from {settings.region}-docker.pkg.dev: vgp image build"
         yield Question("image.exists", name, lambda: [Finding("image.exists", name, "unknown", seen, hint)])
         return
     yield Question("image.exists", name, lambda: _exists(settings, name, image))
@@ -110,7 +110,7 @@ def _region(settings: Settings, name: str, image: Image) -> Finding:
     near = image.location == settings.region or image.location == settings.region.split("-")[0]
     if near:
         return Finding("image.region", name, "ok", f"is in {image.location}")
-    seen = f"is in {image.location}, the runs are in {settings.region}: every start pulls it over that distance"
+    seen = f"is in {image.location}, the runs are in {settings.region}: every start pulls it across regions"
     return Finding("image.region", name, "warning", seen, f"Push it to {settings.region}-docker.pkg.dev")
 
 

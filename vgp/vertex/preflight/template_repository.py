@@ -36,6 +36,6 @@ def _exists(settings: Settings, url: str) -> Iterator[Finding]:
         return
     if repository.format_.name != "KFP":
         seen = f"holds {repository.format_.name}, not pipelines (KFP)"
-        yield Finding("repository.exists", url, "error", seen, f"Make one under another name: {create}")
+        yield Finding("repository.exists", url, "error", seen, f"Create one under another name: {create}")
         return
     yield Finding("repository.exists", url, "ok", "is there, for pipelines")

@@ -56,12 +56,12 @@ def follow(
     timeout_s: float | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Shows the run until it ends, and says how: 0 succeeded, 1 failed, 3 cancelled, 124 still running after
-    `timeout_s`, 130 Ctrl-C. The run itself is never touched. `reference` is whatever search.find takes.
+    """Shows the run until it ends, and returns its exit status: 0 succeeded, 1 failed, 3 cancelled, 124 still running
+    after `timeout_s`, 130 Ctrl-C. The run itself is never touched. `reference` is whatever search.find takes.
 
     Raises:
         RequestError: there is no such run.
-        WorkFailed: Google refuses to tell (not found, not allowed); a lost connection is waited for.
+        WorkFailed: Google refuses the request (not found, not allowed); lost connections are retried.
     """
     clock = clock or Clock()
     deadline = clock.now() + timeout_s if timeout_s is not None else None
@@ -191,11 +191,11 @@ def _conclude(settings: Settings, display: Display, console: Console) -> None:
 
 def _left(run_id: str, code: int, timeout_s: float | None) -> str:
     why = f"not over after {took(timeout_s or 0)}" if code == TIMED_OUT else "left"
-    return f"{why}; the run goes on.\n  Follow it again: vgp wait {run_id}\n  End it:          vgp cancel {run_id}"
+    return f"{why}; the run continues.\n  Follow it again: vgp wait {run_id}\n  End it:          vgp cancel {run_id}"
 
 
 def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
-    """The run, and whether this call asked for its end. `latest` is refused: it may be somebody else's by now.
+    """The run, and whether this call asked for its end. `latest` is refused: it may be another user's run by now.
 
     Raises:
         RequestError: there is no such run.
@@ -203,7 +203,9 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
     from google.api_core.exceptions import BadRequest
 
     if run_search.is_latest(reference):
-        raise RequestError(f"cancel {reference}: name the run by its id, so that the right one ends. See: vgp runs.")
+        raise RequestError(
+            f"cancel {reference}: give the id of the run, so that no other run is cancelled. List ids: vgp runs."
+        )
     run = run_search.find(settings, reference)
     if run.over or run.state == "cancelling":
         return run, False

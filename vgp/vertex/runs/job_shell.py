@@ -62,7 +62,7 @@ def shells(
         reference: Whatever search.find takes.
         name: Of the step.
         timeout_s: Waits no longer; None: until the step ends.
-        tell: Gets a line whenever what is waited for changes.
+        tell: Receives a line whenever the state changes.
 
     Raises:
         RequestError: there is no such run or step, it has no web access, or is over.
@@ -100,13 +100,13 @@ def _step(run: Run, name: str) -> Step:
     going = [step for step in steps if step.state not in _OVER]
     if len(going) > 1:
         more = ", ".join(one_line(step.name) for step in going[:5])
-        raise RequestError(f"{run.id} has several steps {name} at work: {more}. Name one of them.")
+        raise RequestError(f"{run.id} has several running steps {name}: {more}. Name one of them.")
     if not going:
         states = ", ".join(dict.fromkeys(step.state for step in steps))
         why = "it is over" if any(step.end for step in steps) else "no machine works on it"
-        raise RequestError(f"{name} of {run.id} is {states}: {why}, and a shell lives as long as the job runs.")
+        raise RequestError(f"{name} of {run.id} is {states}: {why}, and a shell is available only while the job runs.")
     if run.over:
-        raise RequestError(f"{run.id} is over: {run.state}. A shell lives as long as the job runs.")
+        raise RequestError(f"{run.id} has ended: {run.state}. A shell is available only while the job runs.")
     return going[0]
 
 
@@ -125,13 +125,13 @@ def _uris(job: "CustomJob", step: Step, run: Run) -> dict[str, str]:
     """Raises RequestError: there will be none."""
     if not job.job_spec.enable_web_access:
         raise RequestError(
-            f"the job of {step.name} in {run.id} runs without web access, which cannot be given to it any more. Set\n"
-            f"  [steps.{step.task}]\n  web_access = true\nin pipelines.toml, and start a run with that."
+            f"the job of {step.name} in {run.id} runs without web access, which cannot be added to a running job. Set\n"
+            f"  [steps.{step.task}]\n  web_access = true\nin pipelines.toml, and start a new run."
         )
     if job.state.name in _ENDED and not any(way.step == step.task for way in run.ways):
         raise RequestError(
-            f"the job of {step.name} in {run.id} is over: {job.state.name.removeprefix('JOB_STATE_').lower()}. "
-            "A shell lives as long as the job runs."
+            f"the job of {step.name} in {run.id} has ended: {job.state.name.removeprefix('JOB_STATE_').lower()}. "
+            "A shell is available only while the job runs."
         )
     uris = job.web_access_uris if job.state.name == "JOB_STATE_RUNNING" else {}
     return dict(sorted(uris.items(), key=lambda pair: _in_order(pair[0])))

@@ -23,7 +23,7 @@ _METRICS = (
     "google.ClassificationMetrics", "google.RegressionMetrics", "google.ForecastingMetrics",
 )  # fmt: skip
 _OUTPUT = "output:"
-#: Google's components tell here which jobs they started: no result.
+#: Google's components list the jobs they started under this name; it is not a result.
 _NO_RESULT = ("gcp_resources",)
 
 

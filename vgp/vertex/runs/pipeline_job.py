@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
     from google.cloud.aiplatform_v1.types import PipelineJob
 
-#: The label that tells our runs and schedules from others.
+#: The label that marks the runs and schedules of this product.
 MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
 #: The labels with the digest of a request, its key and the number of its attempt, and the one that tells which of
 #: several callers started the run.
@@ -48,7 +48,8 @@ def body(
     key: str = "",
     code: str = "",
 ) -> JsonObject:
-    """The PipelineJob as the REST API takes it, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
+    """The PipelineJob as the REST API takes it,
+    https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
 
     `values` are parameters that were checked against the spec. `caching` overrides every step's; None leaves the
     spec's. The label `request` is the digest of everything that determines what the run does, and where; a value that
@@ -75,8 +76,8 @@ def body(
     decisive = {**job, "runtimeConfig": {**config, **arguments}}
     place = [settings.project, settings.region, settings.environment, settings.experiment]
     request = {REQUEST: digest([decisive, place, asked, key]), **({KEY: key} if key else {})}
-    told = {commit.LABEL: code} if commit.is_commit(code) else {}
-    return {**job, "labels": {**told, **_labels(settings, spec, request, asked)}}
+    code_label = {commit.LABEL: code} if commit.is_commit(code) else {}
+    return {**job, "labels": {**code_label, **_labels(settings, spec, request, asked)}}
 
 
 def _registry(settings: Settings, spec: PipelineSpec) -> dict[str, str]:
@@ -139,7 +140,7 @@ def created(
     """The PipelineJob of an id that seems to be free, and whether this call started it, with Google's own errors.
 
     A create whose answer was lost is repeated under the same id. Google then says that the id exists, and the label
-    `submission` tells whether this call or somebody else was first.
+    `submission` shows whether this call created the run.
     """
     from google.api_core import exceptions
 
@@ -174,7 +175,7 @@ def same(job: "PipelineJob", body: JsonObject) -> bool:
     """
     if job.labels.get(REQUEST) != body["labels"][REQUEST]:
         taken = resource_names.short(job.name)
-        raise RequestError(f"the id {taken} belongs to a run of another request. Leave --id out, or choose another.")
+        raise RequestError(f"the id {taken} belongs to a run of another request. Omit --id, or choose another id.")
     return True
 
 
@@ -183,7 +184,9 @@ def _labels(
 ) -> dict[str, str]:
     taken = [key for key in asked if key in _IDENTITY]
     if taken:
-        raise RequestError(f"labels.{taken[0]}: this label tells runs and attempts apart. Take another name.")
+        raise RequestError(
+            f"labels.{taken[0]}: this label is reserved for identifying runs and attempts. Use another name."
+        )
     ours = {
         MANAGED_BY[0]: MANAGED_BY[1],
         "pipeline": _plain(spec)[:_LABEL],

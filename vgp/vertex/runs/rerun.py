@@ -34,7 +34,7 @@ _INPUTS = (
 _GOOGLES = "vertex-ai-pipelines-run-billing-id"
 #: The label that names the run before; a longer id than a label can hold is left out.
 _OF = "rerun-of"
-#: Labels of the old run that say nothing about the new one.
+#: Labels of the old run that do not apply to the new one.
 _OLD = (_GOOGLES, _OF, ATTEMPT, KEY, PINNED_BY)
 
 
@@ -49,7 +49,7 @@ def body(
     """The PipelineJob of the second run.
 
     `from_failed`: whether it goes on with the pins of the old run, and takes its finished steps: those that the spec
-    lets take earlier results, or all of a spec that says nothing about it. `members`: as of `parse_arguments`;
+    lets take earlier results, or all if the spec does not set it. `members`: as of `parse_arguments`;
     `expanded`: puts the text of a file in place of its name.
 
     Raises:
@@ -60,7 +60,7 @@ def body(
     old = json_format.MessageToDict(type(run.job).pb(run.job))
     made = {key: old[key] for key in _INPUTS if key in old}
     if not made.get("pipelineSpec"):
-        raise RequestError(f"{run.id} tells no pipeline spec, so it cannot be run again from here.")
+        raise RequestError(f"{run.id} has no pipeline spec, so it cannot be rerun.")
     spec = PipelineSpec(made["pipelineSpec"])
     if not from_failed or not cached(spec):
         made["pipelineSpec"] = switched(spec, from_failed).content
@@ -96,7 +96,7 @@ def rerun(
     old = run_search.find(settings, reference)
     if run_search.is_latest(reference) and not old.over:
         # Else a command that is repeated would repeat its own rerun.
-        raise RequestError(f"{reference} is {old.id}, which goes on. Name it by its id: vgp rerun {old.id}.")
+        raise RequestError(f"{reference} is {old.id}, which is still running. Give its id: vgp rerun {old.id}.")
     policy = Policy(if_exists="new" if new else "attach")
     members = partial(workflow_files.members, old.pipeline, settings.repository)
     known = old.pipeline in workflow_files.find(settings.repository)

@@ -160,7 +160,7 @@ class LastRuns:
     def words(self) -> str:
         """`last 5 runs that ran train: $1.83 to $2.10, median $1.95 (list prices); 2 that did not: $0.02`."""
         if self.unknown:
-            return f"what the last runs cost is not known: {self.unknown}"
+            return f"the cost of the last runs is unknown: {self.unknown}"
         if not self.ran and not self.without:
             return "no other run of it has succeeded yet"
         if self.ran is None or self.without is None:
@@ -182,7 +182,7 @@ class LastRuns:
 def last_runs(settings: Settings, pipeline: str, *, without: str = "") -> LastRuns:
     """What the newest runs of the pipeline cost that succeeded, but for the run called `without`.
 
-    Never an error, and never longer than WITHIN_S: what cannot be told is told to be so.
+    Raises nothing and takes at most WITHIN_S; an unknown cost is reported as unknown.
     """
     answer: list[LastRuns] = []
     asking = threading.Thread(target=lambda: answer.append(_asked(settings, pipeline, without)), daemon=True)

@@ -1,7 +1,7 @@
 """`vgp logs`: what the steps of a run wrote, from Cloud Logging, merged by time.
 
 A step runs as a custom job of Google's, whose output has the resource ml_job with the job's number; what the service
-says about the run itself has the resource PipelineJob. Cloud Logging is read over HTTP.
+writes about the run itself has the resource PipelineJob. Cloud Logging is read over HTTP.
 https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 https://cloud.google.com/logging/docs/view/logging-query-language
 https://cloud.google.com/vertex-ai/docs/pipelines/logging
@@ -81,7 +81,7 @@ def chosen(run: Run, name: str) -> list[Step]:
     steps = known(run, name)
     if not any(step.jobs for step in steps):
         states = ", ".join(dict.fromkeys(step.state for step in steps))
-        raise RequestError(f"{name} of {run.id} has no log: it is {states}, and ran on no machine in this run.")
+        raise RequestError(f"{name} of {run.id} has no log: it is {states} and did not run on a machine.")
     return steps
 
 

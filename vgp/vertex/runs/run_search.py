@@ -205,7 +205,7 @@ def _newest(client: "PipelineServiceClient", settings: Settings, reference: str,
     job = next(_jobs(client, settings, text, calls, page_size=1), None)
     if job is None:
         of = f" of {pipeline}" if pipeline else ""
-        raise RequestError(f"{reference}: there is no run{of} in {settings.region} of {settings.project}.")
+        raise RequestError(f"{reference}: no run{of} in {settings.region} of {settings.project}.")
     return str(job.name)
 
 

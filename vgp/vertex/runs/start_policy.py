@@ -29,7 +29,7 @@ NOTHING_STARTED = 4
 #: What --from-failed cannot know of a run without pins: Vertex AI looks a finished step up by its inputs, not its run.
 _OF_ANOTHER_NIGHT = (
     "Finished steps come from the cache, by their inputs: where the data behind the same names has changed since, "
-    "the result may be that of another run. `vgp show` tells its folder."
+    "the result may be that of another run. `vgp show` prints its folder."
 )
 
 
@@ -147,7 +147,7 @@ class Started:
         }
 
     def lines(self) -> list[str]:
-        """For a person; the first words tell whether something was started."""
+        """Returns the lines for the terminal; the first states whether a run was started."""
         run, link = self.run, resource_names.run_link(self.settings, self.run.id)
         if self.fresh:
             repeated = f", a rerun of {self.of}" if self.of else ""

@@ -91,7 +91,7 @@ def backfill(
         made = Backfill(declaration, times, _before(settings, declaration, times[0], now), retry)
     if len(made.todo) > MOST and not yes:
         raise RequestError(
-            f"these are {len(made.todo)} nights of {name}, and each is a run. For more than {MOST} say --yes; "
+            f"these are {len(made.todo)} nights of {name}, one run each. For more than {MOST}, pass --yes; "
             "--dry-run lists them."
         )
     return made
@@ -140,7 +140,7 @@ class _Work:
             job, fresh = self.started(time)
             self.runs[time] = run = read(job)
             self.going |= set() if run.over else {time}
-            self.say(time, f"{'started' if fresh else 'goes on as' if not run.over else 'was run as'} {run.id}")
+            self.say(time, f"{'started' if fresh else 'is running as' if not run.over else 'ran as'} {run.id}")
         self.waiting = self.waiting[room:]
         return bool(room)
 

@@ -1,4 +1,4 @@
-"""What a person and a program are told of a backfill: before it, what would be run; afterwards, what became of it.
+"""The plan of a backfill and its results, as text and as JSON.
 
 Whether a run that looked back could see the state of its time, its step `resolve` wrote into its pins:
 {"seen": "state"} where the bucket keeps old versions of its
@@ -33,20 +33,20 @@ STATE, WINDOWS = "state", "windows"
 WORDS = {
     STATE: "the data as it was that night",
     WINDOWS: "today's data, through that night's windows: what was replaced or deleted since is gone",
-    "": "not told",
+    "": "unknown",
 }
 #: Pins of a run are short; what is longer is none.
 _MOST_BYTES = 1_000_000
 
 
 def seen(settings: Settings, run: Run) -> str:
-    """`state`, `windows`, or an empty text where the run does not tell it or may not be asked."""
+    """`state`, `windows`, or an empty string if the run does not record it or cannot be read."""
     uri = attempts.pins(run)
     if not uri:
         return ""
     try:
         told = _read_record(settings, uri).get("seen", "")
-    except (ValueError, AttributeError, WorkFailed):  # deleted, not ours to read, or written by somebody else
+    except (ValueError, AttributeError, WorkFailed):  # deleted, not readable, or of another form
         return ""
     return told if told in (STATE, WINDOWS) else ""
 
@@ -89,13 +89,13 @@ def plan_json(made: Backfill) -> JsonObject:
 
 def done(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> RenderableType:
     """Every night with its run, how that ended, and what it could see."""
-    told = {time: seen(settings, run) for time, run in runs.items()}
+    records = {time: seen(settings, run) for time, run in runs.items()}
     rows = [
-        (_when(made, time), runs[time].id, state(runs[time].state), told[time] or "-")
+        (_when(made, time), runs[time].id, state(runs[time].state), records[time] or "-")
         for time in made.times
         if time in runs
     ]
-    words = [f"{what}: {WORDS[what]}" for what in (STATE, WINDOWS) if what in told.values()]
+    words = [f"{what}: {WORDS[what]}" for what in (STATE, WINDOWS) if what in records.values()]
     return Group(
         table(("night", "run", "state", "saw"), rows, whole=("night", "state", "saw"), gap=2), *map(Text, words)
     )

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 LABEL, ENVIRONMENT = "schedule", "schedule-environment"
 _CACHING = "caching = true counts for submit only: a schedule would train once, and take that result every night."
 _MOVES = (
-    "steps ask for results of earlier runs before anything tells what is new: they would run once, so none takes any. "
+    "cached steps come before any step that detects new data, so they would run only once; "
+    "caching is off for this schedule. "
     "Begin with a step like resolve, and mark those that depend on it: target.step(component, pinned=True)."
 )
 CHAMPION, NIGHTS = "champion", "nights"
@@ -153,7 +154,7 @@ def declaration(
     declared = settings.schedules[name]
     if ENVIRONMENT in settings.labels:
         raise RequestError(
-            f"labels.{ENVIRONMENT}: this label tells schedules of environments apart. Take another name."
+            f"labels.{ENVIRONMENT}: this label is reserved for the environment of a schedule. Use another name."
         )
     moves = not pins_first(PipelineSpec(spec))
     caching = False if moves or settings.caching is False else None
@@ -229,7 +230,7 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def filled(spec: PipelineSpec, schedule: Schedule, values: JsonObject) -> JsonObject:
-    """The values, with what follows from the schedule for parameters that the workflow has and nobody has given."""
+    """The values, with what follows from the schedule for parameters of the workflow that have no value."""
     known = {CHAMPION: _AUTO, NIGHTS: nights(schedule)}
     missing = {name: value for name, value in known.items() if name in spec.parameters and name not in values}
     return {**missing, **values}

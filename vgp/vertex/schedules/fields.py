@@ -29,7 +29,7 @@ _GOOGLES_LABELS = ("vertex-ai-", "goog-")
 _REQUEST = "create_pipeline_job_request"
 #: The digest of what we sent for a run.
 _DIGEST = "labels.request"
-#: Told and never compared: code that runs otherwise is another image, and that is another spec.
+#: Shown and never compared: code that runs otherwise is another image, and that is another spec.
 _COMMIT = f"labels.{commit.LABEL}"
 #: Names of the settings -> fields of Schedule.
 _OWN = {

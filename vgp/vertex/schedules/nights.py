@@ -96,7 +96,7 @@ def last_good(nights: Sequence[Night]) -> Night | None:
 
 
 def scheduled(run: Run) -> datetime | None:
-    """The time that the run was started for, if one of its steps was told."""
+    """Returns the scheduled time of the run, or None if no step of it received one."""
     for detail in run.job.job_detail.task_details:
         try:
             time = datetime.fromisoformat(str((detail.execution.metadata or {}).get("input:scheduled")))
@@ -123,10 +123,10 @@ def _assigned(times: Sequence[datetime], runs: Sequence[Run], changed: datetime 
     Where the run does not tell it, that is the last free one of `times`; a run from before the schedule was `changed`
     was started for another time, unless it began with one of them.
     """
-    told = {run.name: scheduled(run) for run in runs}
-    result = {time: run for run in runs if (time := told[run.name])}
+    times_by_run = {run.name: scheduled(run) for run in runs}
+    result = {time: run for run in runs if (time := times_by_run[run.name])}
     for run in runs:
-        if told[run.name] is None and run.created:
+        if times_by_run[run.name] is None and run.created:
             free = next((time for time in reversed(times) if time not in result and time <= run.created), None)
             late = changed and run.created < changed and (not free or run.created - free > GRACE)
             result[run.created if late or not free else free] = run
@@ -134,7 +134,7 @@ def _assigned(times: Sequence[datetime], runs: Sequence[Run], changed: datetime 
 
 
 def _repeated(runs: Sequence[Run], started: Mapping[datetime, Run]) -> dict[datetime, Run]:
-    """The newest run that somebody started for a night: a backfill, or a rerun of what the schedule had started."""
+    """Returns the newest run started by hand for a night: a backfill, or a rerun of what the schedule had started."""
     night = {run.id: time for time, run in started.items()}
     result = {}
     for run in runs:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
-#: Rounds after which somebody else is undoing what is done here.
+#: Rounds after which another process must be undoing the changes.
 ROUNDS = 12
 #: Creations whose fate is unknown after which Google is taken to be down, and seconds to wait after the first.
 TRIES, WAIT_S = 4, 1.0
@@ -75,7 +75,7 @@ def last_costs(settings: Settings, actions: Sequence[Action]) -> dict[str, LastR
 def apply_all(
     settings: Settings, actions: Sequence[Action], *, preflight: bool = True, tell: Callable[[str], None] = print
 ) -> list[Outcome]:
-    """Does what the plan says; each schedule is looked at again before it is touched.
+    """Applies the plan; reads each schedule again before it changes it.
 
     Raises:
         WorkFailed: Google refused or could not be reached; what was done stays, and repeating goes on.
@@ -89,11 +89,11 @@ def apply_all(
             outcome = apply(settings, action.declaration)
         else:
             outcome = prune(settings, action.name, [action.resource or "", *action.surplus])
-        tell(f"{action.name}: {', '.join(outcome.did) or 'nothing to do any more'}")
+        tell(f"{action.name}: {', '.join(outcome.did) or 'no change needed'}")
         if outcome.created and outcome.resource:
             tell(schedule_link(settings, short(outcome.resource)))
         if outcome.kept:
-            tell(f"{action.name}: warning: Vertex AI holds another {', '.join(outcome.kept)} than was sent")
+            tell(f"{action.name}: warning: Vertex AI stores a different {', '.join(outcome.kept)} from the one sent")
         outcomes.append(outcome)
     return outcomes
 
@@ -111,7 +111,7 @@ def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[floa
             if kept is None or _brought(settings, declaration, kept.name, outcome):
                 return outcome
     raise WorkFailed(
-        f"apply the schedule {declaration.name}: somebody else seems to change it at the same time, again and again.\n"
+        f"apply the schedule {declaration.name}: another process keeps changing it at the same time.\n"
         f"  Done so far: {', '.join(outcome.did) or 'nothing'}. Look again: vgp schedule plan."
     )
 

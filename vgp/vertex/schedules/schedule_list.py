@@ -51,7 +51,7 @@ def state_of(schedule: "LiveSchedule") -> str:
 
 
 def existing_schedules(settings: Settings) -> list["LiveSchedule"]:
-    """Every schedule of the project and region, whoever made it, the oldest first."""
+    """Every schedule of the project and region, by any creator, the oldest first."""
     client = clients.schedule_service(settings)
     return sorted(client.list_schedules(parent=resource_names.location(settings), **clients.reading()), key=_age)
 

@@ -22,7 +22,7 @@ from vgp.vertex.schedules.declared_schedule import Declaration
 #: Terraform reads a property of this name as a comment.
 _COMMENT = "//"
 _PROVIDER = "Needs a provider hashicorp/google that has this resource: 7.38 does."
-_PAUSED = "Declared as paused, which the provider cannot say: pause it after the first apply."
+_PAUSED = "Declared as paused, which the provider does not support: pause it after the first apply."
 _OWN = (
     "display_name", "cron", "start_time", "end_time", "allow_queueing", "max_concurrent_run_count",
     "max_concurrent_active_run_count", "max_run_count",

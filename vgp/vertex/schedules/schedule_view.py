@@ -143,7 +143,7 @@ def _forecast(declaration: Declaration, now: datetime, last: LastRuns | None) ->
 
 
 def _cache(declaration: Declaration) -> str:
-    """Says which steps can be cached at all."""
+    """Returns a sentence on which steps can be cached."""
     steps = [step for step, cached in caching(declaration).items() if cached]
     if not steps:
         return "every step runs every time"

@@ -136,7 +136,7 @@ class Bucket:
         return (json.loads(content) if content else {}), generation
 
     def _change(self, name: str, tag: str, digest: str | None) -> str | None:
-        """Replaces the index if nobody else did meanwhile, else starts over from theirs; returns what was before."""
+        """Replaces the index, retrying from the newest one after a conflict; returns the previous index."""
         from google.api_core import exceptions
 
         for _ in range(_RIVALS):

@@ -191,7 +191,7 @@ class Repository:
         return clients.repeating()(attempt)()
 
     def _refuse_missing(self, doing: str) -> None:
-        """Says that the repository is what is missing or wrong, if it is."""
+        """Raises an error that names the repository if it is missing or wrong."""
         create = (
             "gcloud artifacts repositories create {id} --repository-format=kfp --location={location} "
             "--project={project}"

@@ -158,7 +158,7 @@ def parsed(name: str, content: bytes) -> object:
 
 
 def absent(store: Store, reference: Reference) -> RequestError:
-    """The error that says why nothing was found, with the choices. To be called within `store.explaining`."""
+    """Returns the error that explains why nothing matched, with the choices. Call it within `store.explaining`."""
     names = [package.name for package in store.packages()]
     if reference.name not in names:
         choices = did_you_mean(reference.name, names) if names else "None was uploaded there yet."

@@ -21,7 +21,7 @@ class Version:
     #: `sha256:` and 64 hex digits.
     digest: str
     created: datetime | None
-    #: Bytes; None where the place does not tell.
+    #: Bytes; None if the store does not report it.
     size: int | None = None
 
 

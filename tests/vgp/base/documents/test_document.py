@@ -26,7 +26,7 @@ def test_each_line_of_json_lines_is_a_document():
     first, second, third, fourth, fifth = parse("jobs.JSONL", text)
     assert (first.data, second.data, fourth.data) == ({"a": 1}, {"b": {"c": 2}}, [5])
     assert (first.default_step, second.line(("b", "c")), fourth.line((0,))) == ("job[0]", 3, 5)
-    assert "line 4 is no JSON" in str(third.fault) and "line 6 is no JSON" in str(fifth.fault)
+    assert "line 4 is not JSON" in str(third.fault) and "line 6 is not JSON" in str(fifth.fault)
     assert parse("jobs.jsonl", "\n") == []
 
 

@@ -19,7 +19,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     ("content", "message"),
     [
         (b"x" * 11, "larger than"),
-        (b"\xff", "byte 0 is no UTF-8"),
+        (b"\xff", "byte 0 is not UTF-8"),
         ("a: 1".encode("utf-16"), "UTF-16.*save it as UTF-8"),
     ],
 )
@@ -50,5 +50,5 @@ def test_an_address_in_place_of_a_path_is_refused_as_it_was_written(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
         main(words)
-    assert end.value.code == 2 and "gs://b/x.json: an address" in capsys.readouterr().err
+    assert end.value.code == 2 and "gs://b/x.json: a URI" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())

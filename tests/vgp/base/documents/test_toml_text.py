@@ -49,7 +49,7 @@ def test_settings_are_read_with_byte_order_mark_and_any_line_ends(tmp_path):
 
 
 def test_what_is_no_toml_is_refused_with_its_place():
-    with pytest.raises(Unreadable, match=r"a\.toml: this is not valid TOML: .*line 2"):
+    with pytest.raises(Unreadable, match=r"a\.toml: not valid TOML: .*line 2"):
         loads("a = 1\nb =\n", "a.toml")
 
 

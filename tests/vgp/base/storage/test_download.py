@@ -47,7 +47,7 @@ def test_a_byte_that_is_altered_on_the_way_is_fetched_again_with_a_warning(store
     proxy.fail("flip", path="alt=media")
     download.copy(stored, tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == CONTENT and proxy.hit() == chunk % chunks + 1
-    assert capfd.readouterr().err == f"warning: {stored} arrived with another checksum than the server's; again\n"
+    assert capfd.readouterr().err == f"warning: {stored} arrived damaged (wrong checksum); downloading again\n"
 
 
 def test_bytes_that_stay_altered_are_refused_by_name_with_both_checksums(stored, proxy, tmp_path):

@@ -17,8 +17,8 @@ from vgp.base.storage import finding, storage
         ("https://my-bucket.storage.googleapis.com/f/a.csv", "gs://my-bucket/f/a.csv."),
         ("gcs://b/a.csv", "Is it gs://b/a.csv?"),
         ("s3a://b/a.csv", "gcloud storage cp -r s3://b/a.csv gs://BUCKET/FOLDER"),
-        ("file:///data/a.csv", "write the path alone: /data/a.csv."),
-        ("hdfs://name/a.csv", "hdfs:// is not read"),
+        ("file:///data/a.csv", "write only the path: /data/a.csv."),
+        ("hdfs://name/a.csv", "hdfs:// cannot be read"),
     ],
 )
 def test_what_lies_elsewhere_is_refused_with_the_way_here(part, said):

@@ -32,7 +32,7 @@ def test_a_disk_is_not_filled_to_the_last_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(inflate, "RESERVE_BYTES", 100 << 20)
     monkeypatch.setattr(inflate.shutil, "disk_usage", lambda _: SimpleNamespace(free=110 << 20))
     inflate.require_space(tmp_path, 200 << 20, 10 << 20, "x")
-    with pytest.raises(UserError, match=r"x does not fit into .*, which has 110 MiB free \(100 stay so\).*TMPDIR"):
+    with pytest.raises(UserError, match=r"x does not fit into .*, which has 110 MiB free \(100 are reserved\).*TMPDIR"):
         inflate.require_space(tmp_path, 200 << 20, 11 << 20, "x")
     inflate.require_space(tmp_path, 0, 99 << 20, "x")  # a small file may use the last of it
     monkeypatch.setattr(inflate, "RESERVE_BYTES", 1 << 20)

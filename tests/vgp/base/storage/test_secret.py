@@ -39,5 +39,5 @@ def test_an_address_that_would_send_credentials_unencrypted_is_refused(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER", "http://10.0.0.1")
-    with pytest.raises(UserError, match="must begin with https://"):
+    with pytest.raises(UserError, match="use https://"):
         google_api.read_secret(NAME)

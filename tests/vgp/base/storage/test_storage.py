@@ -14,8 +14,8 @@ from vgp.base.storage.download import local_copy
 from vgp.base.storage.storage import File, find, overwrite
 from vgp.data.prepare import prepare
 from vgp.data.schema import Field
-from vgp.data.sources.files import Files
-from vgp.data.sources.resolve import Reading, resolve
+from vgp.data.sources.data_files import Reading, resolve
+from vgp.data.sources.table_files import Files
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",
@@ -81,7 +81,7 @@ def test_what_matches_nothing_is_an_error(place: str, pattern: str):
 
 
 def test_a_folder_without_such_files_says_what_it_looked_for(folder: str):
-    with pytest.raises(UserError, match=r"raw holds no file that ends in .parquet"):
+    with pytest.raises(UserError, match=r"raw has no file that ends in .parquet"):
         find(f"{folder}/raw", (".parquet",))
     with pytest.raises(UserError, match=r"ends in .tsv, .parquet\.$"):
         find(f"{folder}/raw", (".tsv", ".tsv.gz", ".parquet", ".TSV", ".TSV.GZ", ".PARQUET"))
@@ -92,7 +92,7 @@ def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Pat
         place = tmp_path / level.replace("/", "-")
         (place / level).mkdir(parents=True)
         (place / level / "t.csv").write_text("a,b\n")
-        with pytest.raises(UserError, match=r"holds no file that ends in .csv\. Folders below it do") as refused:
+        with pytest.raises(UserError, match=r"has no file that ends in .csv\. Its subfolders have") as refused:
             find(str(place), (".csv",))
         fix = str(refused.value).split("'")[1]
         assert fix == f"{place}/{below}" and [file.path for file in find(fix, (".csv",))] == [f"{place}/{level}/t.csv"]
@@ -106,7 +106,7 @@ def test_a_glob_of_folders_says_how_the_files_in_them_are_given(at: str, request
         if at == "tmp_path":
             Path(place, name).parent.mkdir(parents=True)
         overwrite(f"{place}/{name}", b"a,b\n")
-    with pytest.raises(UserError, match=r"\*.csv matches no file\. Folders below it do: give them as") as refused:
+    with pytest.raises(UserError, match=r"\*.csv matches no file\. Its subfolders have: use") as refused:
         find(f"{place}/*.csv", (".csv",))
     assert len(find(str(refused.value).split("'")[1], (".csv",))) == 2
 
@@ -116,7 +116,7 @@ def test_a_folder_of_folders_in_a_bucket_says_it_too(bucket: str):
         place = f"{bucket}/deep/{level.partition('/')[0]}"
         overwrite(f"{bucket}/deep/{level}/t.csv", b"a,b\n")
         for said in (place, f"{place}/"):
-            with pytest.raises(UserError, match=r"holds no file that ends in .csv\. Folders below it do") as refused:
+            with pytest.raises(UserError, match=r"has no file that ends in .csv\. Its subfolders have") as refused:
                 find(said, (".csv",))
             fix = str(refused.value).split("'")[1]
             assert fix == f"{place}/{below}" and len(find(fix, (".csv",))) == 1
@@ -133,7 +133,7 @@ def test_files_are_read_the_same_everywhere(place: str):
 def test_a_bucket_that_is_not_there_is_an_error(bucket: str):
     with pytest.raises(UserError, match="no such bucket"):
         find("gs://other-bucket/x.csv")
-    with pytest.raises(UserError, match="names no bucket"):
+    with pytest.raises(UserError, match="has no bucket"):
         find("gs://")
 
 

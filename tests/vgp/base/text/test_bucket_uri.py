@@ -18,7 +18,7 @@ def test_bucket_and_object(uri, parts):
 
 @pytest.mark.parametrize("uri", ["", "gs://", "gs:///a", "b/a", "https://b/a", "/gcs/b/a"])
 def test_what_is_no_address_is_refused(uri):
-    with pytest.raises(ValueError, match="no gs://BUCKET/OBJECT"):
+    with pytest.raises(ValueError, match="not a gs://BUCKET/OBJECT"):
         cut_uri(uri)
 
 

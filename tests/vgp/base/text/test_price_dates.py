@@ -25,4 +25,4 @@ def test_the_days_of_prices_are_told_from_the_oldest(dates, text):
 
 def test_prices_of_more_than_sixty_days_ago_are_said_to_be_old():
     text = times.price_dates(["2026-07-30", "2026-06-01"], DAY)
-    assert text.startswith("prices of 2026-06-01 to 2026-07-30, up to 61 days old: refresh them")
+    assert text.startswith("prices of 2026-06-01 to 2026-07-30, up to 61 days old; refresh:")

@@ -9,7 +9,7 @@ from tools.emulator.cloud import Cloud
 from tools.emulator.fixture import cloud, without_lookups
 from vgp.base.storage import dataflow as jobs
 from vgp.data.beam import dataflow as runner
-from vgp.data.beam import dataflow_job, work
+from vgp.data.beam import dataflow_job, worker_functions
 
 __all__ = ["cloud", "without_lookups"]
 
@@ -56,10 +56,10 @@ def dataflow(cloud, allow, monkeypatch) -> Iterator[Cloud]:
     monkeypatch.setattr(dataflow_job, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(dataflow_job, "LINE_EVERY_S", 0.0)
     monkeypatch.setattr(dataflow_job, "REASON_WITHIN_S", 0.2)
-    monkeypatch.setattr(runner, "APART", False)  # a process for each test takes more than a second
+    monkeypatch.setattr(runner, "SEPARATE_PROCESSES", False)  # a process for each test takes more than a second
     monkeypatch.setattr(Clock, "sleep", lambda self, seconds: None)  # between tries at a refusal, half a minute
     allow()
     yield cloud
-    if work._child.cache_info().currsize:  # it knows the storage of this cloud
-        work._child().__exit__(None, None, None)
-        work._child.cache_clear()
+    if worker_functions._child.cache_info().currsize:  # it knows the storage of this cloud
+        worker_functions._child().__exit__(None, None, None)
+        worker_functions._child.cache_clear()

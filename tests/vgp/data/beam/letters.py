@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgp.base.storage import storage
-from vgp.data import place
+from vgp.data import current_place
 from vgp.data.task import Task
 
 WORDS = ("anna", "otto", "lagerregal", "nebel", "regen", "hannah", "kajak", "sand", "radar", "wolke")
@@ -31,7 +31,7 @@ class Letters(Task):
         path, number = shard
         words = storage.read(path, most=1 << 20).decode().split() if path else list(WORDS) * 12
         for n in range(len(words)):
-            place.at(path or f"words-{number}.txt", n)
+            current_place.record_place(path or f"words-{number}.txt", n)
             if number == 1 and n == 7:
                 self.go_wrong()
         return words

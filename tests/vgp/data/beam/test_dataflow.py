@@ -21,7 +21,7 @@ from vgp.data.beam import dataflow as runner
 from vgp.data.beam import dataflow_job
 from vgp.data.beam.dataflow import job_name
 from vgp.data.beam.dataflow_job import follow
-from vgp.data.beam.work import leave
+from vgp.data.beam.worker_functions import write_file
 from vgp.data.prepare import prepare
 
 OUT = "gs://test-bucket/out/data"
@@ -253,7 +253,7 @@ def test_a_job_that_an_earlier_try_still_cancels_is_waited_for(dataflow, here, c
     ],
 )
 def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeypatch, wrong, says):
-    monkeypatch.setattr(runner, "APART", True)
+    monkeypatch.setattr(runner, "SEPARATE_PROCESSES", True)
     with pytest.raises(ProcessFailed, match=says):
         prepare("letters:Letters", "", OUT, options={"wrong": wrong})
     assert objects("out/data/") == {}
@@ -290,7 +290,7 @@ def test_why_a_job_failed_is_said_in_words(dataflow, message, says):
 
 def test_a_job_that_somebody_cancels_is_said_to_be_though_a_worker_has_failed_before(dataflow):
     job = begun(dataflow)
-    leave("gs://test-bucket/temp/1/failures/scanning-1.json", b'{"words": "a process died", "final": false}')
+    write_file("gs://test-bucket/temp/1/failures/scanning-1.json", b'{"words": "a process died", "final": false}')
     job.end("CANCELLED")
     with pytest.raises(ProcessFailed, match=r"cancelled, not by this step: http.* A worker had failed.*a process died"):
         followed(job)
@@ -315,7 +315,10 @@ def followed(job: Job, max_hours: float = 1) -> None:
             r"test-project refuses: Not you\. Fix: the step's account needs dataflow.jobs.create",
         ),
         (ApiError(403, "Dataflow API has not been used in project 1 before"), "gcloud services enable dataflow"),
-        (ApiError(429, "Too many jobs: 25 run."), r"has no room for the job: .* Wait until others have ended"),
+        (
+            ApiError(429, "Too many jobs: 25 run."),
+            r"has no quota left for the job: .* Wait until other jobs have ended",
+        ),
         (ApiError(400, "(a1): The subnetwork is in another region."), "refuses the job: .*subnetwork is in another"),
     ],
 )

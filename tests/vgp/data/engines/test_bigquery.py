@@ -20,7 +20,7 @@ from vgp.data.events import Events
 from vgp.data.prepare import prepare
 from vgp.data.schema import Field
 from vgp.data.tables import features as asked_features
-from vgp.data.tables import rebased
+from vgp.data.tables import task_methods
 from vgp.protocol.pins import Request
 from vgp.steps.pins import request
 
@@ -173,8 +173,8 @@ def test_a_decimal_that_is_streamed_here_is_not_rounded(cloud, warehouse, prepar
 @pytest.mark.parametrize(
     ("data", "prepare_cloud", "words"),
     [
-        ("bq://test-project.shop.nothing", None, "bq://test-project.shop.nothing is not there: Not found: Table"),
-        ("bq://test-project.other.parcels", None, "is not there"),
+        ("bq://test-project.shop.nothing", None, "bq://test-project.shop.nothing does not exist: Not found: Table"),
+        ("bq://test-project.other.parcels", None, "does not exist"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.get"), "may not be read.*bigquery.dataViewer"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.getData"), "may not be read: Access Denied"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.jobs.create"), "may not be read.*roles/bigquery.user"),
@@ -251,22 +251,22 @@ def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(warehouse, 
     for method in (events, features, labels, days):
         monkeypatch.setattr(warehouse.Parcels, method.__name__, method)
     task = warehouse.Parcels(warehouse.WINDOWS)
-    rows = rebased.seen(task.schema, task.events(rebased.rows_of(task.schema)))
-    (note,) = asked_features.notes(task, asked_features.asked(task, rows), "bigquery")
+    rows = task_methods.feature_rows(task.schema, task.events(task_methods.rows_of(task.schema)))
+    (note,) = asked_features.list_notes(task, asked_features.ask_features(task, rows), "bigquery")
     for said in ("code: Lowercase", "the events sent: Uppercase", "labels: Reverse", "days: Uppercase"):
         assert f"{said} of texts beyond ASCII" in note
-    assert not asked_features.notes(task, asked_features.asked(task, rows), "duckdb")
+    assert not asked_features.list_notes(task, asked_features.ask_features(task, rows), "duckdb")
 
 
 def test_more_than_max_gb_is_refused_before_it_costs(cloud, warehouse, prepared, tmp_path):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     cloud.bigquery.pretended_bytes = 5 << 40
-    words = r"would read 5,120.00 GB \(\$31.25\), and a step may read 100 GB. Raise max_gb"
+    words = r"would read 5,120.00 GB \(\$31.25\), but a step may read 100 GB. Raise max_gb"
     with pytest.raises(UserError, match=words):
         prepared()
     assert not cloud.bigquery.jobs and not (tmp_path / "made").exists()
     cloud.bigquery.pretended_bytes = 1 << 30
-    with pytest.raises(UserError, match=r"would read 1.00 GB .* after 3.00 GB .* by the queries before it"):
+    with pytest.raises(UserError, match=r"would read 1.00 GB .* after 3.00 GB .* by earlier queries"):
         prepared(max_gb=3.5)
 
 
@@ -274,11 +274,11 @@ def test_places_that_do_not_fit_are_named(cloud, warehouse, prepared):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     cloud.bigquery.add_dataset("far", location="us-central1")
     cloud.bigquery.write("test-project.far.parcels", warehouse.parcels(40))
-    with pytest.raises(UserError, match=r"parcels lies in EU and bq://.* in us-central1: BigQuery joins nothing"):
+    with pytest.raises(UserError, match=r"parcels is in EU and bq://.* in us-central1: BigQuery does not"):
         prepared(f"{warehouse.URI},bq://test-project.far.parcels")
-    with pytest.raises(UserError, match="lies in EU, and .* has location = 'US'"):
+    with pytest.raises(UserError, match="is in EU, but .* has location = 'US'"):
         prepared(location="US")
-    with pytest.raises(UserError, match='for what is computed on the way, lies in us-central1.*dataset = "far_eu"'):
+    with pytest.raises(UserError, match='for intermediate results, is in us-central1.*dataset = "far_eu"'):
         prepared(dataset="far")
 
 
@@ -318,7 +318,7 @@ def test_quotas_are_said_in_words(cloud, warehouse, prepared, reason, words):
 def test_tables_of_which_nothing_tells_a_version_are_refused(cloud, warehouse, prepared):
     table = cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     table.kind, table.fields = "EXTERNAL", {"externalDataConfiguration": {"sourceUris": ["gs://bucket/a.csv"]}}
-    with pytest.raises(UserError, match="external table, of which BigQuery keeps no versions. Give its files: gs://"):
+    with pytest.raises(UserError, match="external table, and BigQuery keeps no versions of it. Use its files: gs://"):
         prepared()
 
 
@@ -328,7 +328,7 @@ def test_no_project_is_a_sentence(warehouse, prepared, cloud, monkeypatch):
 
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
     monkeypatch.setattr(google.auth, "default", lambda **_: (AnonymousCredentials(), None))
-    with pytest.raises(UserError, match="BigQuery needs a project that queries are billed to"):
+    with pytest.raises(UserError, match="BigQuery needs a project to bill queries to"):
         prepared()
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from vgp.data.schema import Field
-from vgp.data.sources.files import Files
-from vgp.data.sources.resolve import Reading, resolve
+from vgp.data.sources.data_files import Reading, resolve
+from vgp.data.sources.table_files import Files
 
 FIELDS = (Field("n", pa.int32()), Field("when", pa.timestamp("s", tz="UTC")), Field("word", pa.string()))
 

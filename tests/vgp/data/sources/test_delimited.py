@@ -4,7 +4,7 @@ import pytest
 from vgp.base.exits import UserError
 from vgp.data import schema
 from vgp.data.schema import Field
-from vgp.data.sources import opening
+from vgp.data.sources import file_bytes
 from vgp.data.sources.delimited import WINDOW_BYTES
 from vgp.data.sources.values import TEXT
 
@@ -68,7 +68,7 @@ def test_na_is_a_word_where_words_are_expected(read):
 )
 @pytest.mark.parametrize("block_bytes", [40, 4000], ids=["several blocks", "one block"])
 def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad, says, before, line, block_bytes):
-    monkeypatch.setattr(opening, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(file_bytes, "BLOCK_BYTES", block_bytes)
     with pytest.raises(UserError, match=says) as refusal:
         read(table(*before, bad, GOOD))
     assert f"x.csv, line {line}" in str(refusal.value)

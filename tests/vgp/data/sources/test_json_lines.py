@@ -8,7 +8,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.data.schema import Field
-from vgp.data.sources import opening
+from vgp.data.sources import file_bytes
 
 FIELDS = (Field("n", pa.int32()), Field("word", pa.string()), Field("size", pa.float64(), True))
 GOOD = {"n": 7, "word": "x", "size": 1.5, "more": {"a": [1]}}
@@ -71,7 +71,7 @@ def test_numbers_text_dates_and_times_come_in_the_declared_types(read):
 )
 @pytest.mark.parametrize("block_bytes", [40, 4 << 20], ids=["several blocks", "one block"])
 def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad, says, block_bytes):
-    monkeypatch.setattr(opening, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(file_bytes, "BLOCK_BYTES", block_bytes)
     with pytest.raises(UserError, match=r"x.jsonl, line 4" + says) as refusal:
         read(lines(GOOD, b"  ", GOOD, bad, GOOD), FIELDS)
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 600
@@ -81,7 +81,7 @@ def test_a_file_that_is_cut_short_is_told(read):
     content = lines(GOOD, GOOD)["x.jsonl"]
     with pytest.raises(UserError, match=r"x.jsonl, line 2 is not one JSON object .*The file seems to be cut off there"):
         read({"x.jsonl": content[:-5]}, FIELDS)
-    with pytest.raises(UserError, match="x.jsonl.gz is damaged or cut off"):
+    with pytest.raises(UserError, match="x.jsonl.gz is damaged or truncated"):
         read({"x.jsonl.gz": gzip.compress(content * 1000)[:-9]}, FIELDS)
 
 

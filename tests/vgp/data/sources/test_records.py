@@ -31,8 +31,8 @@ def test_records_end_outside_of_quotes_that_open_a_field_whatever_the_window(tex
     ends = plainly(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "WINDOW_BYTES", window)
-        assert records.last_end(text.encode(), separators=",") == (ends[-1] if ends else 0)
-    assert records.first_end(text.encode(), separators=",") == (ends[0] if ends else 0)
+        assert records.find_last_end(text.encode(), separators=",") == (ends[-1] if ends else 0)
+    assert records.find_first_end(text.encode(), separators=",") == (ends[0] if ends else 0)
     assert records.count(text.encode(), separators=",") == len(ends)
 
 
@@ -41,18 +41,18 @@ def test_what_was_written_as_csv_ends_where_it_was_ended(rows):
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     text = out.getvalue().encode()
-    assert (records.last_end(text), records.count(text), records.is_open(text)) == (len(text), len(rows), False)
+    assert (records.find_last_end(text), records.count(text), records.is_open(text)) == (len(text), len(rows), False)
 
 
 def test_inches_are_letters_and_a_quote_at_the_start_of_a_field_is_none():
-    assert not records.is_open(b'a,5" pipe\nb,6\n') and records.last_end(b'a,5" pipe\nb,6\n') == 14
-    assert records.is_open(b'a,5" pipe\nb,"6\n') and records.last_end(b'a,5" pipe\nb,"6\n') == 10
+    assert not records.is_open(b'a,5" pipe\nb,6\n') and records.find_last_end(b'a,5" pipe\nb,6\n') == 14
+    assert records.is_open(b'a,5" pipe\nb,"6\n') and records.find_last_end(b'a,5" pipe\nb,"6\n') == 10
 
 
 @pytest.mark.parametrize("block", [b'"' + b"\n" * (64 << 20), b'"' + b'"\n"' * (2 << 20), b"x" * (8 << 20)])
 def test_a_block_without_end_is_told_in_no_time(block):
     began = time.process_time()
-    records.last_end(block)
+    records.find_last_end(block)
     assert time.process_time() - began < 10
 
 
@@ -63,4 +63,4 @@ def test_each_record_knows_its_line(rows):
         if row != b"\n":
             expected.append(line)
         line += row.count(b"\n")
-    assert [line for _, line in records.of(b"".join(rows))] == expected
+    assert [line for _, line in records.read_records(b"".join(rows))] == expected

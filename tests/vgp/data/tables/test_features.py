@@ -30,7 +30,7 @@ def notes(time: str = "", dialect: str = "duckdb", **values) -> tuple[str, ...]:
 
 
 def noted(work, rows, dialect: str) -> tuple[str, ...]:
-    return features.notes(work, features.asked(work, rows), dialect)
+    return features.list_notes(work, features.ask_features(work, rows), dialect)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_rows_look_back_on_the_same_whether_they_are_counted_by_all_places_first
     for few in (True, False):
         monkeypatch.setattr(DuckDB, "few", lambda *_, few=few: few)
         with engine_of(table, tmp_path / str(few), schema) as engine:
-            rows = features.looking_back(task(), engine, engine.source())
+            rows = features.join_events(task(), engine, engine.source())
             found.append(engine.read(rows.order_by("_record")))
     assert found[0].equals(found[1]) and found[0].num_columns > 10
     assert sum(found[0]["till_count_3_1"].to_pylist()) > count

@@ -141,7 +141,7 @@ def test_exactly_the_pinned_files_are_copied(folder, tmp_path):
     prepare("files", given, tmp_path / "data", options=options)
     assert contents(tmp_path / "data") == FILES
     (folder / "empty").write_text("written to")
-    with pytest.raises(UserError, match="empty was written to after it was pinned"):
+    with pytest.raises(UserError, match="empty changed after it was pinned"):
         prepare("files", given, tmp_path / "data", options=options)
 
 

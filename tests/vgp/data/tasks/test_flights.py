@@ -13,10 +13,10 @@ from tests.vgp.data.computed import engine_of
 from training.tasks.flights import Flights
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
-from vgp.data.sources.files import Files
-from vgp.data.sources.resolve import Reading
+from vgp.data.sources.data_files import Reading
+from vgp.data.sources.table_files import Files
 from vgp.data.tables import features as tables
-from vgp.data.tables import rebased
+from vgp.data.tables import task_methods
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +36,10 @@ def features(tmp_path_factory):
     def computed(table: pa.Table) -> dict[str, np.ndarray]:
         task = Flights()
         with engine_of(table, scratch, task.schema) as engine:
-            rows = tables.looking_back(task, engine, engine.source())
-            visible = rebased.visible(rows, rows.columns)
+            rows = tables.join_events(task, engine, engine.source())
+            visible = task_methods.visible_table(rows, rows.columns)
             values = {**task.features(visible), "late": task.labels(visible)}
-            placed = {name: rebased.onto(rows, visible, value) for name, value in values.items()}
+            placed = {name: task_methods.move_to(rows, visible, value) for name, value in values.items()}
             result = engine.read(rows.select("_record", **placed).order_by("_record"))
         assert result.num_rows == table.num_rows
         return {name: result[name].to_numpy() for name in result.column_names if name != "_record"}
@@ -149,7 +149,7 @@ def test_finding_the_data_does_not_import_the_package_that_reads_it_all():
 def test_the_delay_itself_may_be_the_label(three_days: pa.Table, tmp_path):
     task = Delays()
     with engine_of(three_days, tmp_path, task.schema) as engine:
-        marked = tables.marked(task, engine.source(), engine.dialect)
+        marked = tables.add_marks(task, engine.source(), engine.dialect)
         found = engine.read(marked.select("_record", "_label").order_by("_record"))
     assert found["_label"].type == pa.float64() and task.regression and task.unit == "minutes"
     assert found["_label"].to_pylist() == three_days["arr_delay"].to_pylist()

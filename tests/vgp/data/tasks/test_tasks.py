@@ -95,7 +95,7 @@ def test_the_steps_of_a_shell_take_the_file_too(tmp_path, monkeypatch, capsys):
 
 
 def test_a_name_of_a_file_that_reaches_a_step_is_told_what_to_give_instead():
-    with pytest.raises(UserError, match="give task = table and the text of the file as the option declaration"):
+    with pytest.raises(UserError, match="set task = table and pass the text of the file as the option declaration"):
         tasks.load("titanic.toml")
 
 

@@ -122,11 +122,11 @@ def test_a_registry_that_is_damaged_or_of_another_task_or_project_is_refused_bef
         one.model_copy(update={"labels": {reigning.PROJECT: "123"}}) for one in nights.record.versions
     )})  # fmt: skip
     nights.registry.change(lambda _: named)
-    with pytest.raises(UserError, match="a registry of the project 123, and this run is one of 456"):
+    with pytest.raises(UserError, match="belongs to the project 123, and this run to 456"):
         reigning.read(nights.registry, "digits:Digits", "456")
     record = nights.folder / "registry" / "digits" / "registry.json"
     record.write_text(json.dumps({"format": 1})[:9])
-    with pytest.raises(ValueError, match="is damaged"):
+    with pytest.raises(ValueError, match="is not a valid registry record"):
         run_request.check_request(**request)
 
 

@@ -17,7 +17,7 @@ from vgp.protocol import manifest
 from vgp.registry import changes, registry
 from vgp.registry.documents import Version
 from vgp.steps import calls as steps
-from vgp.train.config import parse
+from vgp.train.train_config import parse_config
 
 TASK = "shops:Shops"
 OPTIONS = {"train": "20 days", "test": "10 days", "hidden": [4], "dropout": 0.0}
@@ -87,7 +87,7 @@ def begun(folder: Path, task: str = TASK) -> None:
         for parameter in list(module.parameters())[-2:]:
             parameter.zero_()
         list(module.parameters())[-1].copy_(torch.tensor([0.7, 0.3]).log())
-    config = parse({"task": task}).mathematical()
+    config = parse_config({"task": task}).decisive_fields()
     card = ModelCard(
         task=prepared.task, options=prepared.options, columns=prepared.columns, statistics=prepared.statistics,
         config=config, steps=1, parameters=1,

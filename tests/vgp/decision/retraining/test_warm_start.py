@@ -4,13 +4,13 @@ from vgp.protocol import manifest
 from vgp.protocol import pins as store
 from vgp.protocol.pins import DataPins
 from vgp.steps.pins import weights
-from vgp.train.config import parse
+from vgp.train.train_config import parse_config
 
 ASKED = {"warm_start": "champion"}
 
 
 def test_the_champion_is_pinned_with_the_data_and_begun_with_where_it_fits(shop):
-    prepared, config = manifest.load(shop.folder / "prepared"), parse({"task": "shops:Shops", **ASKED})
+    prepared, config = manifest.load(shop.folder / "prepared"), parse_config({"task": "shops:Shops", **ASKED})
     made = shop.asked(training_options=ASKED)
     assert made.verdict.cause == "nothing new", "beginning with the champion is no other setting of it"
     document = store.load(made.data, DataPins)
@@ -28,11 +28,11 @@ def test_the_champion_is_pinned_with_the_data_and_begun_with_where_it_fits(shop)
 
 def test_without_a_champion_training_begins_anew(shop):
     data = shop.asked(training_options=ASKED, champion="").data
-    prepared, config = manifest.load(shop.folder / "prepared"), parse({"task": "shops:Shops", **ASKED})
+    prepared, config = manifest.load(shop.folder / "prepared"), parse_config({"task": "shops:Shops", **ASKED})
     document = store.load(data, DataPins)
     assert document.weights == ""
     assert weights.settled(document, config, prepared, data)[::2] == (
         config.model_copy(update={"warm_start": ""}), "no warm start from the champion: there is none."
     )  # fmt: skip
-    plain = parse({"task": "shops:Shops"})
+    plain = parse_config({"task": "shops:Shops"})
     assert weights.settled(document, plain, prepared, data) == (plain, "", "")

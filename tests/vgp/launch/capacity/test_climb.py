@@ -157,7 +157,7 @@ def test_documents_that_always_changed_meanwhile_are_written_with_pauses_for_an_
     launcher.cloud.fail("storage.objects.insert", *[status(412)] * times)
     assert launcher.run() == code
     asked = launcher.calls.count("storage.objects.insert")
-    assert asked < 100 and ("Google answers 412: ladder.json is another one by now" in capsys.readouterr().err)
+    assert asked < 100 and ("Google answers 412: ladder.json has changed" in capsys.readouterr().err)
     assert code or launcher.outcomes == ["succeeded"]
 
 

@@ -42,8 +42,8 @@ def test_what_a_run_leaves_empty_is_not_sent():
         (lambda plan: plan["rungs"][0].pop("region"), "rung 1 lacks a field"),
         (lambda plan: plan["rungs"][0].update(strategy="spott"), "one of standard, spot, flex_start, reservation"),
         (lambda plan: plan["rungs"][0].update(job={}), "no jobSpec.workerPoolSpecs"),
-        (lambda plan: plan["rungs"][0].update(speed=0), "speed = 0: a number above 0"),
-        (lambda plan: plan["rungs"][0].update(timeout_s="3600s"), "timeout_s = '3600s': a number above 0"),
+        (lambda plan: plan["rungs"][0].update(speed=0), "speed = 0: must be a number above 0"),
+        (lambda plan: plan["rungs"][0].update(timeout_s="3600s"), "timeout_s = '3600s': must be a number above 0"),
         (lambda plan: plan["rungs"].append(plan["rungs"][0]), "the same name"),
     ],
 )

@@ -24,7 +24,7 @@ def way(**changes: Any) -> Way:
 
 def test_rungs_time_money_and_what_was_lost_are_one_sentence() -> None:
     assert way().words == (
-        "3 attempts on 3 rungs (1 preemption and 1 wait in vain), 8h 00m of machines, $280.00, 37 steps lost, "
+        "3 attempts on 3 rungs (1 preemption and 1 expired wait), 8h 00m of machines, $280.00, 37 steps lost, "
         "1h 50m before its deadline"
     )
     late = way(deadline="2026-11-20T12:00:00Z").words
@@ -50,7 +50,7 @@ def test_jobs_that_waited_are_counted_with_the_time_and_money_of_those_that_took
     lost = {"outcome": "preempted", "hours": 0.05, "usd": 1.0}
     granted = {"outcome": "granted", "hours": 0.0, "usd": 0.0}
     told = way(**{name: [granted, lost, {"outcome": None}]})
-    assert "Spot asked for 3 times beside them (1 got machines), 8h 03m of machines, $281.00, " in told.words
+    assert "3 Spot requests in parallel (1 granted), 8h 03m of machines, $281.00, " in told.words
     assert told.as_json()["waiting"] == {"asked": 3, "granted": 1, "hours": 0.05, "usd": 1.0}
     assert told.as_json()["usd"] == 281
     unpriced = way(waiting=[lost | {"usd": None}])

@@ -47,7 +47,7 @@ def test_only_a_job_of_the_attempt_that_the_heartbeat_names_begins(control):
     ):
         require_turn(control)
     beat(control, "")
-    with pytest.raises(Preempted, match="this job, attempt a1, is not to run any more"):
+    with pytest.raises(Preempted, match="this job, attempt a1, may no longer run"):
         require_turn(control)
 
 
@@ -58,7 +58,7 @@ def test_of_two_jobs_of_one_request_the_first_goes_on_also_when_it_is_started_ag
         with followed(told_so | {"CLOUD_ML_JOB_ID": job}, leads=True):
             pass
     with (
-        pytest.raises(Preempted, match="attempt a1 has two, and the other came first"),
+        pytest.raises(Preempted, match="attempt a1 has two jobs, and the other came first"),
         followed(told_so | {"CLOUD_ML_JOB_ID": "8"}, leads=True),
     ):
         raise AssertionError("it began")
@@ -69,7 +69,7 @@ def test_a_heartbeat_that_is_missing_or_cannot_be_read_is_waited_for(tmp_path, w
     control = Control(str(tmp_path), "a1")
     if words is not None:
         storage.overwrite(control.heartbeat, words)
-    with pytest.raises(Preempted, match=r"that this job may run \(.*heartbeat.json"):
+    with pytest.raises(Preempted, match=r"this job to run in time \(.*heartbeat.json"):
         require_turn(control, patience_s=0.1, look_every_s=0.02)
     monkeypatch.setattr(watching.time, "sleep", lambda _: beat(control))  # the launcher comes while it waits
     assert require_turn(control, patience_s=20, look_every_s=0.02).attempt == "a1"
@@ -89,7 +89,7 @@ def test_a_job_is_stopped_by_a_heartbeat_that_does_not_change_for_too_long(contr
         beat(control, orphan_s=60)
     assert watcher._look() == ""
     now[0] += 61
-    assert watcher._look() == "the launcher of this job has given no sign of life for 60 s (orphan_s)"
+    assert watcher._look() == "no heartbeat from the launcher for 60 s (orphan_s)"
 
 
 def test_a_job_that_is_no_longer_named_is_stopped_whoever_is_told_of_it_and_when(control, capfd):
@@ -130,7 +130,7 @@ def test_a_store_that_is_down_is_no_silence_of_the_launcher(bucket, proxy, tmp_p
     now[0] += 29
     assert watcher._look() == ""
     now[0] += 2
-    assert "no sign of life for 60 s" in watcher._look()
+    assert "no heartbeat from the launcher for 60 s" in watcher._look()
 
 
 def test_a_heartbeat_that_is_spoilt_for_a_while_is_silence_and_no_more(tmp_path):

@@ -45,7 +45,7 @@ def test_a_script_of_another_attempt_is_not_started(tmp_path: Path) -> None:
         assert (code, out) == (75, "") and words in err
     (tmp_path / "heartbeat.json").write_text("{")
     code, out, err = launcher.run(script("print('begun')"), **followed(tmp_path))
-    assert (code, out) == (75, "") and "nobody has said for 0.2 s that this job may run" in err
+    assert (code, out) == (75, "") and "no heartbeat for 0.2 s that permits this job to run" in err
     assert not (tmp_path / "model").exists()
 
 
@@ -63,7 +63,7 @@ def test_a_script_of_the_next_attempt_waits_for_its_turn_and_not_for_a_silent_la
     assert Following(stated(tmp_path)).obstacle() == "" and next(turns, None) is None
     monkeypatch.undo()
     beat(tmp_path, "a0", next="a1", orphan_s=0.05)
-    assert "this job may run" in Following(stated(tmp_path)).obstacle(0.05)
+    assert "permits this job to run" in Following(stated(tmp_path)).obstacle(0.05)
 
 
 def test_of_two_jobs_of_one_attempt_the_first_runs_on_all_its_machines_and_again(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_an_attempt_that_cannot_be_taken_is_not_begun(tmp_path: Path) -> None:
     beat(tmp_path, "a1")
     (tmp_path / "jobs/a1").mkdir(parents=True)  # whoever made it was killed before it left its name
     follower = Following(stated(tmp_path, CLOUD_ML_JOB_ID="7"))
-    assert follower.obstacle(0) == f"nobody can tell whether another job does this work ({tmp_path}/jobs/a1 is empty)"
+    assert follower.obstacle(0) == f"cannot read whether another job does this work ({tmp_path}/jobs/a1 is empty)"
     (tmp_path / "jobs/a1").rmdir()
     (tmp_path / "jobs").rmdir()
     (tmp_path / "jobs").write_text("")
@@ -91,7 +91,7 @@ def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> Non
     assert child.stdout and child.stdout.readline() == b"up\n"
     out, err = child.communicate(timeout=120)
     assert (child.returncode, out) == (143, b"saved\n")
-    assert b"stopping: the launcher of this job has given no sign of life for 5 s (orphan_s)." in err
+    assert b"stopping: no heartbeat from the launcher for 5 s (orphan_s)." in err
 
 
 def test_a_heartbeat_that_cannot_be_read_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,4 +136,4 @@ def test_a_script_goes_on_while_its_heartbeat_changes_and_stops_when_another_is_
     assert child.poll() is None
     beat(tmp_path, "a2", orphan_s=20)
     _, err = child.communicate(timeout=120)
-    assert child.returncode == 143 and b"is not to run:" in err and b"names attempt a2" in err
+    assert child.returncode == 143 and b"may not run:" in err and b"names attempt a2" in err

@@ -63,7 +63,7 @@ def test_a_second_ctrl_c_kills_at_once_but_not_one_that_came_with_the_first(laun
         child.send_signal(signal.SIGINT)
         time.sleep(0.5)
     _, err = child.communicate(timeout=120)
-    assert child.returncode in (130, 143) and b"; killed, since it went on: node 0." in err
+    assert child.returncode in (130, 143) and b"; killed because they did not stop: node 0." in err
 
 
 def test_a_second_sigterm_costs_no_save_and_the_script_never_sees_it(launcher: Launcher) -> None:

@@ -21,4 +21,4 @@ def test_a_port_that_is_taken_is_named(launcher: Launcher) -> None:
     with socket.create_server(("", 0)) as server:
         port = server.getsockname()[1]
         code, _, err = launcher.run(["true"], CLUSTER_SPEC=spec(workerpool0=[f"127.0.0.1:{port}"]))
-    assert code == 0 and f"port {port} of this machine, where the processes would meet, is taken" in err
+    assert code == 0 and f"port {port} of this machine, the rendezvous of the processes, is taken" in err

@@ -50,7 +50,7 @@ def test_processes_that_never_met_are_warned_of_in_the_terminal_and_on_record(
     code, _, err = launcher.run(script(ALONE), launch, **variables)
     assert code == 0 and f"launch: warning: {who} {NEVER}" in err
     (warning,) = launcher.left()["warnings"]
-    assert warning in err and "each is meant to work alone" in warning
+    assert warning in err and "each works alone on purpose" in warning
 
 
 def test_a_connection_that_ended_at_once_is_one(launcher: Launcher) -> None:

@@ -16,12 +16,12 @@ def test_a_role_that_a_launch_does_not_have_starts_nothing(capfd: pytest.Capture
 @pytest.mark.parametrize(
     "command, variables, sentence",
     [
-        (["no-such-program"], {}, "the command 'no-such-program' is not there"),
-        (["true"], {"TRAINING_NODES": "two"}, "TRAINING_NODES='two': write a whole number from 1 on"),
+        (["no-such-program"], {}, "the command 'no-such-program' does not exist"),
+        (["true"], {"TRAINING_NODES": "two"}, "TRAINING_NODES='two': write a whole number of at least 1"),
         (["true"], {"TRAINING_NPROC": "0"}, "TRAINING_NPROC='0'"),
         (["true"], {"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC cannot be read (KeyError: 'task')"),
         (["true"], {"CLUSTER_SPEC": spec(index=1, workerpool0=["a:1"])}, "there is no task 1 of workerpool0"),
-        ([], {}, "no command is given"),
+        ([], {}, "the command is missing"),
     ],
 )
 def test_a_wrong_request_is_one_sentence_before_anything_starts(

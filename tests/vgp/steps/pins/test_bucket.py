@@ -6,7 +6,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.base.storage import client, storage
-from vgp.data import bundle, days
+from vgp.data import bundle, data_days
 from vgp.data.prepare import pinned_input, prepare
 
 OPTIONS = {"train": "2 weeks", "test": "1 week"}
@@ -45,8 +45,8 @@ def test_an_object_that_moved_underneath_is_an_error_with_its_name(raw, pin, vis
 
 def test_each_night_only_new_objects_are_read_for_their_days(raw, pin, visits, monkeypatch):
     scanned, nights = [], []
-    read = days._read
-    monkeypatch.setattr(days, "_read", lambda task, files: scanned.extend(files) or read(task, files))
+    read = data_days._read
+    monkeypatch.setattr(data_days, "_read", lambda task, files: scanned.extend(files) or read(task, files))
     for new in ((), ("d", (46, 50)), ()):
         if new:
             storage.overwrite(f"{raw}/{new[0]}.csv", visits.table(*new[1]))
@@ -68,7 +68,7 @@ def test_pins_in_a_bucket_are_written_once_and_refused_when_edited(raw, pin):
     assert pin(raw, folder=f"{raw}/pins", options=OPTIONS) == result
     assert {file.path: file.generation for file in storage.find(f"{raw}/pins/*.json")} == generations
     storage.overwrite(result.uri, b"{}")
-    with pytest.raises(UserError, match=f"{result.uri} is not as it was written"):
+    with pytest.raises(UserError, match=f"{result.uri} was edited"):
         pin(raw, folder=f"{raw}/pins", options=OPTIONS, pins=result.uri)
     with pytest.raises(UserError, match=f"{result.uri} is not as it was written: delete it"):
         pin(raw, folder=f"{raw}/pins", options=OPTIONS)
@@ -97,5 +97,5 @@ def test_the_champion_in_a_bucket_is_read_by_generation(bucket, pin, tmp_path):
             assert bundle.load_card(uri) == bundle.load_card(model)
     with pytest.raises(UserError, match="gs://runs/reigning/model.json was replaced or deleted after it was pinned"):
         bundle.load_card(uri)
-    with pytest.raises(UserError, match="champion = gs://runs/nobody: there is no model.json"):
+    with pytest.raises(UserError, match="champion = gs://runs/nobody: the folder has no model.json"):
         pin(task="visits:Own", champion=f"{bucket}/nobody")

@@ -78,7 +78,7 @@ def test_a_document_is_named_by_its_bytes_and_written_once(raw, pin):
 
 def test_nothing_is_written_in_a_dry_run_nor_after_an_error(raw, pin, tmp_path):
     assert pin(raw, dry_run=True).digest == pin(raw, folder=f"{tmp_path}/other/pins").digest
-    with pytest.raises(UserError, match="there is no model.json"):
+    with pytest.raises(UserError, match="the folder has no model.json"):
         pin(raw, champion=tmp_path)
     assert not (tmp_path / "runs").exists()
 
@@ -95,9 +95,9 @@ def test_a_step_reads_what_was_pinned_and_nothing_that_came_later(raw, pin, visi
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda path: path.write_bytes(path.read_bytes() + b"\n"), "was written to after it was pinned"),
-        (lambda path: os.utime(path, (1, 1)), "was written to after it was pinned"),
-        (lambda path: path.unlink(), "is not there as it was pinned: .*start a run that pins what is there now"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"\n"), "changed after it was pinned"),
+        (lambda path: os.utime(path, (1, 1)), "changed after it was pinned"),
+        (lambda path: path.unlink(), "was pinned but cannot be read: .*start a new run"),
     ],
 )
 def test_a_file_that_moved_underneath_is_an_error_with_its_name(raw, pin, visits, tmp_path, change, words):

@@ -64,7 +64,7 @@ def test_a_model_that_is_not_there_is_said_before_anything_is_pinned(models, tmp
         ("3", r"version 3 of flights was deleted on .* by eva \(too old\). Take one of 1, 2"),
         ("9", "flights has no version 9. Take one of 1, 2"),
         ("staging", "model = staging: flights has no alias of that name. It has none."),
-        ("./nowhere", "model = .*nowhere: there is no model.json in that folder"),
+        ("./nowhere", "model = .*nowhere: the folder has no model.json"),
     ):
         with pytest.raises(UserError, match=message):
             resolved(models, tmp_path, given)

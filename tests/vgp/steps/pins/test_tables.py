@@ -80,7 +80,7 @@ def test_beyond_seven_days_only_an_unchanged_table_can_be_read(cloud, write, res
     pins = resolve()
     assert prepare(visits.TASK, pins.data, tmp_path / "made", options=_options(pins, visits)).rows_read == 246
     write(41)
-    with pytest.raises(UserError, match=f"{URI} was pinned as of .* and changed since, .* shows the past of 7 days"):
+    with pytest.raises(UserError, match=f"{URI} was pinned as of .* but changed on .* only the past 7 days"):
         prepare(visits.TASK, pins.data, tmp_path / "again", options=_options(pins, visits))
 
 
@@ -92,7 +92,7 @@ def test_a_table_that_was_made_anew_is_no_more_what_was_pinned(cloud, write, res
     pins = resolve()
     del cloud.bigquery.tables[Name(*str(parse(URI)).split("."))]
     write(40)
-    with pytest.raises(UserError, match="was deleted and made anew on"):
+    with pytest.raises(UserError, match="was deleted and recreated on"):
         prepare(visits.TASK, pins.data, tmp_path / "made", options=_options(pins, visits))
 
 
@@ -139,19 +139,19 @@ def test_a_table_that_rows_are_streamed_into_is_pinned_by_the_minute(cloud, writ
     ("text", "words"),
     [
         ("SELECT *, RAND() AS r FROM `{}`", "RAND draws rows at random.*FARM_FINGERPRINT"),
-        ("SELECT * FROM `{}` WHERE day < CURRENT_DATE()", "CURRENT_DATE is another value whenever it runs"),
-        ("SELECT * FROM `{}` WHERE SESSION_USER() = 'x'", "SESSION_USER is another value for whoever runs it"),
-        ("SELECT * FROM `{}` LIMIT 10", "LIMIT without ORDER BY takes other rows"),
+        ("SELECT * FROM `{}` WHERE day < CURRENT_DATE()", "CURRENT_DATE has another value in each run"),
+        ("SELECT * FROM `{}` WHERE SESSION_USER() = 'x'", "SESSION_USER depends on the account"),
+        ("SELECT * FROM `{}` LIMIT 10", "LIMIT without ORDER BY returns other rows"),
         ("SELECT * FORM `{}`", "visits.sql does not parse: line 1, column"),
         ("SELEC page FROM `{}`", "visits.sql does not parse: line 1, column .*: 'FROM' is not expected there"),
-        ("SELEC * FORM `{}`", "must be one SELECT and begins with 'SELEC"),
-        ("SELECT * FROM `{}` WHERE", "line 1, column .*: something is missing behind 'WHERE'"),
-        ("-- later", "holds no query: write one SELECT"),
-        ("EXPLAIN SELECT 1", "must be one SELECT and holds EXPLAIN"),
-        ("SELECT 1; SELECT 2", "must be one SELECT and holds SELECT, SELECT"),
-        ("DELETE FROM `{}` WHERE TRUE", "must be one SELECT and holds DELETE"),
-        ("SELECT * FROM shop.visits", "reads shop.visits, which is no whole name"),
-        ("SELECT * FROM `test-project.shop.gone`", "visits.sql: bq://test-project.shop.gone is not there: Not found"),
+        ("SELEC * FORM `{}`", "must be one SELECT, but begins with 'SELEC"),
+        ("SELECT * FROM `{}` WHERE", "line 1, column .*: something is missing after 'WHERE'"),
+        ("-- later", "has no query: write one SELECT"),
+        ("EXPLAIN SELECT 1", "must be one SELECT, but has EXPLAIN"),
+        ("SELECT 1; SELECT 2", "must be one SELECT, but has SELECT, SELECT"),
+        ("DELETE FROM `{}` WHERE TRUE", "must be one SELECT, but has DELETE"),
+        ("SELECT * FROM shop.visits", "reads shop.visits, which is not a full name"),
+        ("SELECT * FROM `test-project.shop.gone`", "visits.sql: bq://test-project.shop.gone does not exist: Not found"),
         ("SELECT nothing FROM `{}`", "visits.sql is refused by BigQuery"),
         ("SELECT id, size, yes FROM `{}`", "visits.sql lacks the column day; it has id, size, yes"),
         ("SELECT 1 AS id", "reads no table"),
@@ -175,7 +175,7 @@ def test_a_query_in_a_bucket_is_read_there_and_the_bucket_must_be_near(cloud, wr
     monkeypatch.setattr(storage, "location", lambda path: "EUROPE-WEST4")
     assert resolve(f"{bucket}/visits.sql", folder=f"{bucket}/pins").uri
     monkeypatch.setattr(storage, "location", lambda path: "US-CENTRAL1")
-    with pytest.raises(UserError, match="lies in EU, and the runs in gs://runs in US-CENTRAL1"):
+    with pytest.raises(UserError, match="is in EU, but the bucket of the runs, gs://runs, is in US-CENTRAL1"):
         resolve(f"{bucket}/visits.sql", folder=f"{bucket}/pins")
 
 

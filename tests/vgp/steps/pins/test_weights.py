@@ -11,7 +11,7 @@ from vgp.protocol import pins as store
 from vgp.steps import calls as steps
 from vgp.steps import run_request
 from vgp.steps.pins import weights as pins
-from vgp.train import weights
+from vgp.train import warm_start_files
 
 
 @pytest.fixture
@@ -46,15 +46,15 @@ def test_other_weights_are_other_pins_and_the_same_ones_the_same(begun, tmp_path
 def test_training_reads_the_pinned_weights_or_says_that_they_are_others(begun, tmp_path):
     source, data = str(tmp_path / "model.safetensors"), begun().data
     uri = pins.of_run(document(data), source, data)
-    assert weights.open_weights(source, uri) == weights.open_weights(source)
+    assert warm_start_files.open_weights(source, uri) == warm_start_files.open_weights(source)
     assert pins.of_run(None, source, "") == pins.of_run(document(data), "", data) == ""
     with pytest.raises(
         UserError, match=r"warm_start=/other, and .* of a run with .*model.safetensors: start a run that"
     ):
         pins.of_run(document(data), "/other", data)
     save_file({"a": torch.zeros(3)}, source)
-    with pytest.raises(UserError, match="model.safetensors was written to after it was pinned"):
-        weights.open_weights(source, uri)
+    with pytest.raises(UserError, match="model.safetensors changed after it was pinned"):
+        warm_start_files.open_weights(source, uri)
 
 
 def test_a_warm_start_that_is_not_there_is_an_error_of_the_first_step_and_of_the_desk(begun, tmp_path, capsys):
@@ -72,9 +72,11 @@ def test_objects_are_pinned_by_their_generation_and_read_by_their_header_alone(b
     storage.overwrite(name, save({"a": torch.ones(3)}))
     folder = name.rpartition("/")[0]
     uri = document(begun(folder).data).weights
-    found = weights.open_weights(folder, uri)
-    assert found.fingerprint() == weights.open_weights(folder).fingerprint() and found.tensors["a"].shape == (3,)
+    found = warm_start_files.open_weights(folder, uri)
+    assert found.fingerprint() == warm_start_files.open_weights(folder).fingerprint() and found.tensors["a"].shape == (
+        3,
+    )
     assert found.files[0].path.startswith(f"{name}#")
     storage.overwrite(name, save({"a": torch.zeros(3)}))
     with pytest.raises(UserError, match=r"model.safetensors was replaced or deleted after it was pinned \(gen"):
-        weights.open_weights(folder, uri)
+        warm_start_files.open_weights(folder, uri)

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.store import DiskStore
+from vgp.train.checkpoint import recovery, training_state
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 from vgp.train.checkpoint.writer import Writer
 
 
@@ -49,18 +49,20 @@ class Subject:
         self.optimizer.step()
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        return {name: tensor.clone() for name, tensor in state.tensors_of(self.model, self.optimizer).items()}
+        return {name: tensor.clone() for name, tensor in training_state.tensors_of(self.model, self.optimizer).items()}
 
     def save(self, step: int) -> None:
         self.begin(step)
         self.finish()
 
     def begin(self, step: int, *, hurried: bool = False) -> None:
-        whole = state.tensors_of(self.model, self.optimizer)
-        layout = state.stored(whole, self.world_size)
+        whole = training_state.tensors_of(self.model, self.optimizer)
+        layout = training_state.layout_of(whole, self.world_size)
         for writer in self.writers:
-            share = state.share(whole, layout, writer.rank)
-            scalars, stable = (f(self.model, self.optimizer) for f in (state.scalars_of, state.stable))
+            share = training_state.share_of(whole, layout, writer.rank)
+            scalars, stable = (
+                f(self.model, self.optimizer) for f in (training_state.scalars_of, training_state.stable_names)
+            )
             writer.save(step, share, layout, scalars, {"step": step}, stable, hurried=hurried)
 
     def finish(self) -> None:
@@ -74,10 +76,10 @@ class Subject:
 
     def load(self, said: list[str] | None = None) -> Any:
         """(step, tensors) of the newest good checkpoint."""
-        found = recovery.newest(self.store, 0, (said if said is not None else []).append)
+        found = recovery.find_newest(self.store, 0, (said if said is not None else []).append)
         if found is None:
             return None
-        return found.step, Saved(self.store, found).tensors()
+        return found.step, CheckpointReader(self.store, found).tensors()
 
 
 @pytest.fixture

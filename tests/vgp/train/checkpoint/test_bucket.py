@@ -17,7 +17,7 @@ from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage.objects import Folder
 from vgp.base.storage.storage import uri
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.store import BucketStore, DiskStore, store_at
+from vgp.train.checkpoint.checkpoint_store import BucketStore, DiskStore, store_at
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -249,7 +249,7 @@ def test_the_newest_three_stay(make, store):
     for step in range(1, 6):
         subject.train()
         subject.save(step)
-    assert recovery.committed(store, 0) == [f"run000-step{step:09d}.json" for step in (5, 4, 3)]
+    assert recovery.list_manifests(store, 0) == [f"run000-step{step:09d}.json" for step in (5, 4, 3)]
     assert len(store.names()) == 3 * 4
 
 

@@ -17,9 +17,9 @@ from vgp.base.exits import UserError
 from vgp.base.storage import slot as slots
 from vgp.base.storage import storage
 from vgp.base.storage.slot import Slot
-from vgp.train.checkpoint import holder, lease
-from vgp.train.checkpoint.holder import FILE_NAME, Fence, Holder, Owner, holder_of
-from vgp.train.checkpoint.lease import BucketLease, held
+from vgp.train.checkpoint import lease, lease_holder
+from vgp.train.checkpoint.lease import BucketLease, hold_lease
+from vgp.train.checkpoint.lease_holder import FILE_NAME, Fence, Holder, Owner, parse_holder
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -34,13 +34,13 @@ PATIENCE_S = 60
 SCRIPT = """
 import sys, threading
 from contextlib import ExitStack
-from vgp.train.checkpoint.holder import Owner
-from vgp.train.checkpoint.lease import held
+from vgp.train.checkpoint.lease_holder import Owner
+from vgp.train.checkpoint.lease import hold_lease
 lost = threading.Event()
 with ExitStack() as stack:
     for folder in sys.argv[3:]:
         owner = Owner("first", sys.argv[1])
-        lease = stack.enter_context(held(folder, owner, length_s=float(sys.argv[2]), patience_s=60))
+        lease = stack.enter_context(hold_lease(folder, owner, length_s=float(sys.argv[2]), patience_s=60))
         lease.on_loss(lost.set)
     print("held", flush=True)
     lost.wait()
@@ -67,7 +67,7 @@ def other():
 
 
 def hold(folder, owner=None):
-    return held(folder, owner or Owner("second", "train_9"), length_s=LENGTH_S, patience_s=PATIENCE_S)
+    return hold_lease(folder, owner or Owner("second", "train_9"), length_s=LENGTH_S, patience_s=PATIENCE_S)
 
 
 def await_true(condition):
@@ -90,13 +90,13 @@ def pass_on_the_server(monkeypatch, *, after_looks=0):
 
 def pass_here(monkeypatch):
     """This machine's clock is much later from now on."""
-    for module in (holder, lease):
+    for module in (lease_holder, lease):
         monkeypatch.setattr(module, "clock", lambda real=module.clock: real() + LATER_S)
 
 
 def lease_of(folder):
     seen = Slot(f"{folder}/{FILE_NAME}", deadline_s=PATIENCE_S).read()
-    return seen and holder_of(seen.data)
+    return seen and parse_holder(seen.data)
 
 
 def put_old(folder, length_s=0.01):
@@ -280,7 +280,7 @@ def test_on_a_disk_a_file_that_its_last_holder_deleted_is_nobodys_lease(tmp_path
 
     monkeypatch.setattr(fcntl, "flock", late)
     with hold(tmp_path, Owner("third")):
-        assert holder_of((tmp_path / FILE_NAME).read_bytes()).run == "third"
+        assert parse_holder((tmp_path / FILE_NAME).read_bytes()).run == "third"
 
 
 def test_a_fence_opens_by_the_clock_and_one_that_is_missing_is_closed():

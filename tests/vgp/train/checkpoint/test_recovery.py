@@ -4,8 +4,8 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import require_same
-from vgp.train.checkpoint.store import DiskStore
+from vgp.train.checkpoint.checkpoint_manifest import require_same_settings
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 
 
 @pytest.fixture
@@ -96,14 +96,14 @@ def test_if_nothing_is_good_nothing_is_loaded(two):
 
 
 def test_an_empty_or_missing_folder_has_no_checkpoint(tmp_path):
-    assert recovery.newest_run(DiskStore(tmp_path / "missing")) == -1
-    assert recovery.newest(DiskStore(tmp_path), 0, print) is None
+    assert recovery.find_newest_run(DiskStore(tmp_path / "missing")) == -1
+    assert recovery.find_newest(DiskStore(tmp_path), 0, print) is None
 
 
 def test_a_changed_setting_is_shown_and_an_unchanged_one_is_not():
     then = {"config": {"seed": 1, "epochs": 3}, "data": "abc"}
-    require_same(then, json.loads(json.dumps(then)), "here")
+    require_same_settings(then, json.loads(json.dumps(then)), "here")
     with pytest.raises(UserError) as caught:
-        require_same(then, {"config": {"seed": 2, "epochs": 3}, "data": "abc", "samples": 7}, "here")
+        require_same_settings(then, {"config": {"seed": 2, "epochs": 3}, "data": "abc", "samples": 7}, "here")
     assert "  config.seed: 1 -> 2\n  samples: null -> 7\n" in str(caught.value)
     assert "epochs" not in str(caught.value)

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from vgp.train.checkpoint import state
+from vgp.train.checkpoint import training_state
 from vgp.train.checkpoint.snapshot import Snapshot
 
 
@@ -86,12 +86,12 @@ def test_buffers_are_kept_from_save_to_save_unless_the_shape_changes(snapshot):
 
 def test_weights_and_optimizer_state_are_steady_and_running_statistics_are_not(subject):
     subject.train()
-    stable = state.stable(subject.model, subject.optimizer)
-    moving = state.tensors_of(subject.model, subject.optimizer).keys() - stable
+    stable = training_state.stable_names(subject.model, subject.optimizer)
+    moving = training_state.tensors_of(subject.model, subject.optimizer).keys() - stable
     assert moving == {"model/1.running_mean", "model/1.running_var", "model/1.num_batches_tracked"}
     subject.model[0].weight.requires_grad_(False)
     frozen = torch.optim.AdamW(p for p in subject.model.parameters() if p.requires_grad)
-    assert "model/0.weight" not in state.stable(subject.model, frozen)
+    assert "model/0.weight" not in training_state.stable_names(subject.model, frozen)
 
 
 def test_the_copies_lie_in_one_piece_of_memory_of_their_own_size(snapshot):

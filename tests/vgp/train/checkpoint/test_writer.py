@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.store import DiskStore
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 
 
 def equal(one, other):
@@ -60,7 +60,7 @@ def test_a_save_before_the_end_copies_nothing_reads_nothing_back_and_deletes_not
     subject.finish()
     monkeypatch.undo()
     assert capfd.readouterr().err == ""
-    assert recovery.committed(subject.store, 0) == [f"run000-step{step:09d}.json" for step in (3, 2)]
+    assert recovery.list_manifests(subject.store, 0) == [f"run000-step{step:09d}.json" for step in (3, 2)]
     step, loaded = subject.load()
     assert step == 3 and equal(loaded, subject.tensors())
 
@@ -81,7 +81,7 @@ def test_a_task_that_writes_to_its_weights_elsewhere_loses_one_checkpoint_and_no
         with torch.no_grad():
             subject.model[0].weight.add_(1)
         subject.finish()
-        assert bool(recovery.committed(subject.store, 0)) == (step == 2)
+        assert bool(recovery.list_manifests(subject.store, 0)) == (step == 2)
     assert equal(subject.load()[1], saved)
     (warning,) = capfd.readouterr().err.splitlines()
     assert warning.startswith("warning: checkpoint of step 1 was not saved: ")
@@ -92,7 +92,7 @@ def test_the_newest_three_stay(subject):
     for step in range(1, 7):
         subject.train()
         subject.save(step)
-    assert recovery.committed(subject.store, 0) == [f"run000-step{step:09d}.json" for step in (6, 5, 4)]
+    assert recovery.list_manifests(subject.store, 0) == [f"run000-step{step:09d}.json" for step in (6, 5, 4)]
     assert len(subject.store.names()) == 3 * 4
 
 
@@ -113,7 +113,7 @@ def test_of_two_attempts_at_a_step_one_wins_and_the_other_goes_on(make, tmp_path
     for subject in (first, second):
         subject.train()
         subject.save(1)
-    assert len(recovery.committed(first.store, 0)) == 1
+    assert len(recovery.list_manifests(first.store, 0)) == 1
     assert equal(second.load()[1], first.tensors())
     assert len(first.store.names()) == 1 + 3  # the loser has taken its parts away
     second.train()
@@ -140,7 +140,7 @@ def test_a_full_disk_is_warned_about_and_training_goes_on(make, tmp_path, capfd)
         subject.train()
         subject.save(step)
     assert subject.load()[0] == 3
-    assert recovery.committed(subject.store, 0) == ["run000-step000000003.json"]
+    assert recovery.list_manifests(subject.store, 0) == ["run000-step000000003.json"]
     warnings = capfd.readouterr().err.splitlines()
     assert len(warnings) == 2
     assert warnings[0].startswith("warning: checkpoint of step 1 was not saved: run000-step000000001-")
@@ -166,7 +166,7 @@ import os, random, signal, sys, time
 sys.path.insert(0, {here!r})
 from conftest import Subject
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.store import DiskStore
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 
 def save_forever(pipe):
     subject = Subject({directory!r})
@@ -189,7 +189,7 @@ for kill in range({kills}):
         os.waitpid(child, 0)
         saved = [int(line) for line in lines]
     damage = []
-    found = recovery.newest(DiskStore({directory!r}), 0, damage.append)
+    found = recovery.find_newest(DiskStore({directory!r}), 0, damage.append)
     assert not damage, damage
     assert found.step >= max([*saved, last]), (found.step, saved, last)
     last = found.step

@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn.attention import SDPBackend
 
 from vgp.base.exits import UserError
-from vgp.train.config import parse
 from vgp.train.loop import arithmetic
 from vgp.train.loop.training_request import _chosen_then
+from vgp.train.train_config import parse_config
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 SMALL = nn.Linear(3, 3)
@@ -31,7 +31,7 @@ def gpu(monkeypatch, tmp_path):
 
 
 def chosen(module: nn.Module, device: torch.device, begun=None, **changes):
-    choice = arithmetic.choose(parse(changes), module, device, begun or {})
+    choice = arithmetic.resolve_arithmetic(parse_config(changes), module, device, begun or {})
     return tuple(choice.chosen().values()), choice.reasons
 
 
@@ -57,7 +57,7 @@ def test_a_gpu_without_bfloat16_takes_float16_if_it_has_tensor_cores(gpu, monkey
 
 
 def test_a_small_model_and_every_model_on_a_cpu_stay_bit_identical(gpu):
-    assert chosen(LARGE, CPU) == (("fp32", False, True), dict.fromkeys(arithmetic.OPEN, "on a CPU"))
+    assert chosen(LARGE, CPU) == (("fp32", False, True), dict.fromkeys(arithmetic.AUTO_FIELDS, "on a CPU"))
     values, reasons = chosen(SMALL, GPU)
     assert values == ("bf16", False, True) and "12 parameters, fewer than 50,000,000" in reasons["compile"]
 
@@ -66,9 +66,9 @@ def test_what_is_set_is_taken_and_exact_means_deterministic(gpu):
     assert chosen(LARGE, GPU, precision="fp32", compile=False, deterministic=True) == (("fp32", False, True), {})
     assert chosen(LARGE, GPU, exact=True)[0] == ("bf16", False, True)
     with pytest.raises(UserError, match="exact=true needs deterministic kernels"):
-        parse({"exact": True, "deterministic": False})
+        parse_config({"exact": True, "deterministic": False})
     with pytest.raises(UserError, match="compile='yes': input should be 'auto', True or False"):
-        parse({"compile": "yes"})
+        parse_config({"compile": "yes"})
 
 
 def test_without_a_compiler_a_large_model_is_not_compiled_and_the_log_says_why(gpu, monkeypatch):
@@ -97,11 +97,11 @@ def test_a_run_that_began_on_a_gpu_goes_on_as_it_began_on_a_cpu_and_says_so(gpu,
 def test_what_was_chosen_then_counts_where_it_is_left_open_now():
     """A checkpoint of an earlier version says `auto` of its precision alone; a hostile one may say anything."""
     then = {"config": {"precision": "auto", "compile": False, "deterministic": True, "seed": 0}}
-    assert _chosen_then(then, parse({})) == {"compile": False, "deterministic": True}
-    assert _chosen_then(then, parse({"compile": True})) == {"deterministic": True}
-    assert _chosen_then({"config": {"precision": "fp16"}}, parse({})) == {"precision": "fp16"}
+    assert _chosen_then(then, parse_config({})) == {"compile": False, "deterministic": True}
+    assert _chosen_then(then, parse_config({"compile": True})) == {"deterministic": True}
+    assert _chosen_then({"config": {"precision": "fp16"}}, parse_config({})) == {"precision": "fp16"}
     for strange in ({}, {"config": []}, {"config": {"precision": ["x"], "compile": 1, "deterministic": "no"}}):
-        assert _chosen_then(strange, parse({})) == {}
+        assert _chosen_then(strange, parse_config({})) == {}
 
 
 def test_attention_takes_cudnn_on_hopper_and_blackwell_where_bits_need_not_repeat():
@@ -115,10 +115,10 @@ def test_attention_takes_cudnn_on_hopper_and_blackwell_where_bits_need_not_repea
 
 def test_float32_is_not_rounded_to_tf32_on_a_gpu():
     torch.backends.cudnn.allow_tf32 = True
-    arithmetic.uses_deterministic(True, CPU)
+    arithmetic.select_kernels(True, CPU)
     assert not torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest"
     assert torch.are_deterministic_algorithms_enabled()
-    arithmetic.uses_deterministic(True, CPU, tf32=True)
+    arithmetic.select_kernels(True, CPU, tf32=True)
     assert torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32
-    arithmetic.uses_deterministic(True, CPU)
+    arithmetic.select_kernels(True, CPU)
     torch.use_deterministic_algorithms(False)

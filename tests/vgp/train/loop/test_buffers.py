@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from vgp.train.loop.buffers import combined, moved, same, unchanged
+from vgp.train.loop.buffers import combine_values, find_changed, is_same, keep_buffers
 from vgp.train.processes.launch import launch
 
 RULES = {"counts": "sum", "total": "sum", "average": "mean", "latest": "last", "steps": "last", "seen": "last",
@@ -109,27 +109,27 @@ def test_batch_norm_needs_no_word_and_whole_numbers_that_came_apart_end_the_run(
 def test_spectral_norm_needs_no_rule():
     module = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
     legacy = nn.utils.spectral_norm(nn.Linear(3, 3))
-    from vgp.train.loop.buffers import _known_rule, places
+    from vgp.train.loop.buffers import _known_rule, find_buffers
 
     for each in (module, legacy):
-        assert {_known_rule(place) for place in places(each).values()} == {"last"}
+        assert {_known_rule(place) for place in find_buffers(each).values()} == {"last"}
 
 
 def test_values_of_many_kinds_are_combined_without_loss():
     start = torch.tensor([2**60, 0])
     values = [torch.tensor([2**60 + 1, 5]), torch.tensor([2**60 + 2, 0])]
-    assert combined("sum", start, values, [0.5, 0.5]).tolist() == [2**60 + 3, 5]
+    assert combine_values("sum", start, values, [0.5, 0.5]).tolist() == [2**60 + 3, 5]
     flag = torch.tensor([True, False])
-    assert combined("sum", flag, [~flag, ~flag], [0.5, 0.5]).tolist() == [False, True]
-    assert combined("mean", torch.zeros(1), [torch.ones(1), torch.zeros(1)], [0.25, 0.75]).tolist() == [0.25]
+    assert combine_values("sum", flag, [~flag, ~flag], [0.5, 0.5]).tolist() == [False, True]
+    assert combine_values("mean", torch.zeros(1), [torch.ones(1), torch.zeros(1)], [0.25, 0.75]).tolist() == [0.25]
 
 
 def test_values_are_put_back_whoever_changed_them_and_a_nan_is_no_change():
     module = nn.Module()
     module.register_buffer("count", torch.tensor([torch.nan, 1.0]))
     kept = module.count
-    with unchanged(module) as before:
-        assert not moved(before)
+    with keep_buffers(module) as before:
+        assert not find_changed(before)
         module.count = module.count + 1
-        assert moved(before) == ["count"]
-    assert module.count is kept and same(kept, torch.tensor([torch.nan, 1.0]))
+        assert find_changed(before) == ["count"]
+    assert module.count is kept and is_same(kept, torch.tensor([torch.nan, 1.0]))

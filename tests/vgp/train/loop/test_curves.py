@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vgp.train.loop.curves import Curves, History
-from vgp.train.loop.order import Plan
+from vgp.train.loop.sample_order import Plan
 
 
 def points(folder: Path, tag: str) -> list[tuple[int, float]]:

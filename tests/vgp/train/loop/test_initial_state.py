@@ -9,10 +9,10 @@ from torch import nn
 
 from vgp.base.exits import UserError
 from vgp.data import bundle
-from vgp.train.config import parse
 from vgp.train.loop import initial_state
 from vgp.train.loop.initial_state import landing_difference
-from vgp.train.weights import open_weights
+from vgp.train.train_config import parse_config
+from vgp.train.warm_start_files import open_weights
 
 
 def said(*, before=4, now=4, microbatches=4, exact=False, then="NVIDIA A100-SXM4-80GB", device="NVIDIA A100-SXM4-80GB"):
@@ -57,7 +57,7 @@ def take(folder, tensors, module=None, warm_name=lambda name: name, **settings):
     path = folder / "some.safetensors"
     save_file(tensors, path)
     module = module or Net()
-    config = parse({"warm_start": str(path), **settings})
+    config = parse_config({"warm_start": str(path), **settings})
     rank = SimpleNamespace(local_rank=0, rank=0)
     task = SimpleNamespace(warm_name=warm_name)
     return module, initial_state.take_weights(module, open_weights(str(path)), task, config, rank, 60)
@@ -156,7 +156,7 @@ def test_a_setting_that_would_do_nothing_is_refused(tmp_path, settings, message)
     with pytest.raises(UserError, match=message):
         take(tmp_path, there(), **settings)
     with pytest.raises(UserError, match="do nothing without warm_start"):
-        parse(settings)
+        parse_config(settings)
 
 
 def test_a_model_of_ours_is_taken_and_a_file_cut_short_is_refused(tmp_path):
@@ -165,7 +165,7 @@ def test_a_model_of_ours_is_taken_and_a_file_cut_short_is_refused(tmp_path):
     path = tmp_path / bundle.WEIGHTS
     found = open_weights(str(tmp_path))
     module, task = Net(), SimpleNamespace(warm_name=lambda name: name)
-    rank, config = SimpleNamespace(local_rank=0, rank=0), parse({"warm_start": str(tmp_path)})
+    rank, config = SimpleNamespace(local_rank=0, rank=0), parse_config({"warm_start": str(tmp_path)})
     initial_state.take_weights(module, found, task, config, rank, 60)
     assert all(torch.equal(t, other.state_dict()[name]) for name, t in module.state_dict().items())
     path.write_bytes(path.read_bytes()[:-4])

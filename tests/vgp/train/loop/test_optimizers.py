@@ -26,7 +26,7 @@ def net():
 
 
 def of(module, given):
-    return optimizers.of_task(Task(given), module, 0.1, 0.0)
+    return optimizers.build_optimizers(Task(given), module, 0.1, 0.0)
 
 
 def parts(module):

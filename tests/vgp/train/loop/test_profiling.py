@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from vgp.train.config import parse
 from vgp.train.loop import profiling
-from vgp.train.loop.order import Plan
 from vgp.train.loop.profiling import Profiler, Requests
+from vgp.train.loop.sample_order import Plan
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
+from vgp.train.train_config import parse_config
 
 
 def profiler(folder: Path, steps: int = 20, **settings: object) -> Profiler:
     request = TrainingRequest.model_construct(
-        checkpoints=str(folder), run=0, config=parse(settings), plan=Plan(steps * 8, 1, 8, 1, 0)
+        checkpoints=str(folder), run=0, config=parse_config(settings), plan=Plan(steps * 8, 1, 8, 1, 0)
     )
     return Profiler(request, Rank(0, 1, 0, 1, torch.device("cpu")))
 
@@ -113,7 +113,7 @@ def test_a_trace_that_cannot_be_written_is_a_warning(tmp_path: Path, capsys: pyt
 
 
 def request(folder: Path, **settings: object) -> TrainingRequest:
-    return TrainingRequest.model_construct(checkpoints=str(folder), run=2, config=parse(settings))
+    return TrainingRequest.model_construct(checkpoints=str(folder), run=2, config=parse_config(settings))
 
 
 def rank(device: str = "cuda") -> Rank:
@@ -185,7 +185,7 @@ def test_what_is_said_to_need_less_memory_is_not_what_is_set_already(
     settings: dict[str, object], helps: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vgp.train.loop.precision.has_bf16", lambda device: True)
-    said = profiling.what_needs_less(parse(settings), 4, 8, torch.device("cuda"))
+    said = profiling.memory_fixes(parse_config(settings), 4, 8, torch.device("cuda"))
     assert said[0] == "microbatches=8 or more (now 4 of 8 rows)"
     assert set(said[1:]) == helps | {"a GPU with more memory"}
 
@@ -193,5 +193,5 @@ def test_what_is_said_to_need_less_memory_is_not_what_is_set_already(
 def test_a_gpu_that_computes_nothing_in_half_precision_is_not_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("has_bf16", "has_fp16"):
         monkeypatch.setattr(f"vgp.train.loop.precision.{name}", lambda device: False)
-    said = profiling.what_needs_less(parse({"precision": "fp32"}), 4, 1, torch.device("cuda"))
+    said = profiling.memory_fixes(parse_config({"precision": "fp32"}), 4, 1, torch.device("cuda"))
     assert said[0] == "activation_checkpointing=true" and "precision=auto" not in said

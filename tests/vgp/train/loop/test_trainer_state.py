@@ -15,15 +15,15 @@ from torch import nn
 
 from vgp.base.exits import UserError
 from vgp.data import bundle
-from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.manifest import position
-from vgp.train.checkpoint.saved import Saved
-from vgp.train.checkpoint.store import DiskStore
+from vgp.train.checkpoint import recovery, training_state
+from vgp.train.checkpoint.checkpoint_manifest import parse_manifest_name
+from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
+from vgp.train.checkpoint.checkpoint_store import DiskStore
 from vgp.train.checkpoint.writer import Writer
-from vgp.train.config import parse
 from vgp.train.loop.trainer import Trainer
 from vgp.train.loop.trainer_state import Average, Best, TrainerState
 from vgp.train.processes.launch import launch
+from vgp.train.train_config import parse_config
 
 
 class Scale:
@@ -58,19 +58,21 @@ def saved(tmp_path):
     module, optimizer, trained = trainer(scaler=Scale(3.0, 7))
     writer = Writer(DiskStore(tmp_path), dist.HashStore(), rank=0, world_size=1, run=0, launch_id="ab", settings={},
                     keep=3, patience_s=10)  # fmt: skip
-    tensors = state.tensors_of(module, optimizer) | trained.tensors()
-    layout = state.stored(tensors, 1)
-    scalars = state.scalars_of(module, optimizer)
-    writer.save(4, state.share(tensors, layout, 0), layout, scalars, {}, trainer=trained.scalars())
+    tensors = training_state.tensors_of(module, optimizer) | trained.tensors()
+    layout = training_state.layout_of(tensors, 1)
+    scalars = training_state.scalars_of(module, optimizer)
+    writer.save(4, training_state.share_of(tensors, layout, 0), layout, scalars, {}, trainer=trained.scalars())
     assert writer.wait()
-    return Saved(writer.store, recovery.read_manifest(writer.store, recovery.committed(writer.store, 0)[0]))
+    return CheckpointReader(
+        writer.store, recovery.read_manifest(writer.store, recovery.list_manifests(writer.store, 0)[0])
+    )
 
 
 def test_a_part_comes_back_with_tensors_and_scalars_which_the_manifest_lists(saved):
     assert saved.manifest.trainer == {"scaler": {"steps": 7}}
     assert "scaler/size" in saved.manifest.tensors
     module, optimizer, trained = trainer(scaler=Scale())
-    state.restore(module, optimizer, saved, trained.tensors())
+    training_state.restore(module, optimizer, saved, trained.tensors())
     trained.restore(saved.manifest.trainer)
     assert (trained.parts["scaler"].size.item(), trained.parts["scaler"].steps) == (3.0, 7)
 
@@ -78,7 +80,7 @@ def test_a_part_comes_back_with_tensors_and_scalars_which_the_manifest_lists(sav
 def test_a_checkpoint_with_other_parts_is_refused(saved):
     module, optimizer, trained = trainer()
     with pytest.raises(UserError, match="scaler/size"):
-        state.restore(module, optimizer, saved, trained.tensors())
+        training_state.restore(module, optimizer, saved, trained.tensors())
     with pytest.raises(ValueError, match="it holds scaler besides model and optimizer, not nothing"):
         trained.restore(saved.manifest.trainer)
     with pytest.raises(ValueError, match="scaler is not a mapping"):
@@ -210,9 +212,9 @@ def weights(runs, name):
 def checkpoint(runs, name, step=None):
     """The newest checkpoint of a run, or that of a step."""
     store = DiskStore(runs[0] / name / "checkpoints")
-    names = recovery.committed(store, 0)
+    names = recovery.list_manifests(store, 0)
     saved = [recovery.read_manifest(store, name) for name in names]
-    return Saved(store, next(manifest for manifest in saved if step in (None, manifest.step)))
+    return CheckpointReader(store, next(manifest for manifest in saved if step in (None, manifest.step)))
 
 
 def averaged(runs, name, step):
@@ -269,8 +271,8 @@ def test_the_weights_of_the_best_validation_are_shipped_and_need_no_checkpoint_o
     for run in ("whole", "killed", "crossed"):
         assert same(weights(runs, run), averaged(runs, "whole", 10))
         assert not same(weights(runs, run), averaged(runs, "whole", 18))
-    kept = recovery.committed(DiskStore(runs[0] / "killed" / "checkpoints"), 0)
-    assert [position(name) for name in kept] == [(0, 18), (0, 15), (0, 12)]
+    kept = recovery.list_manifests(DiskStore(runs[0] / "killed" / "checkpoints"), 0)
+    assert [parse_manifest_name(name) for name in kept] == [(0, 18), (0, 15), (0, 12)]
 
 
 def test_the_average_is_what_is_validated_and_what_is_trained_stays_as_it_was(runs):
@@ -315,12 +317,12 @@ def test_a_validation_that_does_not_give_what_it_declares_ends_the_run_before_it
     assert (
         "validation returned right; it must return the names in `metrics`: wave, right, noise" in runs[1]["other names"]
     )
-    assert "gave wave = 3; it must be two numbers" in runs[1]["no sums"]
+    assert "wave = 3; it must be two numbers" in runs[1]["no sums"]
     assert not list((runs[0] / "no sums" / "checkpoints").glob("*.json"))
 
 
 def test_a_best_that_nothing_has_written_is_refused():
-    best = Best(torch.nn.Linear(2, 1), parse({}), "min", keeps=True)
+    best = Best(torch.nn.Linear(2, 1), parse_config({}), "min", keeps=True)
     good = {"value": 0.5, "step": 3, "since": 0}
     for change in ({"value": None}, {"step": -1}, {"step": 0}, {"value": math.nan}, {"since": 0.5}, {"more": 1}):
         scalars = good | change
@@ -331,7 +333,7 @@ def test_a_best_that_nothing_has_written_is_refused():
 
 def test_better_is_by_more_than_min_delta_in_the_direction_of_the_metric():
     for direction, values in (("min", [1.0, 0.95, 0.5, 0.45]), ("max", [0.5, 0.55, 1.0, 1.05])):
-        best = Best(torch.nn.Linear(2, 1), parse({"min_delta": 0.1, "patience": 2}), direction, keeps=False)
+        best = Best(torch.nn.Linear(2, 1), parse_config({"min_delta": 0.1, "patience": 2}), direction, keeps=False)
         states = []
         for step, value in enumerate([*values, math.inf], 1):
             best.validated(step, value)

@@ -11,7 +11,7 @@ import torch
 from vgp.base.exits import UserError
 from vgp.data.task import WeightedLoss
 from vgp.steps import calls as steps
-from vgp.train.loop.weighting import global_mean, mean, parts
+from vgp.train.loop.weighting import global_mean, mean, split_loss
 from vgp.train.processes.launch import launch
 
 WAYS = {"ddp": {}, "exact": {"exact": True}, "fsdp": {"strategy": "fsdp"}, "fp16": {"precision": "fp16"}}
@@ -65,9 +65,9 @@ def test_weights_that_cannot_be_are_named_and_a_step_without_any_has_the_loss_0(
 
 def test_a_loss_is_taken_apart_and_made_one_number():
     loss = torch.tensor(3.0)
-    assert parts(loss) == (loss, None) and mean(WeightedLoss(loss, 2)) == 1.5
+    assert split_loss(loss) == (loss, None) and mean(WeightedLoss(loss, 2)) == 1.5
     with pytest.raises(UserError, match=r"WeightedLoss\(a tensor of shape \[\], a tensor of shape \[2\]\)"):
-        parts(WeightedLoss(loss, torch.ones(2)))
+        split_loss(WeightedLoss(loss, torch.ones(2)))
 
 
 @pytest.fixture

@@ -221,7 +221,7 @@ def test_a_log_that_may_not_be_read_does_not_stop_the_build(
 ) -> None:
     cloud.fail("storage.objects.get", status(403), forever=True)
     assert built()["build"]
-    assert len(re.findall("the log cannot be read here, but there: https://", capsys.readouterr().out)) == 1
+    assert len(re.findall("the log cannot be read from here; open it at https://", capsys.readouterr().out)) == 1
 
 
 def test_another_base_is_another_image_without_the_commits_tag(root: Path, built: Callable[..., Any]) -> None:
@@ -249,9 +249,9 @@ def test_where_a_step_asks_for_dataflow_its_image_has_beam(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"base": "pytorch/pytorch:latest"}, "Write a base as IMAGE@sha256:"),
-        ({"base": f"--build-arg x@sha256:{'0' * 64}"}, "Write a base as IMAGE@sha256:"),
-        ({"service_account": "me@example.com"}, "is no service account"),
+        ({"base": "pytorch/pytorch:latest"}, "Write the base as IMAGE@sha256:"),
+        ({"base": f"--build-arg x@sha256:{'0' * 64}"}, "Write the base as IMAGE@sha256:"),
+        ({"service_account": "me@example.com"}, "is not a service account"),
     ],
 )
 def test_wrong_options_are_refused_before_any_call(
@@ -266,7 +266,7 @@ def test_a_variable_that_would_hide_the_digest_is_refused(
     cloud: Cloud, built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIPELINES_IMAGE", "us-central1-docker.pkg.dev/test-project/images/training:v1")
-    with pytest.raises(RequestError, match="PIPELINES_IMAGE names the image, and is stronger than the file"):
+    with pytest.raises(RequestError, match="PIPELINES_IMAGE sets the image and overrides the file"):
         built()
     assert not cloud.builds.builds
     assert built(write=False)["written"] is None
@@ -290,7 +290,7 @@ def test_the_archive_is_the_same_bytes_for_the_same_files(root: Path) -> None:
 
 def test_a_link_out_of_the_repository_is_not_followed(root: Path) -> None:
     (root / "training/link_out").symlink_to("/etc/passwd")
-    with pytest.raises(RequestError, match="training/link_out is a link out of the repository"):
+    with pytest.raises(RequestError, match="training/link_out is a symbolic link"):
         find(root)
 
 

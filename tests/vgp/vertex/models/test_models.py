@@ -92,10 +92,10 @@ def test_show_tells_how_a_version_fared(training_here: None, registry: str, mode
     waiting = Version(key=key, model="", state="candidate")
     place.change(lambda record: changes.register(record, waiting, who="the run"))
     out = unspaced(models("show")[1])
-    assert re.search(r"^withstood 2 challengers, the last on \w{3} \d\d", out, re.MULTILINE) and "not better" not in out
+    assert re.search(r"^defended 2 challengers, the last on \w{3} \d\d", out, re.MULTILINE) and "not better" not in out
     out = unspaced(models("show", "candidate")[1])
     assert "flights version 4 candidate" in out
-    assert "waits for a person: vgp models promote 4, or reject 4" in out
+    assert "waits for approval: vgp models promote 4, or reject 4" in out
     for words in (("alias", "stable", "1"), ("alias", "stable", "2"), ("rollback",)):
         models(*words)
     out = unspaced(models("show", "1")[1])
@@ -150,7 +150,7 @@ def test_clean_shows_what_a_kill_left_asks_and_counts(training_here: None, regis
         (("alias", "Big", "1"), "error: 'Big' is not a valid alias"),
         (("alias", "stable", "--", "-1"), "error: '-1' is neither a version nor an alias"),
         (("list", "--registry", "nowhere"), "/nowhere; the first run that registers a model creates it"),
-        (("list", "--registry", "s3://x"), "of buckets those of Google Cloud are read"),
+        (("list", "--registry", "s3://x"), "only buckets of Google Cloud"),
         (("list", "--env", "none"), "there is no environment 'none'"),
     ],
 )

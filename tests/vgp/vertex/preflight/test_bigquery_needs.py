@@ -97,7 +97,7 @@ def test_every_way_in_which_a_dataset_lets_somebody_read_counts(asking, access, 
 def test_data_elsewhere_than_the_bucket_is_an_error(asking):
     asking.cloud.bigquery.add_dataset("flights", location="EU", access=[READER])
     assert asking.only("bigquery.location", "error").seen == (
-        "is in EU, the bucket of the runs in US-CENTRAL1: no rows cross between them"
+        "is in EU, the bucket of the runs in US-CENTRAL1: BigQuery cannot move rows between these locations"
     )
     asking.cloud.storage.buckets["test-bucket"].update(location="EU", locationType="multi-region")
     assert "bigquery.location" not in {one.check for one in asking.found()}
@@ -106,12 +106,12 @@ def test_data_elsewhere_than_the_bucket_is_an_error(asking):
 def test_the_location_of_the_settings_has_to_be_that_of_the_data(asking):
     asking.ask(location="EU")
     found = asking.only("bigquery.location", "error")
-    assert found.seen == "is in us-central1, the settings say EU" and 'location = "us-central1"' in found.hint
+    assert found.seen == "is in us-central1, but the settings have EU" and 'location = "us-central1"' in found.hint
 
 
 def test_a_table_of_more_than_may_be_read_is_a_warning(asking):
     asking.ask(max_gb=1e-9)
-    assert "of which a step may read 1e-09 GB" in asking.only("bigquery.table", "warning").seen
+    assert "a step may read 1e-09 GB" in asking.only("bigquery.table", "warning").seen
 
 
 def test_the_tables_of_schedules_are_looked_at(asking, monkeypatch):

@@ -36,7 +36,10 @@ def test_the_token_of_an_mlflow_server_is_a_secret_too(world, monkeypatch):
     monkeypatch.setenv("PIPELINES_MLFLOW__TRACKING_URI", "https://mlflow.example.com")
     monkeypatch.setenv("PIPELINES_MLFLOW__TOKEN", "projects/test-project/secrets/mlflow-token/versions/2")
     finding = world.only("mlflow.secret", "warning")
-    assert finding.hint.startswith("gcloud secrets create mlflow-token") and "MLflow would not be told" in finding.seen
+    assert (
+        finding.hint.startswith("gcloud secrets create mlflow-token")
+        and "runs would not be logged to MLflow" in finding.seen
+    )
     world.cloud.secrets.versions["mlflow-token"] = ["t"] * 2
     assert "add-iam-policy-binding mlflow-token" in world.only("mlflow.secret", "warning").hint
     world.grant("projects/test-project/secrets/mlflow-token", "roles/secretmanager.secretAccessor",

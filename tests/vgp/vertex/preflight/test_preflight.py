@@ -39,7 +39,7 @@ def test_every_error_of_the_cheap_part_is_in_one_message(world):
         "    Name a bucket of your own project, or change project: vgp config",
         f"  {RUNNER} does not let you act as it: you can start nothing that runs as it  [identity.act_as]",
         f"    {ACT_AS}",
-        "  Look at everything: vgp preflight NAME. Go on without looking: --no-preflight.",
+        "  List all checks: vgp preflight NAME. Skip the checks: --no-preflight.",
     ]
 
 

@@ -100,7 +100,7 @@ def test_runs_below_a_folder_are_what_counts(world, monkeypatch):
             "a retention policy of 7d 00h:",
             "--clear-retention-period",
         ),
-        ({"retentionPolicy": {"retentionPeriod": "60", "isLocked": True}}, "locked for good", "Name another bucket"),
+        ({"retentionPolicy": {"retentionPeriod": "60", "isLocked": True}}, "locked for good", "Use another bucket"),
         ({"defaultEventBasedHold": True}, "a hold for every new object", "--no-default-event-based-hold"),
     ],
 )

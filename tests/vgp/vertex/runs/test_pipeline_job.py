@@ -117,7 +117,7 @@ def test_an_id_and_its_attempts_fit_into_a_label(settings: Settings, name: str, 
 
 @pytest.mark.parametrize("label", ["request", "attempt", "pinned-by", "request-key", "submission"])
 def test_a_label_that_tells_runs_apart_cannot_be_anybody_elses(settings: Settings, label: str) -> None:
-    with pytest.raises(RequestError, match=f"labels.{label}: this label tells runs and attempts apart"):
+    with pytest.raises(RequestError, match=f"labels.{label}: this label is reserved"):
         pipeline_job.body(settings, SPEC, {}, labels={label: "x"})
 
 

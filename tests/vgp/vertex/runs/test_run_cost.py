@@ -231,7 +231,7 @@ def test_an_api_that_is_slow_or_refuses_breaks_nothing(
     began = time.monotonic()
     last = run_cost.last_runs(settings, "training")
     assert time.monotonic() - began < 25
-    assert last.words.startswith("what the last runs cost is not known: ") and "\n" not in last.words
+    assert last.words.startswith("the cost of the last runs is unknown: ") and "\n" not in last.words
     assert last.as_json()["ran"] is None and last.as_json()["unknown"]
 
 

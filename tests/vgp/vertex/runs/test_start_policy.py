@@ -42,11 +42,11 @@ def test_an_hour_is_the_rule_and_a_key_is_for_ever() -> None:
         ({"window": "-1h"}, "--window -1h: write a number"),
         ({"window": ""}, "--window : write a number"),
         ({"window": "999999w"}, "--window 999999w: at most 365d. --key TEXT"),
-        ({"key": "2026/11/21"}, "at most 63: ids hold it. Write 2026-11-21."),
+        ({"key": "2026/11/21"}, "at most 63: ids contain it. Write 2026-11-21."),
         ({"key": "Nightly Run_7"}, "Write nightly-run-7."),
-        ({"key": ""}, "--key '': lower-case letters, digits and -, at most 63"),
-        ({"key": "\u0663"}, "ids hold it.$"),
-        ({"key": "x" * 64}, "ids hold it.$"),
+        ({"key": ""}, "--key '': use lower-case letters, digits and -, at most 63"),
+        ({"key": "\u0663"}, "ids contain it.$"),
+        ({"key": "x" * 64}, "ids contain it.$"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_rule(options: dict[str, Any], words: str) -> None:

@@ -143,7 +143,7 @@ def test_two_at_once_and_lost_answers_start_no_night_twice(
     ended(settings, one, clock)
     lines = ended(settings, other, clock)
     assert len(nights(cloud)) == len(set(nights(cloud))) == 3
-    assert "was run as training-" in lines[0]
+    assert "ran as training-" in lines[0]
 
 
 def test_nights_that_the_schedule_ran_are_left_and_those_that_it_missed_are_run(
@@ -217,7 +217,7 @@ def test_what_cannot_be_is_refused_before_anything_is_started(
     settings = declare()
     with pytest.raises(RequestError, match="is after --to"):
         backfill(settings, "nightly", today, past)
-    with pytest.raises(RequestError, match="these are 200 nights .* say --yes"):
+    with pytest.raises(RequestError, match="these are 200 nights .* pass --yes"):
         backfill(settings, "nightly", past - 199 * DAY, past)
     assert len(backfill(settings, "nightly", past - 199 * DAY, past, yes=True).todo) == 200
     with pytest.raises(RequestError, match="has no night"):

@@ -158,7 +158,7 @@ def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Pat
 
 
 def test_the_form_starts_from_the_trainers_own_defaults(compiled: PipelineSpec) -> None:
-    from vgp.train.config import TrainConfig
+    from vgp.train.train_config import TrainConfig
 
     form = compiled.defaults
     shared = form.keys() & TrainConfig.model_fields.keys() - {"task"}

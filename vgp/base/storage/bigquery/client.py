@@ -1,4 +1,4 @@
-"""Google's clients of BigQuery: one for each process, and what their errors mean.
+"""Google's clients of BigQuery, one per process, with readable errors.
 
 They honour BIGQUERY_EMULATOR_HOST (of Google's own client: a URL) and BIGQUERY_STORAGE_EMULATOR_HOST (host:port).
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from google.cloud.bigquery_storage_v1 import BigQueryReadClient
 
 STORAGE_EMULATOR = "BIGQUERY_STORAGE_EMULATOR_HOST"
-#: Seconds for which a call is tried again when BigQuery does not answer.
+#: Deadline in seconds for retries when BigQuery does not answer.
 DEADLINE_S = 120.0
-#: What a quota means for whoever meets it, by BigQuery's reason: https://cloud.google.com/bigquery/docs/error-messages.
+#: Explanation of each quota error, by BigQuery's reason: https://cloud.google.com/bigquery/docs/error-messages.
 QUOTAS = {
     "quotaExceeded": "a quota of the project is used up for now: start the step again later, or ask for more under "
     "IAM & Admin > Quotas in the console",
@@ -33,18 +33,18 @@ QUOTAS = {
     "jobRateLimitExceeded": "too many jobs at a time: start the step again in a few minutes",
     "resourcesExceeded": "the query is too large for the project's slots: let a .sql file do a part of it into a "
     "table first, or set the task's option engine to duckdb",
-    "responseTooLarge": "the result is too large: it needs a table, which is a fault of this program",
-    "bytesBilledLimitExceeded": "it would read more than it may: raise max_gb of [steps.prepare.bigquery]",
+    "responseTooLarge": "the result is too large for a query without a table, which is a bug of vgp: report it",
+    "bytesBilledLimitExceeded": "it would read more than max_gb allows: raise max_gb in [steps.prepare.bigquery]",
     "billingTierLimitExceeded": "the project's billing does not allow it",
     "billingNotEnabled": "the project has no billing: link an account under Billing in the console",
 }
 
 
 class Refused(UserError):
-    """BigQuery does not take a query, or cannot compute it.
+    """A query that BigQuery refuses or cannot compute.
 
     Args:
-        reason: What BigQuery says, in a line.
+        reason: BigQuery's message, in one line.
     """
 
     def __init__(self, message: str, reason: str):
@@ -53,17 +53,17 @@ class Refused(UserError):
 
 
 def project(chosen: str = "") -> str:
-    """The project that queries run in and are billed to.
+    """Returns the project that queries run in and are billed to.
 
     Raises:
-        UserError: nothing says which.
+        UserError: neither the settings, the environment nor the credentials name a project.
     """
     if name := chosen or os.environ.get("GOOGLE_CLOUD_PROJECT", ""):
         return name
     _, name = _credentials()
     if not name:
         raise UserError(
-            "BigQuery needs a project that queries are billed to: set `project` in [steps.prepare.bigquery] of "
+            "BigQuery needs a project to bill queries to: set `project` in [steps.prepare.bigquery] of "
             "pipelines.toml, or the variable GOOGLE_CLOUD_PROJECT, or run `gcloud config set project PROJECT`."
         )
     return name
@@ -100,13 +100,13 @@ def _reader(process: int) -> "BigQueryReadClient":
 
 
 def forget() -> None:
-    """Clients are made anew at their next use, as the environment is then."""
-    for made in (_client, _reader):
-        made.cache_clear()
+    """Drops the cached clients, so that the next use creates them from the environment."""
+    _client.cache_clear()
+    _reader.cache_clear()
 
 
 def _credentials() -> "tuple[Credentials, str]":
-    """The default credentials and their project; an emulator takes anybody."""
+    """Returns the default credentials and their project; anonymous credentials for an emulator."""
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.exceptions import DefaultCredentialsError
@@ -123,14 +123,14 @@ def _credentials() -> "tuple[Credentials, str]":
 
 
 def patient() -> "Retry":
-    """The client's own way to try again."""
+    """Returns the client's own retry, with the deadline `DEADLINE_S`."""
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(DEADLINE_S)
 
 
 def wait(job: "QueryJob | LoadJob", pauses: Pauses, on_wait: Callable[[float], None] = lambda lasted_s: None) -> None:
-    """Waits until a job has ended, however it ended."""
+    """Waits until a job has ended, successfully or not."""
     looks = 0
 
     def is_done() -> bool | None:
@@ -145,10 +145,10 @@ def wait(job: "QueryJob | LoadJob", pauses: Pauses, on_wait: Callable[[float], N
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Says the errors that only the user can mend in their words, and the others in one line.
+    """Raises Google's errors as UserError, if the user can fix them, or as ProcessFailed or StoreDown, in one line.
 
     Args:
-        what: The table or query that is asked for.
+        what: The table or query, for messages.
     """
     from google.api_core.exceptions import BadRequest, Conflict, Forbidden, GoogleAPIError, NotFound, Unauthorized
     from google.auth.exceptions import GoogleAuthError
@@ -162,7 +162,7 @@ def explained(what: str) -> Iterator[None]:
         if isinstance(error, Forbidden | Unauthorized):
             raise UserError(f"{what} may not be read: {sentence(error)} {_access(str(error))}".strip()) from None
         if isinstance(error, NotFound):
-            raise UserError(f"{what} is not there: {sentence(error)}") from None
+            raise UserError(f"{what} does not exist: {sentence(error)}") from None
         if isinstance(error, BadRequest | Conflict):
             raise Refused(f"{what} is refused by BigQuery: {sentence(error)}", sentence(error)) from None
         failure = StoreDown if is_down(error) else ProcessFailed
@@ -173,18 +173,18 @@ def explained(what: str) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """BigQuery's own word for what went wrong, such as `quotaExceeded`."""
+    """Returns BigQuery's reason of an error, such as `quotaExceeded`, or ""."""
     return str(_first_detail(error).get("reason", ""))
 
 
 def _first_detail(error: BaseException) -> JsonObject:
-    """What BigQuery sent; of a job that failed the client's own message repeats it, with its parts."""
+    """Returns BigQuery's first error detail; the message of a failed job repeats all of them."""
     details = getattr(error, "errors", None) or [{}]
     return details[0] if isinstance(details[0], dict) else {}
 
 
 def sentence(error: BaseException) -> str:
-    """What BigQuery says, in one line: without what clients put around it."""
+    """Returns BigQuery's message in one line, without the prefixes of the client."""
     cause = getattr(error, "cause", None) or error
     text = str(_first_detail(cause).get("message") or getattr(cause, "message", "") or cause)
     text = re.sub(r"^(GET|POST|PUT|PATCH|DELETE) \S+?(?:\?\S+)?: ", "", text).partition("\n")[0].strip()

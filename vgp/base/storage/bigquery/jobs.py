@@ -1,4 +1,4 @@
-"""Queries as jobs: estimated first, limited, found again after a kill, cancelled when the step is stopped."""
+"""Queries as jobs: estimated first, limited, resumed after a kill, cancelled when the step stops."""
 
 import hashlib
 import re
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from google.cloud import bigquery
     from google.cloud.bigquery import QueryJob
 
-#: Dollars for a TiB that queries read on demand, in the US: https://cloud.google.com/bigquery/pricing (2026-11-22).
-#: Other locations cost up to twice as much; with reserved slots a query has no price of its own.
+#: US dollars per TiB read by on-demand queries in the US: https://cloud.google.com/bigquery/pricing (2026-11-22).
+#: Other locations cost up to twice as much; with reserved slots queries have no price.
 DOLLARS_PER_TIB = 6.25
-#: Least that BigQuery bills for each table of a query, times the tables that one of ours may name: a limit below it
-#: would refuse what costs a cent. https://cloud.google.com/bigquery/pricing (2026-11-22)
+#: BigQuery's minimum bill per table times 16 tables; a lower limit would refuse queries that cost a cent.
+#: https://cloud.google.com/bigquery/pricing (2026-11-22)
 LEAST_BILLED = 16 * (10 << 20)
-#: Jobs of one text in one run: each that failed, was cancelled, or whose result is gone makes room for the next.
+#: Maximum number of jobs per query and run, with those that failed, were cancelled or lost their result.
 MOST_ATTEMPTS = 50
-#: Seconds between two looks at a job, growing up to the second.
+#: First and longest pause in seconds between two polls of a job.
 PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
-#: Seconds after which a job that runs is talked about.
+#: Seconds after which the link to a running job is printed.
 NOTICE_S = 15.0
 
 
 @dataclass(frozen=True)
 class Owner:
-    """In whose name jobs run: with the text of a query it decides the name of the job."""
+    """The run and step of a job; with the query they decide the job's id."""
 
-    #: Of Vertex AI, or the folder of a local one.
+    #: Id of a run on Vertex AI, or the folder of a local run.
     run: str
     step: str
 
     @property
     def labels(self) -> dict[str, str]:
-        """https://cloud.google.com/bigquery/docs/labels-intro#requirements"""
+        """Returns the labels of jobs: https://cloud.google.com/bigquery/docs/labels-intro#requirements"""
         words = {"tool": "vertex-gpu-pipelines", "run": self.run, "step": self.step}
         labels = {key: re.sub(r"[^a-z0-9_-]+", "-", value.lower()).strip("-")[-63:] for key, value in words.items()}
         return {key: value for key, value in labels.items() if value}
@@ -55,7 +55,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a query would read, by BigQuery's own word, and the columns that it would give."""
+    """BigQuery's estimate of a query: bytes that it would read, and its columns."""
 
     bytes: int
     #: google.cloud.bigquery.SchemaField
@@ -67,24 +67,24 @@ class Estimate:
 
 
 def size(amount: int) -> str:
-    """`3.1 GB ($0.02)`."""
+    """Formats bytes and their price, such as `3.1 GB ($0.02)`."""
     dollars = amount / (1 << 40) * DOLLARS_PER_TIB
-    shown = f"${dollars:,.2f}" if dollars >= 0.005 or not amount else "less than a cent"
+    price = f"${dollars:,.2f}" if dollars >= 0.005 or not amount else "less than a cent"
     kilobytes, gigabytes = amount / (1 << 10), amount / (1 << 30)
-    return f"{kilobytes:,.0f} kB ({shown})" if 0 < gigabytes < 0.005 else f"{gigabytes:,.2f} GB ({shown})"
+    return f"{kilobytes:,.0f} kB ({price})" if 0 < gigabytes < 0.005 else f"{gigabytes:,.2f} GB ({price})"
 
 
 @dataclass
 class Jobs:
-    """The queries of one step, all in one location; what they read is added up against one limit."""
+    """The queries of one step, in one location, with one limit for their bytes."""
 
     settings: BigQuery
     location: str
     owner: Owner
     project: str = ""
-    #: Bytes of the jobs so far.
+    #: Bytes that jobs have read so far.
     read_bytes: int = 0
-    #: Tables of ours that hold results.
+    #: Temporary tables with results.
     made: list[str] = field(default_factory=list)
     _ready: bool = False
 
@@ -92,7 +92,7 @@ class Jobs:
         self.project = client.project(self.settings.project)
 
     def estimate(self, what: str, sql: str) -> Estimate:
-        """A dry run, which costs nothing. Raises UserError if BigQuery does not take the query."""
+        """Estimates a query with a dry run, which is free. Raises UserError if BigQuery refuses the query."""
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False, labels=self.owner.labels)
@@ -103,21 +103,21 @@ class Jobs:
         return Estimate(int(job.total_bytes_processed or 0), tuple(job.schema or ()))
 
     def check(self, what: str, needed: int) -> None:
-        """Raises UserError if a query of that many bytes is more than may be read."""
+        """Raises UserError if a query of `needed` bytes exceeds the limit."""
         limit = int(self.settings.max_gb * (1 << 30))
         if self.read_bytes + needed > limit:
-            before = f" after {size(self.read_bytes)} by the queries before it" if self.read_bytes else ""
+            before = f" after {size(self.read_bytes)} by earlier queries" if self.read_bytes else ""
             raise UserError(
-                f"{what} would read {size(needed)}{before}, and a step may read {self.settings.max_gb:g} GB. Raise "
-                "max_gb of [steps.prepare.bigquery], or read less: fewer columns, or a .sql file with a WHERE."
+                f"{what} would read {size(needed)}{before}, but a step may read {self.settings.max_gb:g} GB. Raise "
+                "max_gb in [steps.prepare.bigquery], or read less: fewer columns, or a .sql file with a WHERE."
             )
 
     def table(self, what: str, sql: str, name: str) -> TableName:
-        """Runs a query into a table of ours, unless this run has done so; the table.
+        """Runs a query into a temporary table, unless this run has already done so, and returns the table.
 
         Args:
-            what: The query, for people.
-            name: The beginning of the table's name.
+            what: The query, for messages.
+            name: Prefix of the table's name.
         """
         self._check_dataset()
         target = TableName(self.project, self.settings.dataset, f"{name}_{self._digest(sql, name)[:20]}")
@@ -126,20 +126,20 @@ class Jobs:
         return target
 
     def rows(self, what: str, sql: str) -> pa.Table:
-        """A small result."""
+        """Runs a query and returns its small result."""
         job = self._run(what, sql, None)
         with client.explained(what):
             result = job.result(retry=client.patient(), job_retry=None, timeout=client.DEADLINE_S)
             return result.to_arrow(create_bqstorage_client=False)
 
     def drop(self) -> None:
-        """Deletes the tables of ours: for the end of a step that has done its work."""
+        """Deletes the temporary tables, at the end of a successful step."""
         from google.api_core.exceptions import GoogleAPIError
 
         for name in self.made:
             try:
                 client.client(self.project).delete_table(name, not_found_ok=True, retry=client.patient(), timeout=60)
-            except GoogleAPIError as error:  # it expires by itself
+            except GoogleAPIError as error:  # the table expires anyway
                 print(f"note: {name} was not deleted: {client.sentence(error)}", file=sys.stderr, flush=True)
         self.made.clear()
 
@@ -161,7 +161,7 @@ class Jobs:
         raise ProcessFailed(f"{what} failed {MOST_ATTEMPTS} times in BigQuery: its jobs are {base}-0 and so on.")
 
     def _inserted(self, what: str, sql: str, target: TableName | None, job_id: str) -> Any:
-        """The job of that name: made, or found if an answer was lost or a step killed; None if it is spent."""
+        """Creates the job, or finds it after a lost answer or a killed step; returns None if its result is unusable."""
         from google.api_core.exceptions import Conflict
 
         asked = client.client(self.project)
@@ -176,7 +176,7 @@ class Jobs:
         return job if self._is_of_use(job, target) else None
 
     def _is_of_use(self, job: Any, target: TableName | None) -> bool:
-        """Whether an earlier job runs, or has left a result that is still there."""
+        """Whether an earlier job is running, or has a result that still exists."""
         from google.api_core.exceptions import NotFound
 
         if job.state != "DONE":
@@ -192,7 +192,7 @@ class Jobs:
         return True
 
     def _statement(self, sql: str, target: TableName | None) -> str:
-        """The query, into a table that expires by itself, whatever its dataset says."""
+        """Returns the query as a statement that creates an expiring table, whatever the dataset's default."""
         if target is None:
             return sql
         expires = datetime.now(UTC) + timedelta(days=self.settings.expiry_days)
@@ -208,14 +208,14 @@ class Jobs:
         return config
 
     def _finished(self, what: str, job: "QueryJob") -> "QueryJob":
-        """The job, when it is done. Whatever ends the wait, such as SIGTERM, ends the job."""
+        """Waits for the job and returns it; cancels it if the wait is interrupted, for example by SIGTERM."""
         try:
             with client.explained(what):
                 self._wait(what, job)
         except BaseException as stop:
             if job.state != "DONE":
                 self._cancel(job)
-                print(f"BigQuery's job {job.job_id} was cancelled.", file=sys.stderr, flush=True)
+                print(f"The BigQuery job {job.job_id} was cancelled.", file=sys.stderr, flush=True)
             raise stop
         if job.error_result:
             with client.explained(what):
@@ -232,7 +232,7 @@ class Jobs:
         client.wait(job, Pauses(PAUSE_S, LONGEST_PAUSE_S, factor=1.5), log_link)
 
     def link(self, job_id: str) -> str:
-        """The job in the console."""
+        """Returns the URL of the job in the console."""
         return (
             f"https://console.cloud.google.com/bigquery?project={self.project}"
             f"&j=bq:{self.location}:{job_id}&page=queryresults"
@@ -246,10 +246,10 @@ class Jobs:
         except GoogleAPIError as error:
             print(f"note: {job.job_id} could not be cancelled: {client.sentence(error)}", file=sys.stderr, flush=True)
 
-    # ---- the dataset of ours
+    # ---- the dataset of temporary tables
 
     def _check_dataset(self) -> None:
-        """Makes the dataset of ours where it is missing. Raises UserError if it lies elsewhere than the data."""
+        """Creates the dataset if it is missing. Raises UserError if its location differs from the data's."""
         if self._ready:
             return
         from google.api_core.exceptions import Conflict, NotFound
@@ -261,12 +261,12 @@ class Jobs:
             except NotFound:
                 try:
                     dataset = asked.create_dataset(self._dataset(name), retry=client.patient(), timeout=60)
-                except Conflict:  # another step has just made it
+                except Conflict:  # another step has just created it
                     dataset = asked.get_dataset(name, retry=client.patient(), timeout=60)
         if dataset.location.lower() != self.location.lower():
             raise UserError(
-                f"the dataset {name}, for what is computed on the way, lies in {dataset.location}, and the data in "
-                f"{self.location}: give [steps.prepare.bigquery] another dataset, such as "
+                f"the dataset {name}, for intermediate results, is in {dataset.location}, but the data is in "
+                f"{self.location}: set another dataset in [steps.prepare.bigquery], such as "
                 f'dataset = "{self.settings.dataset}_{re.sub("[^a-z0-9]", "_", self.location.lower())}".'
             )
         self._ready = True
@@ -277,14 +277,14 @@ class Jobs:
         dataset = bigquery.Dataset(name)
         dataset.location = self.location
         dataset.default_table_expiration_ms = self.settings.expiry_days * 86_400_000
-        dataset.description = "What vertex-gpu-pipelines computes while it prepares data. Its tables expire."
+        dataset.description = "Intermediate results of vertex-gpu-pipelines. The tables expire."
         dataset.labels = {"tool": "vertex-gpu-pipelines"}
         return dataset
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Inside, SIGTERM unwinds the program as Ctrl-C does, so that what runs elsewhere is cancelled; exit code 143."""
+    """Makes SIGTERM raise SystemExit(143) inside the block, as Ctrl-C unwinds, so that remote jobs are cancelled."""
     import signal
     import threading
 

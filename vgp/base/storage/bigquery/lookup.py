@@ -1,4 +1,4 @@
-"""What BigQuery tells about tables: pinned as they are or were at a moment, and found again as they were pinned."""
+"""Metadata of tables and queries: their pins, now or at a past moment, and the moments at which pins are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: https://cloud.google.com/bigquery/docs/time-travel#configure_the_time_travel_window (2026-11)
 DEFAULT_PAST_HOURS = 168
-#: Our clock may be ahead of BigQuery's, which shows no future.
+#: This clock may be ahead of BigQuery's, which refuses to read the future.
 SKEW = timedelta(hours=1)
 #: https://cloud.google.com/bigquery/docs/views-intro#view_limitations (2026-11)
 MOST_NESTED_VIEWS = 16
@@ -42,41 +42,45 @@ class Table:
     location: str
     #: Text of a view.
     query: str
-    #: What every query must say of it, without leaving out a row; "" where nothing need be said.
+    #: The filter that the table requires of every query, written to keep all rows; "" without one.
     restriction: str
-    #: Whether rows are arriving that its last change does not tell of.
+    #: Whether rows are streaming in, which the last modification time does not include.
     streaming: bool
     rows: int
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Asks BigQuery in the name of the project that pays."""
+    """Reads metadata of BigQuery, billed to `project`."""
 
     project: str
 
     def table(self, name: TableName, asker: str = "") -> Table:
-        """Raises UserError: it is not there, may not be read, or is of a kind that has no versions.
+        """Returns a table or view. Raises UserError if it is missing, unreadable, or of a kind without versions.
 
         Args:
-            asker: The query that reads it, if one does, for messages.
+            asker: The query that reads it, for messages.
         """
-        asked, dataset = client.client(self.project), f"{name.project}.{name.dataset}"
+        bigquery_client, dataset = client.client(self.project), f"{name.project}.{name.dataset}"
         with client.explained(f"{asker}: {name.uri}" if asker else name.uri):
-            found = asked.get_table(str(name), retry=client.patient(), timeout=60)
-            location = found.location or asked.get_dataset(dataset, retry=client.patient(), timeout=60).location
-        return _described(name, found, location)
+            table = bigquery_client.get_table(str(name), retry=client.patient(), timeout=60)
+            location = (
+                table.location or bigquery_client.get_dataset(dataset, retry=client.patient(), timeout=60).location
+            )
+        return _described(name, table, location)
 
     def past_hours(self, name: TableName) -> int:
-        """How far back a table can be read."""
+        """Returns for how many hours back a table can be read."""
         from google.api_core.exceptions import Forbidden
 
-        asked = client.client(self.project)
+        bigquery_client = client.client(self.project)
         try:
             with client.explained(name.uri):
                 try:
-                    dataset = asked.get_dataset(f"{name.project}.{name.dataset}", retry=client.patient(), timeout=60)
-                except Forbidden:  # the right to read a table alone does not show its dataset
+                    dataset = bigquery_client.get_dataset(
+                        f"{name.project}.{name.dataset}", retry=client.patient(), timeout=60
+                    )
+                except Forbidden:  # permission to read a table does not include its dataset
                     return DEFAULT_PAST_HOURS
         except UserError:
             return DEFAULT_PAST_HOURS
@@ -85,13 +89,14 @@ class Lookup:
     def pinned(
         self, parts: Sequence[str], past: Past | None = None, now: datetime | None = None
     ) -> tuple[PinnedRelation, ...]:
-        """Tables and queries as they are, or as they were where `past` can be seen, which is noted in it.
+        """Pins tables and queries as of now, or as of `past` if BigQuery still shows it; `past` records whether it
+        does.
 
         Args:
             parts: bq://project.dataset.table, or paths and globs of .sql files.
 
         Raises:
-            UserError: one cannot be read, or not again, or they lie in different places.
+            UserError: a part is unreadable or not repeatable, or the locations differ.
         """
         now, relations = now or datetime.now(UTC), dict[str, PinnedRelation]()
         for part in parts:
@@ -122,7 +127,7 @@ class Lookup:
         return PinnedRelation(name=part, sql=sql, tables=pinned_tables, location=location)
 
     def _expanded(self, query: QueryText, tables: dict[TableName, Table], depth: int = 0) -> str:
-        """The text of a query with the texts of its views in it; the tables that are left go to `tables`."""
+        """Returns the query with its views expanded; adds the tables that it reads to `tables`."""
         if depth > MOST_NESTED_VIEWS:
             raise UserError(f"{query.title}: views of views of views, more than {MOST_NESTED_VIEWS} deep.")
         inner: dict[TableName, str] = {}
@@ -151,13 +156,13 @@ class Lookup:
         return PinnedTable(name=str(table.name), as_of_ms=moment if unchanged or reach else latest)
 
     def moments(self, relations: Sequence[PinnedRelation], now: datetime | None = None) -> Mapping[TableName, int]:
-        """When each pinned table is read, in milliseconds since 1970: 0 = as it is.
+        """Returns the moment at which each pinned table is read, in milliseconds since 1970; 0 = now.
 
-        A table that nobody changed since may be older than BigQuery's memory: it is read as it was last midnight, the
-        same moment for whoever tries again on the same day.
+        An unchanged table may be older than BigQuery's time travel window: it is read as of last midnight, so that
+        retries on one day use one moment.
 
         Raises:
-            UserError: a table is no more as it was pinned, and its past is out of reach.
+            UserError: a table has changed since it was pinned, and BigQuery no longer shows its past.
         """
         now = now or datetime.now(UTC)
         pinned = {names.parse(table.name): table.as_of_ms for relation in relations for table in relation.tables}
@@ -172,20 +177,20 @@ class Lookup:
             return max(as_of_ms, _ms(midnight))
         if table.created_ms > as_of_ms:
             raise UserError(
-                f"{name.uri} was pinned as of {_text(as_of_ms)}, and was deleted and made anew on "
-                f"{_text(table.created_ms)}: start a run that resolves its data anew."
+                f"{name.uri} was pinned as of {_text(as_of_ms)}, but was deleted and recreated on "
+                f"{_text(table.created_ms)}: start a new run, which pins the data again."
             )
         hours = self.past_hours(name)
         if now - timedelta(hours=hours) + timedelta(minutes=10) > datetime.fromtimestamp(as_of_ms / 1000, UTC):
             raise UserError(
-                f"{name.uri} was pinned as of {_text(as_of_ms)} and changed since, on {_text(table.modified_ms)}: "
-                f"BigQuery shows the past of {hours / 24:g} days. Start a run that resolves its data anew; what must "
-                "be read again later belongs into a table snapshot."
+                f"{name.uri} was pinned as of {_text(as_of_ms)} but changed on {_text(table.modified_ms)}, and "
+                f"BigQuery keeps only the past {hours / 24:g} days. Start a new run, which pins the data again; to "
+                "read data again later, make a table snapshot."
             )
         return as_of_ms
 
     def sql(self, relation: PinnedRelation, moments: Mapping[TableName, int]) -> str:
-        """The relation's SELECT at these moments."""
+        """Returns the relation's SELECT at the moments of `moments`."""
         clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_text(ms)}'" for name, ms in moments.items() if ms}
         text = QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
         return f"{text} WHERE {relation.restriction}" if relation.restriction else text
@@ -195,14 +200,14 @@ def _described(name: TableName, found: "bigquery.Table", location: str) -> Table
     if found.table_type == "EXTERNAL":
         files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
         raise UserError(
-            f"{name.uri} is an external table, of which BigQuery keeps no versions. "
-            + (f"Give its files: {files}." if files.startswith("gs://") else "Copy it into a table.")
+            f"{name.uri} is an external table, and BigQuery keeps no versions of it. "
+            + (f"Use its files: {files}." if files.startswith("gs://") else "Copy it into a table.")
         )
     view = found.view_query or found.mview_query or ""
     if not view and found.table_type not in _KINDS:
-        raise UserError(f"{name.uri} is of the kind {found.table_type}, which cannot be read as rows: give a table.")
+        raise UserError(f"{name.uri} has the type {found.table_type}, which cannot be read as rows: use a table.")
     if view and found.view_use_legacy_sql:
-        raise UserError(f"the view {name.uri} is written in legacy SQL: write it anew in GoogleSQL.")
+        raise UserError(f"the view {name.uri} is in legacy SQL: rewrite it in GoogleSQL.")
     return Table(
         name, found.table_type, _ms(found.modified), _ms(found.created), location, view,
         _restriction(found), found.streaming_buffer is not None, int(found.num_rows or 0),
@@ -210,7 +215,7 @@ def _described(name: TableName, found: "bigquery.Table", location: str) -> Table
 
 
 def _restriction(found: "bigquery.Table") -> str:
-    """What a table asks of every query, said so that it leaves out no row."""
+    """Returns the partition filter that the table requires, written to keep all rows, or ""."""
     if not found.require_partition_filter:
         return ""
     if found.range_partitioning:
@@ -222,7 +227,7 @@ def _restriction(found: "bigquery.Table") -> str:
 
 
 def _ms(moment: datetime) -> int:
-    """Rounded down, as BigQuery tells it."""
+    """Returns milliseconds since 1970, rounded down as BigQuery rounds."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 

@@ -1,4 +1,4 @@
-"""How data in BigQuery is named: `bq://project.dataset.table`, or a file that ends in .sql; and where it lies."""
+"""Names of data in BigQuery (`bq://project.dataset.table`, or a .sql file), and its locations."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from vgp.base.text.printable import quoted
 
 SCHEME = "bq://"
 QUERY_SUFFIX = ".sql"
-#: Of old projects the id begins with a domain: example.com:project.
+#: Ids of old projects begin with a domain: example.com:project.
 _PROJECT = r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*"
 _NAME = re.compile(rf"(?P<project>{_PROJECT})\.(?P<dataset>[\w-]+)\.(?P<table>[^.`/\\]+)")
 
@@ -48,93 +48,93 @@ def is_bigquery(part: str) -> bool:
 
 
 def parted(data: str) -> tuple[list[str], str]:
-    """What of `data` is a table or a query of BigQuery, and the rest of it."""
+    """Splits `data` into its parts in BigQuery and the rest."""
     parts = storage.parts(data)
     return [part for part in parts if is_bigquery(part)], ",".join(part for part in parts if not is_bigquery(part))
 
 
 def parse(text: str) -> TableName:
-    """The table that `bq://project.dataset.table` names, with or without the scheme.
+    """Parses `bq://project.dataset.table`, with or without the scheme.
 
     Raises:
-        UserError: it names none, or only a part of one, or many.
+        UserError: it is not one whole table.
     """
     name = text[len(SCHEME) :] if is_table(text) else text
     table = name.rpartition(".")[2]
     if "*" in table:
         raise UserError(
-            f"{text}: a table with * stands for many, of which BigQuery keeps no common past. Name the tables one by "
-            "one, separated by commas, or write a .sql file that joins them with UNION ALL."
+            f"{text}: a table with * means several tables, and BigQuery cannot pin them together. Name each table, "
+            "separated by commas, or write a .sql file that joins them with UNION ALL."
         )
     if "$" in table or "@" in table:
-        raise UserError(f"{text}: for a part of a table or its past write a .sql file with a WHERE; as_of names a day.")
+        raise UserError(f"{text}: for a part of a table write a .sql file with a WHERE; for its past use as_of = DAY.")
     if match := _NAME.fullmatch(name):
         return TableName(**match.groupdict())
-    raise UserError(f"{quoted(text)} is no table of BigQuery: expected {SCHEME}PROJECT.DATASET.TABLE.{_hint(name)}")
+    raise UserError(f"{quoted(text)} is not a table of BigQuery: expected {SCHEME}PROJECT.DATASET.TABLE.{_hint(name)}")
 
 
 def _hint(name: str) -> str:
     parts = [part for part in re.split(r"[./:]", name) if part]
     if len(parts) == 3 and re.fullmatch(rf"{_PROJECT}", parts[0]):
         return f" Is it {SCHEME}{'.'.join(parts)}?"
-    if len(parts) == 2 and "-" in parts[0]:  # no dataset is called so
+    if len(parts) == 2 and "-" in parts[0]:  # names of datasets have no -
         return f" The table is missing: {SCHEME}{'.'.join(parts)}.TABLE."
     if len(parts) == 2:
-        return f" The project is missing: {SCHEME}PROJECT.{'.'.join(parts)}, whichever machine reads it."
+        return f" The project is missing: {SCHEME}PROJECT.{'.'.join(parts)}."
     return ""
 
 
-# ---- where data lies: BigQuery joins nothing across locations, and rows do not leave theirs
+# ---- locations: BigQuery does not join across locations
 
 
 def of_query(title: str, tables: Mapping[TableName, str]) -> str:
-    """Where all tables of a query lie. Raises UserError if it has none, or they lie in different places.
+    """Returns the location of a query's tables. Raises UserError if there is no table, or the locations differ.
 
     Args:
-        tables: The location of each.
+        tables: The location of each table.
     """
     if not tables:
-        raise UserError(f"{title} reads no table: there is nothing to learn from.")
+        raise UserError(f"{title} reads no table, so there is no data.")
     (first, location), *others = tables.items()
     for name, other in others:
         if other.lower() != location.lower():
             raise UserError(
                 f"{title} joins {first.uri} in {location} and {name.uri} in {other}: "
-                "BigQuery joins nothing across locations. Copy one to the other."
+                "BigQuery does not join across locations. Copy one table to the other location."
             )
     return location
 
 
 def check_one_place(relations: Sequence[PinnedRelation], location: str = "") -> None:
-    """Raises UserError if sources lie in different places, or elsewhere than the settings say."""
+    """Raises UserError if the locations of the sources differ, from each other or from the setting."""
     first = relations[0]
     for relation in relations:
         if relation.location.lower() != first.location.lower():
             raise UserError(
-                f"{first.name} lies in {first.location} and {relation.name} in {relation.location}: BigQuery joins "
-                "nothing across locations. Copy one to the other (bq cp, or a dataset copy)."
+                f"{first.name} is in {first.location} and {relation.name} in {relation.location}: BigQuery does not "
+                "join across locations. Copy one to the other (bq cp, or a dataset copy)."
             )
     if location and location.lower() != first.location.lower():
         raise UserError(
-            f"{first.name} lies in {first.location}, and [steps.prepare.bigquery] has location = {location!r}: leave "
-            "it out, or give data of that location."
+            f"{first.name} is in {first.location}, but [steps.prepare.bigquery] has location = {location!r}: remove "
+            "the setting, or use data in that location."
         )
 
 
 def check_bucket(relations: Sequence[PinnedRelation], folder: str) -> None:
-    """Raises UserError if the bucket of the runs lies on another continent or in another region than the data."""
+    """Raises UserError if the bucket of the runs is not near the location of the data."""
     if not storage.is_remote(folder) or not relations or not (there := storage.location(folder)):
         return
     here = relations[0].location
     if not near(here, there):
         raise UserError(
-            f"{relations[0].name} lies in {here}, and the runs in gs://{storage.split(folder)[0]} in {there}: rows "
-            f"would cross between them. Use a bucket in {here}, or copy the dataset to {there}."
+            f"{relations[0].name} is in {here}, but the bucket of the runs, gs://{storage.split(folder)[0]}, is in "
+            f"{there}: rows would leave their location. Use a bucket in {here}, or copy the dataset to {there}."
         )
 
 
 def near(dataset: str, bucket: str) -> bool:
-    """Whether rows may go from a dataset's location to a bucket's without leaving the region, or the multi-region.
+    """Whether rows can go from a dataset's to a bucket's location within one region or multi-region.
 
     https://cloud.google.com/bigquery/docs/locations (2026-11)
     """

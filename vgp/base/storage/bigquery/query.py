@@ -1,6 +1,6 @@
-"""The text of a query: parsed for what it reads, refused for what makes it another one tomorrow.
+"""The text of a query: parsed for its tables, and refused if a rerun could give other rows.
 
-The text itself stays as it was written; only names of tables are replaced in it, at the places that the parser tells.
+The text stays as written, except that the names of tables are replaced at the offsets that the parser reports.
 """
 
 import logging
@@ -16,25 +16,25 @@ from vgp.base.text.printable import quoted
 if TYPE_CHECKING:
     from sqlglot import exp
 
-#: The longest query that BigQuery takes, in characters: https://cloud.google.com/bigquery/quotas#query_jobs (2026-11).
+#: Maximum length of a query in BigQuery, in characters: https://cloud.google.com/bigquery/quotas#query_jobs (2026-11).
 MOST_LETTERS = 1 << 20
-#: Prefixes of functions that BigQuery itself brings; others are somebody's own, and may be changed.
+#: Prefixes of BigQuery's built-in functions; other dotted functions are user-defined and may change.
 OWN_FUNCTIONS = ("safe", "net", "keys", "hll_count", "aead", "d3a_count", "hll_sketch")
 _DRAWN = (
-    "draws rows at random, so that no second run could read the same ones. Cut by a hash of a key: "
+    "draws rows at random, so a rerun would read other rows. Filter by a hash of a key: "
     "MOD(ABS(FARM_FINGERPRINT(CAST(id AS STRING))), 100) < 10"
 )
 _CLOCK = (
-    "is another value whenever it runs, so that no second run could read the same rows. Write the date itself, or "
-    "leave it out: the windows `train` and `test` follow the data, and as_of looks back"
+    "has another value in each run, so a rerun would read other rows. Write the date itself, or "
+    "leave it out: the windows `train` and `test` follow the data, and as_of reads the past"
 )
-#: What may not be in a query, by the parser's or BigQuery's name, and why not.
+#: Forbidden constructs, by the name in the parser or in BigQuery, and the reason.
 MOVING = {
     "RAND": _DRAWN, "GENERATE_UUID": _DRAWN.replace("draws rows", "draws values"), "TABLESAMPLE": _DRAWN,
     "CURRENT_DATE": _CLOCK, "CURRENT_TIMESTAMP": _CLOCK, "CURRENT_DATETIME": _CLOCK, "CURRENT_TIME": _CLOCK,
-    "SESSION_USER": "is another value for whoever runs it. Write the name itself",
-    "EXTERNAL_QUERY": "reads another database, of which nothing tells a version. Copy it into a table",
-    "PREDICT": "asks a model, which may be replaced at any time. Store its answers in a table",
+    "SESSION_USER": "depends on the account that runs it. Write the name itself",
+    "EXTERNAL_QUERY": "reads another database, which has no versions. Copy it into a table",
+    "PREDICT": "calls a model, which may be replaced at any time. Store its predictions in a table",
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ class Reference:
     """A table in the text of a query."""
 
     name: TableName
-    #: Where its name stands, and where a clause about it goes: behind its alias.
+    #: Offsets of its name, and of a clause about it, behind its alias.
     start: int
     end: int
     clause: int
@@ -51,20 +51,20 @@ class Reference:
 
 
 class QueryText:
-    """One SELECT of BigQuery. `title` is what people call it."""
+    """One SELECT of BigQuery; `title` names it in messages."""
 
     def __init__(self, title: str, text: str, project: str = ""):
         """Parses the text.
 
         Args:
-            project: Of a view its own: there a table may be named without one.
+            project: Default project of table names, inside a view.
 
         Raises:
-            UserError: it does not parse, is no single SELECT, or does what a query that is repeated may not.
+            UserError: it does not parse, is not a single SELECT, or a rerun could give other rows.
         """
         self.title, self.text, self.project = title, text, project
         if len(text) > MOST_LETTERS:
-            raise UserError(f"{title} has {len(text):,} characters; a query may have {MOST_LETTERS:,}.")
+            raise UserError(f"{title} has {len(text):,} characters; the maximum is {MOST_LETTERS:,}.")
         self.tree = self._parsed()
         self.text = _without_semicolon(text)
         self._check()
@@ -72,17 +72,17 @@ class QueryText:
 
     @property
     def tables(self) -> list[TableName]:
-        """The tables and views that it reads, each once."""
+        """Returns the distinct tables and views that the query reads, sorted."""
         return sorted({reference.name for reference in self.references})
 
     def rewritten(
         self, expanded: Callable[[TableName], str] = lambda name: "", clause: Callable[[TableName], str] = lambda n: ""
     ) -> str:
-        """The text with other texts in it.
+        """Returns the text with tables replaced and clauses added.
 
         Args:
-            expanded: What stands in a table's place, in parentheses; "" = the table.
-            clause: What stands behind a table and its alias, such as FOR SYSTEM_TIME AS OF; "" = nothing.
+            expanded: Returns the query that replaces a table, in parentheses; "" = keep the table.
+            clause: Returns the clause after a table and its alias, such as FOR SYSTEM_TIME AS OF; "" = none.
         """
         text = self.text
         for reference in reversed(self.references):
@@ -98,7 +98,7 @@ class QueryText:
         import sqlglot
         from sqlglot import exp
 
-        logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it tells of what it cannot read, and so do we
+        logging.getLogger("sqlglot").setLevel(logging.ERROR)  # the errors below replace its warnings
         try:
             statements = [tree for tree in sqlglot.parse(self.text, dialect="bigquery") if tree is not None]
         except sqlglot.errors.SqlglotError as error:
@@ -106,15 +106,13 @@ class QueryText:
         except RecursionError:
             raise UserError(f"{self.title} does not parse: it is nested too deeply.") from None
         if not statements:
-            raise UserError(f"{self.title} holds no query: write one SELECT.")
+            raise UserError(f"{self.title} has no query: write one SELECT.")
         if len(statements) != 1 or not isinstance(statements[0], exp.Query):
             if len(statements) == 1 and not isinstance(statements[0], (exp.Command, exp.DDL, exp.DML)):
                 begins = quoted(self.text.strip()[:40])
-                raise UserError(f"{self.title} must be one SELECT and begins with {begins}: write SELECT.")
+                raise UserError(f"{self.title} must be one SELECT, but begins with {begins}.")
             kinds = ", ".join(_kind(statement) for statement in statements)
-            raise UserError(
-                f"{self.title} must be one SELECT and holds {kinds}: what a script declares or makes goes into WITH."
-            )
+            raise UserError(f"{self.title} must be one SELECT, but has {kinds}: move the declarations into WITH.")
         return statements[0]
 
     def _check(self) -> None:
@@ -123,17 +121,17 @@ class QueryText:
         for function in map(_own_function, self.tree.walk()):
             if function:
                 raise UserError(
-                    f"{self.title} calls the function {function}, which may be changed at any time: write what it "
-                    "does into the query, or store its results in a table."
+                    f"{self.title} calls the function {function}, which may change at any time: write its "
+                    "expression into the query, or store its results in a table."
                 )
         if any(node.args.get("limit") and not node.args.get("order") for node in self.tree.walk()):
             raise UserError(
-                f"{self.title}: LIMIT without ORDER BY takes other rows whenever it runs. Say in which order, by what "
-                "is unique."
+                f"{self.title}: LIMIT without ORDER BY returns other rows in each run. Add an ORDER BY of a unique "
+                "column."
             )
         for parameter in map(_parameter, self.tree.walk()):
             if parameter:
-                raise UserError(f"{self.title} has the parameter {parameter}, which nothing gives: write its value.")
+                raise UserError(f"{self.title} has the parameter {parameter}, which has no value: write the value.")
 
     def _references(self) -> Iterator[Reference]:
         from sqlglot import exp
@@ -150,34 +148,34 @@ class QueryText:
             if key not in common:
                 if not isinstance(table.this, exp.Identifier):
                     raise UserError(
-                        f"{self.title} reads from the function {table.sql('bigquery')}, which may be changed at any "
-                        "time: write what it does into the query."
+                        f"{self.title} reads from the function {table.sql('bigquery')}, which may change at any "
+                        "time: write its query instead."
                     )
                 yield self._reference(table)
 
     def _reference(self, table: "exp.Table") -> Reference:
         parts = [part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part]
-        written = ".".join(part.name for part in parts)
+        name = ".".join(part.name for part in parts)
         if table.args.get("version"):
-            raise UserError(f"{self.title}: leave FOR SYSTEM_TIME AS OF {written} out; as_of = DAY looks back.")
-        if "information_schema" in written.lower():
-            raise UserError(f"{self.title} reads {written}, which changes by itself: copy it into a table.")
+            raise UserError(f"{self.title}: remove FOR SYSTEM_TIME AS OF {name}; as_of = DAY reads the past.")
+        if "information_schema" in name.lower():
+            raise UserError(f"{self.title} reads {name}, which changes by itself: copy it into a table.")
         if len(parts) == 2 and self.project:
-            written = f"{self.project}.{written}"
+            name = f"{self.project}.{name}"
         elif len(parts) < 3:
             raise UserError(
-                f"{self.title} reads {written}, which is no whole name: write `PROJECT.DATASET.TABLE`, so that it is "
-                "the same table whichever project runs the query."
+                f"{self.title} reads {name}, which is not a full name: write `PROJECT.DATASET.TABLE`, which means one "
+                "table in every project."
             )
         start = min(part.meta["start"] for part in parts)
         end = max(part.meta["end"] for part in parts) + 1
         alias = table.args.get("alias")
         last = alias.this.meta["end"] + 1 if alias and alias.this else end
-        return Reference(names.parse(written), start, end, last, bool(alias))
+        return Reference(names.parse(name), start, end, last, bool(alias))
 
 
 def _is_common(scope: object, table: "exp.Table") -> bool:
-    """Whether a table is a common table expression, or an array of a row."""
+    """Whether the name is a common table expression, or an array of a row, and not a table."""
     from sqlglot import exp
     from sqlglot.optimizer.scope import Scope
 
@@ -191,7 +189,7 @@ def _is_common(scope: object, table: "exp.Table") -> bool:
 
 
 def _moving(node: "exp.Expr") -> str:
-    """The name in `MOVING` of what a node does; "" if it may stay."""
+    """Returns the key in `MOVING` of a forbidden node, or ""."""
     from sqlglot import exp
 
     kinds = {
@@ -214,7 +212,7 @@ def _own_function(node: "exp.Expr") -> str:
 
 
 def _without_semicolon(text: str) -> str:
-    """The text without what ends a statement, which may not stand in parentheses; its places stay."""
+    """Replaces semicolons, which parentheses cannot contain, by blanks, so that offsets stay."""
     import sqlglot
 
     ends = (token.start for token in sqlglot.tokenize(text, dialect="bigquery") if token.text == ";")
@@ -230,20 +228,20 @@ def _parameter(node: "exp.Expr") -> str:
 
 
 def _kind(statement: "exp.Expr") -> str:
-    """The word that it begins with; of what the parser does not take apart it keeps that word alone."""
+    """Returns the first keyword of a statement; for unparsed statements the parser keeps only that."""
     from sqlglot import exp
 
     return str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
 
 
 def _complaint(error: Exception) -> str:
-    """The parser's first complaint, without the colours that it has for terminals."""
+    """Returns the parser's first error, without its terminal colours."""
     details = getattr(error, "errors", [])
     if details:
         first = details[0]
         where, near = f"line {first['line']}, column {first['col']}", repr(first["highlight"])
         if first["description"].startswith("Required keyword"):
-            return f"{where}: something is missing behind {near}."
+            return f"{where}: something is missing after {near}."
         if "Unexpected token" in first["description"]:
             return f"{where}: {near} is not expected there."
         what = first["description"].partition(" but got <")[0]  # names of the parser's own

@@ -1,4 +1,4 @@
-"""Rows of a table by the Storage Read API: several streams at a time, a few batches in memory."""
+"""Rows of a table by the Storage Read API, from several parallel streams, with a few batches in memory."""
 
 import queue
 import threading
@@ -13,21 +13,21 @@ import pyarrow as pa
 from vgp.base.storage.bigquery import client
 from vgp.base.storage.bigquery.names import TableName
 
-#: Streams that are read at the same time, and batches (about 1 MB each) that wait for whoever takes them.
+#: Number of parallel streams, and maximum of batches (about 1 MB each) in the queue.
 STREAMS = 4
 WAITING = 8
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A session of the Storage Read API: the same rows for as long as it lives."""
+    """A session of the Storage Read API, whose rows do not change."""
 
     what: str
     schema: pa.Schema
     streams: tuple[str, ...]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, in no order. Raises as `client.explained`."""
+        """Yields all rows, unordered. Raises the errors of `client.explained`."""
         if not self.streams:
             return
         lanes = min(STREAMS, len(self.streams))
@@ -38,14 +38,14 @@ class Rows:
 def open_rows(
     what: str, project: str, table: TableName, columns: Sequence[str], *, as_of_ms: int = 0, restriction: str = ""
 ) -> Rows:
-    """Begins to read columns of a table.
+    """Opens a session that reads columns of a table.
 
     Args:
-        what: The table, for people.
+        what: The table, for messages.
         project: The project that pays.
-        columns: Which; the session gives them in the table's own order.
+        columns: Names; the session returns them in the table's order.
         as_of_ms: The moment, in milliseconds since 1970; 0 = now.
-        restriction: A condition in SQL on rows; "" = all.
+        restriction: SQL condition on rows; "" = all rows.
     """
     from google.cloud.bigquery_storage_v1 import types
 
@@ -65,15 +65,15 @@ def open_rows(
             snapshot_time=datetime.fromtimestamp(as_of_ms / 1000, UTC)
         )
     with client.explained(what):
-        made = client.reader().create_read_session(
+        session = client.reader().create_read_session(
             parent=f"projects/{project}", read_session=session, max_stream_count=STREAMS
         )
-    schema = pa.ipc.read_schema(pa.py_buffer(made.arrow_schema.serialized_schema))
-    return Rows(what, schema, tuple(stream.name for stream in made.streams))
+    schema = pa.ipc.read_schema(pa.py_buffer(session.arrow_schema.serialized_schema))
+    return Rows(what, schema, tuple(stream.name for stream in session.streams))
 
 
 class _Readers:
-    """Threads that read streams and hand batches over one queue."""
+    """Threads that read streams into one queue of batches."""
 
     def __init__(self, rows: Rows, lanes: int):
         self._what, self._schema = rows.what, rows.schema
@@ -99,7 +99,7 @@ class _Readers:
                     raise item
 
     def close(self) -> None:
-        """Ends the threads; a batch that waits for a place is dropped."""
+        """Ends the threads and drops the batches in the queue."""
         self._stopped.set()
         for thread in self._threads:
             while thread.is_alive():
@@ -123,7 +123,7 @@ class _Readers:
             self._put(error)
 
     def _read(self, stream: str) -> None:
-        for message in client.reader().read_rows(stream):  # begins again where a stream broke off
+        for message in client.reader().read_rows(stream):  # the client resumes a broken stream
             if self._stopped.is_set():
                 return
             data = message.arrow_record_batch.serialized_record_batch

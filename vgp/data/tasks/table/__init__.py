@@ -4,19 +4,19 @@ The task:
     task.py            the task class: columns, labels and features
     declaration.py     the keys of a task.toml
     parsing.py         reads and checks the text of a task.toml
-    kinds.py           the types of columns, and formats of numbers
+    column_types.py    the types of columns, and formats of numbers
 
 The proposal:
-    new.py             writes a task.toml for a table
+    task_toml.py       writes a task.toml for a table
     proposal.py        makes the proposal with the modules below
     sample.py          reads some rows of a table
-    spread.py          reads rows from all parts of a large table
-    guess.py           guesses the type of a column
+    spread_sample.py   reads rows from all parts of a large table
+    column_guess.py    guesses the type of a column
     text_types.py      finds numbers and dates in texts
-    questions.py       finds markers of missing values, second spellings, and rows of totals
+    column_doubts.py   finds markers of missing values, second spellings, and rows of totals
     strange_values.py  rules for suspicious values, which `prepare` applies, too
-    doubts.py          asks the user about ambiguous columns
-    target.py          decides between classes and regression
-    roles.py           finds the key, the time, leaks, and columns without information
-    repeats.py         finds columns that group rows
+    ambiguities.py     asks the user about ambiguous columns
+    target_column.py   decides between classes and regression
+    column_roles.py    finds the key, the time, leaks, and columns without information
+    repeated_values.py  finds columns that group rows
 """

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vgp.data.tasks.table.kinds import Kind, kind
+from vgp.data.tasks.table.column_types import Kind, parse_kind
 
 #: Each column is an input of the network and a line of the TOML.
 MOST_COLUMNS = 2_000
@@ -86,7 +86,7 @@ class Declared(_Strict):
     @property
     def kinds(self) -> dict[str, Kind]:
         """The type of each column in [columns]. Raises ValueError for a text that is not a type."""
-        return {name: kind(text) for name, text in self.columns.items()}
+        return {name: parse_kind(text) for name, text in self.columns.items()}
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class Declared(_Strict):
         return {name: kind for name, kind in self.kinds.items() if name not in others}
 
 
-def too_many(columns: int) -> str:
+def too_many_columns(columns: int) -> str:
     """Returns the message for a table with more columns than a task.toml may declare."""
     return (
         f"{columns:,} columns are too many: a task.toml declares at most {MOST_COLUMNS:,}, because it is passed as a "

@@ -13,8 +13,8 @@ from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.tasks.table import declaration
+from vgp.data.tasks.table.column_types import DATES, NUMBERS, parse_kind
 from vgp.data.tasks.table.declaration import Declared
-from vgp.data.tasks.table.kinds import DATES, NUMBERS, kind
 
 #: The most bytes of the text as JSON, which is passed in one argument of a process: Linux limits it to 128 KiB
 #: (MAX_ARG_STRLEN).
@@ -71,7 +71,7 @@ def _sentence(problem: ErrorDetails) -> str:
         case "missing":
             return f"{name} is missing: write {_EXAMPLES.get(name, name)}."
         case "too_long" if name == "columns":
-            return declaration.too_many(len(value))
+            return declaration.too_many_columns(len(value))
         case "too_long":
             return f"{name} names {len(value):,} classes; at most {declaration.MOST_CLASSES:,} are possible."
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
@@ -95,7 +95,7 @@ def _types(declared: Declared) -> Iterator[Problem]:
     for table, columns in (("columns", declared.columns), ("ignored", declared.ignored)):
         for name, text in columns.items():
             try:
-                kind(text)
+                parse_kind(text)
             except ValueError as error:
                 if text or table == "columns":
                     yield (table, name), f"the column {quoted(name)}: {error}"

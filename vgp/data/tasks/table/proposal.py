@@ -11,15 +11,15 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 from vgp.data.schema import RESERVED
 from vgp.data.sources.values import is_text
-from vgp.data.tasks.table import doubts, questions, repeats, roles
-from vgp.data.tasks.table import target as sums
+from vgp.data.tasks.table import ambiguities, column_doubts, column_roles, repeated_values
+from vgp.data.tasks.table import target_column as sums
+from vgp.data.tasks.table.ambiguities import Doubt
+from vgp.data.tasks.table.column_guess import Guess, guess_column
+from vgp.data.tasks.table.column_types import DATES, NUMBERS, parse_kind, with_missing
 from vgp.data.tasks.table.declaration import Split
-from vgp.data.tasks.table.doubts import Doubt
-from vgp.data.tasks.table.guess import Guess, guess
-from vgp.data.tasks.table.kinds import DATES, NUMBERS, kind, with_missing
-from vgp.data.tasks.table.repeats import Repeats
+from vgp.data.tasks.table.repeated_values import Repeats
 from vgp.data.tasks.table.sample import Sample
-from vgp.data.tasks.table.target import Target, target
+from vgp.data.tasks.table.target_column import Target, read_target
 
 #: `--time none`: split at random although the table has dates.
 NO_TIME = "none"
@@ -35,7 +35,7 @@ TEST_DAYS = 15
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProposalRequest:
     """The user's options; "" = to be proposed."""
 
     target: str
@@ -83,7 +83,7 @@ class Proposal:
         return [column for column in self.columns if column.role in roles]
 
 
-def propose(sample: Sample, asked: Asked) -> Proposal:
+def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
     """Proposes a task for the table.
 
     Raises:
@@ -99,26 +99,28 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
             if name not in names and not (option == "group" and name in NO_GROUP):
                 hint = did_you_mean(name, names)
                 raise UserError(f"--{option} {name}: the table has no column {quoted(name)}. {hint}")
-    unusable = roles.names([name for name in names if name != asked.target])
+    unusable = column_roles.find_unusable_names([name for name in names if name != asked.target])
     unusable |= {name: "a reserved name" for name in names if RESERVED.fullmatch(name.lower())}
     guesses, open_doubts = _guesses(sample, asked, unusable)
     dates = {name: column for name, column in guesses.items() if name not in (*unusable, asked.target)}
-    times = [] if asked.time or no_time else roles.times(dates)
-    open_doubts += [] if asked.time or no_time else questions.time(times, dates)
-    doubts.require_none(open_doubts, sample.rows, numbered=sample.whole and sample.files == 1)
-    goal = target(guesses[asked.target], asked.kind, asked.positive, asked.left_out)
+    times = [] if asked.time or no_time else column_roles.find_times(dates)
+    open_doubts += [] if asked.time or no_time else column_doubts.find_time_doubts(times, dates)
+    ambiguities.require_none(open_doubts, sample.rows, numbered=sample.whole and sample.files == 1)
+    goal = read_target(guesses[asked.target], asked.kind, asked.positive, asked.left_out)
     _check(guesses, asked)
     usable = {name: column for name, column in guesses.items() if name not in unusable}
     time = asked.time or "".join(times)
-    key = list(asked.key) or [name for name in [roles.key(usable, asked.target)] if name]
+    key = list(asked.key) or [name for name in [column_roles.find_key(usable, asked.target)] if name]
     fixed = {asked.target, time, *key}
-    repeated = repeats.look({name: c for name, c in usable.items() if name not in fixed}, goal, whole=sample.whole)
+    repeated = repeated_values.find_repeats(
+        {name: c for name, c in usable.items() if name not in fixed}, goal, whole=sample.whole
+    )
     group = _group(asked, repeated, goal, time)
-    repeated = repeats.beside(repeated, group, goal)
+    repeated = repeated_values.discount_group(repeated, group, goal)
     guesses |= {
         name: _as_names(guesses[name], name == group) for name, r in repeated.items() if r.is_group or name == group
     }
-    parts = sums.sum_parts(
+    parts = sums.find_sum_parts(
         {name: c for name, c in guesses.items() if name in usable and name not in (time, group, *key)}, goal
     )
     columns = [
@@ -132,47 +134,48 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
         raise UserError(_nothing(asked.target, columns))
     return Proposal(
         goal, columns, key, time, group,
-        roles.slices({column.name: guesses[column.name] for column in columns if column.role == "learned"}),
+        column_roles.find_slices({column.name: guesses[column.name] for column in columns if column.role == "learned"}),
         missing, _split(guesses[time] if time else None, sample.whole),
         asked.left_out, _reported(repeated, group), sample=sample,
     )  # fmt: skip
 
 
-def columns(sample: Sample) -> str:
+def list_columns(sample: Sample) -> str:
     """Returns the message for a missing --target: the columns of the table with their types and values."""
-    guesses = [guess(name, sample.rows[name]) for name in sample.rows.column_names]
+    guesses = [guess_column(name, sample.rows[name]) for name in sample.rows.column_names]
     width = max(len(column.name) for column in guesses)
     lines = [
-        f"  {c.name:{width}}  {', '.join(filter(None, [c.type, described(c) if c.type else c.why]))}" for c in guesses
+        f"  {c.name:{width}}  {', '.join(filter(None, [c.type, describe_column(c) if c.type else c.why]))}"
+        for c in guesses
     ]
     return "\n".join([f"name the column to predict with --target; {sample.data} has these columns:", *lines])
 
 
-def _guesses(sample: Sample, asked: Asked, unusable: Collection[str]) -> tuple[dict[str, Guess], list[Doubt]]:
+def _guesses(sample: Sample, asked: ProposalRequest, unusable: Collection[str]) -> tuple[dict[str, Guess], list[Doubt]]:
     """Returns the guessed column of each name, and the doubts that no option of the user resolves."""
-    types, patterns = doubts.declared(asked.read, sample.rows.column_names)
-    rows, open_doubts = questions.sums(sample.rows, types)
-    guesses = {name: guess(name, rows[name], types.get(name, "")) for name in rows.column_names}
+    types, patterns = ambiguities.parse_types(asked.read, sample.rows.column_names)
+    rows, open_doubts = column_doubts.split_totals(sample.rows, types)
+    guesses = {name: guess_column(name, rows[name], types.get(name, "")) for name in rows.column_names}
     marked = {text for column in guesses.values() if column.word in (*NUMBERS, *DATES) for text in column.markers}
-    guesses |= {name: questions.without(column, marked) for name, column in guesses.items()
+    guesses |= {name: column_doubts.drop_markers(column, marked) for name, column in guesses.items()
                 if name not in (*types, asked.target)}  # fmt: skip
     for name, column in guesses.items():
         is_target = name == asked.target
         if (
             name in (*types, *unusable)
             or column.distinct < 2
-            or not (is_target or column.doubts or not roles.spare(column))
+            or not (is_target or column.doubts or not column_roles.explain_useless(column))
         ):
             continue
-        if doubt := questions.of(column, target=is_target):
-            if type_ := doubts.chosen(doubt, patterns):
-                guesses[name] = guess(name, rows[name], type_)
+        if doubt := column_doubts.find_doubt(column, target=is_target):
+            if type_ := ambiguities.choose_type(doubt, patterns):
+                guesses[name] = guess_column(name, rows[name], type_)
             else:
                 open_doubts.append(doubt)
     return guesses, open_doubts
 
 
-def _spelled(asked: Asked, names: Sequence[str]) -> Asked:
+def _spelled(asked: ProposalRequest, names: Sequence[str]) -> ProposalRequest:
     """Replaces the names of columns by their spelling in the header, where a name after `, ` begins with a blank."""
     plain = {name.strip(): name for name in names if [n.strip() for n in names].count(name.strip()) == 1}
 
@@ -183,7 +186,7 @@ def _spelled(asked: Asked, names: Sequence[str]) -> Asked:
                    time=there(asked.time), group=there(asked.group))  # fmt: skip
 
 
-def _column_options(asked: Asked) -> Iterator[tuple[str, list[str]]]:
+def _column_options(asked: ProposalRequest) -> Iterator[tuple[str, list[str]]]:
     """Yields the options that name columns, without their empty values."""
     yield "target", [asked.target]
     yield "key", [name for name in asked.key if name]
@@ -191,7 +194,7 @@ def _column_options(asked: Asked) -> Iterator[tuple[str, list[str]]]:
     yield "group", [asked.group] if asked.group else []
 
 
-def _group(asked: Asked, repeated: Mapping[str, Repeats], goal: Target, time: str) -> str:
+def _group(asked: ProposalRequest, repeated: Mapping[str, Repeats], goal: Target, time: str) -> str:
     """Returns the column that groups the rows, the user's `row` or `day`, or "" if the rows are independent.
 
     Raises:
@@ -199,9 +202,9 @@ def _group(asked: Asked, repeated: Mapping[str, Repeats], goal: Target, time: st
     """
     if asked.group == "day" and not time and "day" not in repeated:
         raise UserError("--group day counts days of the time, and the table has no time. Use --group row.")
-    candidates = [] if asked.group else repeats.candidates(repeated, goal)
+    candidates = [] if asked.group else repeated_values.find_candidates(repeated, goal)
     if len(candidates) > 1 or any(not column.is_named for column in candidates):
-        raise UserError(repeats.question(candidates, time))
+        raise UserError(repeated_values.format_question(candidates, time))
     return asked.group or (candidates[0].name if candidates else "")
 
 
@@ -222,7 +225,7 @@ def _as_names(column: Guess, is_group: bool) -> Guess:
     return replace(column, type=f"category {column.word}", why="numbers that are names") if whole else column
 
 
-def _check(guesses: Mapping[str, Guess], asked: Asked) -> None:
+def _check(guesses: Mapping[str, Guess], asked: ProposalRequest) -> None:
     """Raises UserError for a key, a time or a group that does not fit its role."""
     for option, names in _column_options(asked):
         if option == "target":
@@ -264,22 +267,25 @@ def _column(column: Guess, goal: Target, unusable: str, key: Sequence[str], time
         effect = "rows that share a value count as one" if time else "rows that share a value stay in one split"
         effect += "" if time or not column.missing else ", and each row without a value is split separately"
         return Column(name, column.type, "group", ": ".join(filter(None, [effect, repeated.words if repeated else ""])))
-    if reason := unusable or roles.spare(column):
+    if reason := unusable or column_roles.explain_useless(column):
         return Column(name, column.type, "ignored", reason)
     if name in parts:
         relation = "a multiple of it" if len(parts) == 1 else f"a sum of {listed(parts)}"
         return Column(name, column.type, "leak", f"would leak: the target is {relation}")
-    if leak := roles.leak(column, goal, group_column):
-        several = len(goal.classes) < column.distinct <= repeats.MIN_VALUES and column.word in ("int", "category")
+    if leak := column_roles.explain_leak(column, goal, group_column):
+        several = len(goal.classes) < column.distinct <= repeated_values.MIN_VALUES and column.word in (
+            "int",
+            "category",
+        )
         hint = f"; if it groups the rows, as a patient does, give --group {name}" if several else ""
         return Column(name, column.type, "leak", f"would leak: {leak}{hint}")
-    doubt = roles.near_leak(column, goal, group_column)
+    doubt = column_roles.explain_near_leak(column, goal, group_column)
     in_all = f"{repeated.words}: rows of one value are in every split" if repeated and repeated.agrees else ""
-    why = [f"CHECK: {doubt}: is it known at prediction time?" if doubt else "", in_all or described(column)]
+    why = [f"CHECK: {doubt}: is it known at prediction time?" if doubt else "", in_all or describe_column(column)]
     return Column(name, column.type, "learned", "; ".join(filter(None, why)), doubt)
 
 
-def described(column: Guess) -> str:
+def describe_column(column: Guess) -> str:
     """Describes the values of a column in a few words: its distinct values or range, and the missing share."""
     words = [column.why] if column.why else []
     if column.word in ("category", "bool"):
@@ -310,14 +316,14 @@ def _with_missing(column: Column, markers: Sequence[str]) -> Column:
     if not markers or column.role in ("ignored", "leak"):
         return column
     plain, _, _ = column.type.partition(" missing ")
-    return replace(column, type=with_missing(plain, (*kind(column.type).missing, *markers)))
+    return replace(column, type=with_missing(plain, (*parse_kind(column.type).missing, *markers)))
 
 
 def _split(time: Guess | None, whole: bool) -> Split:
     """Returns the test window of a table with a time: its last fifth in round units, or its last month if sampled."""
     if not time:
         return Split()
-    days, months = roles.days_of_last(time, TEST_SHARE, TEST_DAYS), roles.months(time)
+    days, months = column_roles.count_last_days(time, TEST_SHARE, TEST_DAYS), column_roles.count_months(time)
     if not whole and months > 1:
         return Split(test="1 month")
     weeks = max(round(days / 7), 3 if days >= TEST_DAYS else 0)  # two weeks are a day less than TEST_DAYS

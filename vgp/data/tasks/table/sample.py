@@ -20,15 +20,15 @@ from vgp.base.storage import storage
 from vgp.base.storage.finding import File
 from vgp.base.text.printable import listed
 from vgp.data.schema import Field
-from vgp.data.sources import opening, parquet, records, resolve
-from vgp.data.sources.blocks import SAID
-from vgp.data.sources.files import RECORD, Files
+from vgp.data.sources import data_files, file_bytes, parquet, records
+from vgp.data.sources.data_files import Reading
+from vgp.data.sources.file_bytes import OpenedFile, decode_text, open_local
 from vgp.data.sources.json_lines import JsonLines, require_lines
-from vgp.data.sources.opening import Opened, decoded, opened
 from vgp.data.sources.records import check_names, find_header_end, read_header
-from vgp.data.sources.resolve import Reading
-from vgp.data.tasks.table import spread
-from vgp.data.tasks.table.declaration import MOST_COLUMNS, too_many
+from vgp.data.sources.table_files import RECORD, Files
+from vgp.data.sources.text_blocks import SEPARATOR_LINE
+from vgp.data.tasks.table import spread_sample
+from vgp.data.tasks.table.declaration import MOST_COLUMNS, too_many_columns
 
 #: The most rows of a sample, and the most bytes of a file of JSON lines.
 MOST_ROWS = 100_000
@@ -60,7 +60,7 @@ class Sample:
         return f"all {rows}" if self.whole else f"{rows} from all parts of it" if self.spread else f"the first {rows}"
 
 
-def read(data: str) -> Sample:
+def read_sample(data: str) -> Sample:
     """Reads all rows of a small table, or rows from all parts of a large one.
 
     Reads the first rows of a large table if its parts cannot be read separately, for example because of quoted line
@@ -69,7 +69,7 @@ def read(data: str) -> Sample:
     Raises:
         UserError: `data` matches no file, the table has less than two columns or rows, or a file is damaged.
     """
-    files = resolve.resolve(data)
+    files = data_files.resolve(data)
     chosen = [files[i * len(files) // MOST_FILES] for i in range(MOST_FILES)] if len(files) > MOST_FILES else files
     for file in chosen:
         if storage.is_remote(file.path) and file.bytes > MOST_OBJECT_BYTES:
@@ -88,7 +88,7 @@ def read(data: str) -> Sample:
 
 def _require(data: str, rows: pa.Table) -> None:
     if rows.num_columns > MOST_COLUMNS:
-        raise UserError(f"{data}: {too_many(rows.num_columns)}")
+        raise UserError(f"{data}: {too_many_columns(rows.num_columns)}")
     if rows.num_columns < 2:
         raise UserError(
             f"{data} has one column, {listed(rows.column_names)}: a table needs the target and at least one other "
@@ -101,11 +101,11 @@ def _require(data: str, rows: pa.Table) -> None:
 def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
     """Returns the columns of a file and its format. The columns of JSON lines are None: only the rows name them."""
     with _open(file, scratch) as stream:
-        kind = resolve.KINDS[stream.suffix]
+        kind = data_files.KINDS[stream.suffix]
         if kind == "parquet":
             names = pyarrow.parquet.read_schema(stream.path)
             check_names(stream.name, names.names)
-            return [Field(field.name, parquet.plain(field.type), nullable=True) for field in names], Reading()
+            return [Field(field.name, parquet.plain_type(field.type), nullable=True) for field in names], Reading()
         if kind == "json":
             return None, Reading()
         names, reading = _header(stream)
@@ -115,13 +115,13 @@ def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
     return [Field(name, pa.string(), nullable=True) for name in known], reading
 
 
-def _header(stream: Opened) -> tuple[Sequence[str], Reading]:
+def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
     """Returns the names of the columns and the format of the file. The separator is the one with the most columns."""
     first = next(blocks := stream.blocks(), b"")
     encoding = _encoding(first)
-    _, texts = decoded(chain([first], blocks), stream.name, encoding)
+    _, texts = decode_text(chain([first], blocks), stream.name, encoding)
     head = next(texts, b"")
-    if separator_line := SAID.match(head):
+    if separator_line := SEPARATOR_LINE.match(head):
         head = head[separator_line.end() :]
     if not head.strip():
         raise UserError(f"{stream.name} is empty: its first line must name the columns.")
@@ -130,13 +130,13 @@ def _header(stream: Opened) -> tuple[Sequence[str], Reading]:
     columns = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
     separator = max(columns, key=lambda mark: len(columns[mark]))
     if len(columns[separator]) > MOST_COLUMNS:
-        raise UserError(f"{stream.name}: {too_many(len(columns[separator]))}")
+        raise UserError(f"{stream.name}: {too_many_columns(len(columns[separator]))}")
     return columns[separator], Reading(separator="" if separator == usual else separator, encoding=encoding)
 
 
 def _encoding(head: bytes) -> str:
     """Returns "windows-1252" for text that is not UTF-8 and has no byte order mark, else ""."""
-    if any(head.startswith(mark) for mark in opening.MARKS) or b"\0" in head:
+    if any(head.startswith(mark) for mark in file_bytes.MARKS) or b"\0" in head:
         return ""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -177,21 +177,21 @@ def _first(
 def _spread(chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
     """Returns rows from all parts of the files, or None if the parts cannot be read separately."""
     try:
-        pieces, rows = spread.pieces(chosen, MOST_ROWS, scratch)
+        pieces, rows = spread_sample.write_pieces(chosen, MOST_ROWS, scratch)
         if fields is None:
             tables = [_objects(piece, scratch)[0].slice(0, rows) for piece in pieces]
             return pa.concat_tables(tables, promote_options="permissive")
         batches = Files(pieces, fields, reading, scratch).batches()
         kept = [batch.filter(pc.less(batch[RECORD], rows)) for batch in batches]
         return pa.Table.from_batches(kept).select([field.name for field in fields])
-    except (spread.NotSpread, UserError, pa.ArrowException):
+    except (spread_sample.NotSpread, UserError, pa.ArrowException):
         return None
 
 
 def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:
     """Returns the first rows of a file of JSON lines, and whether these are all rows."""
     with _open(file, scratch) as stream:
-        _, texts = decoded(stream.blocks(), stream.name, "")
+        _, texts = decode_text(stream.blocks(), stream.name, "")
         head = b""
         for text in texts:
             head += text
@@ -221,8 +221,8 @@ def _describe_error(head: bytes, message: str, whole: bool) -> str:
 
 
 @contextmanager
-def _open(file: File, scratch: Path) -> Iterator[Opened]:
-    with closing(opening.staged([file], scratch)) as local:
+def _open(file: File, scratch: Path) -> Iterator[OpenedFile]:
+    with closing(file_bytes.stage_files([file], scratch)) as local:
         _, chosen, path = next(local)
-        with opened(chosen, path, resolve.suffix(storage.plain(file.path))) as stream:
+        with open_local(chosen, path, data_files.suffix(storage.plain(file.path))) as stream:
             yield stream

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgp.data.tasks.table.kinds import kind, with_missing
+from vgp.data.tasks.table.column_types import parse_kind, with_missing
 
 #: Blanks between words, with non-breaking ones.
 BLANKS = r"[\s\x{a0}]+"
@@ -17,7 +17,7 @@ NINES = (-1.0, *(sign * (10.0**digits - 1) for digits in range(1, 7) for sign in
 APART, OFTEN, LEAST_OFTEN = 0.5, 5, 5
 
 
-def markers_of(numbers: np.ndarray) -> dict[float, int]:
+def count_markers(numbers: np.ndarray) -> dict[float, int]:
     """Counts the numbers in a column that may mean a missing value, such as -999."""
     values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
     strange = is_strange(values)
@@ -33,12 +33,12 @@ def is_strange(values: np.ndarray) -> np.ndarray:
     return np.isin(values, NINES)
 
 
-def missing_too(declared: str, value: float) -> str:
+def add_marker(declared: str, value: float) -> str:
     """Returns a type of a column of numbers with `value` added to its markers of missing values."""
-    return with_missing(declared.partition(" missing ")[0], (*kind(declared).missing, f"{value:g}"))
+    return with_missing(declared.partition(" missing ")[0], (*parse_kind(declared).missing, f"{value:g}"))
 
 
-def spellings_of(names: Sequence[str]) -> list[list[str]]:
+def find_spellings(names: Sequence[str]) -> list[list[str]]:
     """Groups the names that differ only in case or blanks; names with a single spelling are left out."""
     spellings: dict[str, list[str]] = {}
     for name, text in zip(plain_case(pa.array(names, pa.string())).to_pylist(), names, strict=True):

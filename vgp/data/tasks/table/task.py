@@ -17,12 +17,12 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import quoted
 from vgp.data import splits
 from vgp.data.schema import Field
-from vgp.data.sources.resolve import Reading
+from vgp.data.sources.data_files import Reading
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Options
 from vgp.data.tasks.table import parsing, strange_values
+from vgp.data.tasks.table.column_types import DATES, NEITHER, NUMBERS, PLAIN, Kind, NumberForm, form_of, to_number
 from vgp.data.tasks.table.declaration import Declared, Network
-from vgp.data.tasks.table.kinds import DATES, NEITHER, NUMBERS, PLAIN, Kind, NumberForm, amount, form_of
 from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.strange_values import BLANKS
 from vgp.protocol.outcome import PREDICTED
@@ -64,14 +64,14 @@ class Table(TabularTask):
                 continue
             kind, values, rows = self.declared.kinds[column], sample[name], f"{len(sample[name]):,} train rows"
             if kind.word in NUMBERS:
-                for value, count in strange_values.markers_of(values).items():
-                    missing = strange_values.missing_too(self.declared.columns[column], value)
+                for value, count in strange_values.count_markers(values).items():
+                    missing = strange_values.add_marker(self.declared.columns[column], value)
                     yield (
                         f"{column} holds {value:g} in {count:,} of {rows}, which may mean a missing value. If it does, "
                         f'declare {column} = "{missing}".'
                     )
             elif kind.word == "category":
-                for first, *more in strange_values.spellings_of([text for text in names.get(name, ()) if text]):
+                for first, *more in strange_values.find_spellings([text for text in names.get(name, ()) if text]):
                     count = int(np.isin(values, [names[name].index(text) for text in more]).sum())
                     yield (
                         f"{column} holds {quoted(first)} and {', '.join(map(quoted, more))} ({count:,} of {rows}), "
@@ -295,7 +295,7 @@ def number_of(value: ir.Value, kind: Kind, missing: Sequence[str], decimal: str)
     if stored(kind) == pa.string():
         known = cast(ir.StringValue, text_of(value, kind, missing).nullif(""))
         form = form_of(kind.form, decimal) if kind.word == "number" else PLAIN_FORMS[kind.word]
-        return amount(known, cast(NumberForm, form), f'{value.get_name()} = "{kind.text}"')
+        return to_number(known, cast(NumberForm, form), f'{value.get_name()} = "{kind.text}"')
     markers = [float(text) for text in kind.missing]
     return cast(ir.NumericValue, value.isin(markers).ifelse(None, value) if markers else value)
 

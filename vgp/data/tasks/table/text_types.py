@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base.text.printable import listed, quoted
-from vgp.data.tasks.table import kinds as numbers
-from vgp.data.tasks.table.doubts import Doubt, Reading
-from vgp.data.tasks.table.kinds import DATES, NumberForm, with_missing
+from vgp.data.tasks.table import column_types as numbers
+from vgp.data.tasks.table.ambiguities import Doubt, Reading
+from vgp.data.tasks.table.column_types import DATES, NumberForm, with_missing
 
 #: A column of numbers or dates may have strays: it needs this many distinct values, with at most this share and this
 #: number of strays.
@@ -56,7 +56,7 @@ FAR_AHEAD = 2040
 
 
 @dataclass(frozen=True)
-class Spelled:
+class SpelledType:
     """The type that the texts of a column spell."""
 
     type: str
@@ -64,30 +64,30 @@ class Spelled:
     doubts: tuple[Doubt, ...] = ()
 
 
-def spelled_type(name: str, texts: pa.Array) -> Spelled | None:
+def spelled_type(name: str, texts: pa.Array) -> SpelledType | None:
     """Returns the type that all distinct texts spell, or None for plain text."""
     if not len(texts):
         return None
     if _all(texts, INT):
         if pc.any(pc.match_substring_regex(texts, r"^[+-]?0\d")).as_py():
-            return Spelled("category", "digits with leading zeros", _zeros(name, texts))
-        return Spelled("int", "", days_as_numbers(name, texts, ""))
-    if forms := numbers.forms(texts):
+            return SpelledType("category", "digits with leading zeros", _zeros(name, texts))
+        return SpelledType("int", "", days_as_numbers(name, texts, ""))
+    if forms := numbers.find_forms(texts):
         return _spelled_numbers(name, texts, forms)
     if set(texts[:5].to_pylist()) <= {"true", "false", "True", "False", "TRUE", "FALSE"}:
-        return Spelled("bool") if len(texts) <= 2 else None
+        return SpelledType("bool") if len(texts) <= 2 else None
     for form, type_ in ((ISO_DATE, "date"), (ISO_TIME, "timestamp"), (ISO_ZONE, "timestamp UTC")):
         if _all(texts, form):
-            return Spelled(type_)
+            return SpelledType(type_)
     return _date(name, texts)
 
 
-def matching(values: pa.Array, pattern: str) -> pa.Array:
+def matches_pattern(values: pa.Array, pattern: str) -> pa.Array:
     return pc.match_substring_regex(values, pattern)
 
 
 def _all(values: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(matching(values, pattern)).as_py())
+    return bool(pc.all(matches_pattern(values, pattern)).as_py())
 
 
 def _number_type(texts: pa.Array, form: NumberForm) -> str:
@@ -96,27 +96,29 @@ def _number_type(texts: pa.Array, form: NumberForm) -> str:
     return "int" if form.digits == numbers.NEITHER and not form.sign and _all(texts, INT) else f"number {form.text}"
 
 
-def _spelled_numbers(name: str, texts: pa.Array, forms: Sequence[NumberForm]) -> Spelled:
+def _spelled_numbers(name: str, texts: pa.Array, forms: Sequence[NumberForm]) -> SpelledType:
     """Returns the type of texts that are numbers in one form, or in two forms with different values."""
     types = [_number_type(texts, form) for form in forms]
     why = "" if types[0] == "float" else f"written as {quoted(texts[0].as_py())}"
     if len(forms) == 1:
-        return Spelled(types[0], why, _signs(name, texts, forms[0]))
-    example = next(text for text in texts.to_pylist() if len({numbers.shown(text, form) for form in forms}) > 1)
-    readings = tuple(Reading(numbers.shown(example, form), type_) for form, type_ in zip(forms, types, strict=True))
-    return Spelled(types[0], why, (Doubt(name, example, readings),))
+        return SpelledType(types[0], why, _signs(name, texts, forms[0]))
+    example = next(text for text in texts.to_pylist() if len({numbers.format_number(text, form) for form in forms}) > 1)
+    readings = tuple(
+        Reading(numbers.format_number(example, form), type_) for form, type_ in zip(forms, types, strict=True)
+    )
+    return SpelledType(types[0], why, (Doubt(name, example, readings),))
 
 
 def _signs(name: str, texts: pa.Array, form: NumberForm) -> tuple[Doubt, ...]:
     """Asks about numbers with different signs, or with a percent sign that some lack."""
     if form.sign != numbers.ANY:
         return ()
-    signs, plain = numbers.signs_in(texts.to_pylist()), f"number {form.text}"
+    signs, plain = numbers.find_signs(texts.to_pylist()), f"number {form.text}"
     example = next(text for text in texts.to_pylist() if signs[0] in text)
     if signs == ["%"]:
         hundredths = replace(form, sign=numbers.PERCENT, before=False)
-        readings = (Reading(numbers.shown(example, hundredths), f"number {hundredths.text}"),
-                    Reading(numbers.shown(example, form), plain))  # fmt: skip
+        readings = (Reading(numbers.format_number(example, hundredths), f"number {hundredths.text}"),
+                    Reading(numbers.format_number(example, form), plain))  # fmt: skip
         return (Doubt(name, example, readings, "other values have no %"),)
     readings = (Reading("numbers of one unit", plain), Reading("names, not numbers", "category"))
     return (Doubt(name, example, readings, f"other values have other signs: {listed(signs)}"),)
@@ -169,13 +171,13 @@ def as_dates(texts: pa.Array, form: str) -> pa.Array:
     dates = pc.strptime(texts, format=form, unit="s", error_is_null=True)
     known = pc.and_(pc.greater_equal(pc.year(dates), 1900), pc.less_equal(pc.year(dates), 2200))
     if "%b" in form:  # Arrow also reads full names of months, engines do not
-        known = pc.and_(known, pc.invert(matching(texts, "[A-Za-z]{4}")))
+        known = pc.and_(known, pc.invert(matches_pattern(texts, "[A-Za-z]{4}")))
     return pc.if_else(known, dates, None)
 
 
 def _dates(texts: pa.Array, *forms: str) -> Iterator[tuple[str, pa.Array]]:
     """Yields each type of date that fits at least one text, with the texts parsed by it."""
-    if not len(texts) or pc.mean(matching(texts, DATE_LIKE).cast(pa.float64())).as_py() < 1 - MOST_STRAY:
+    if not len(texts) or pc.mean(matches_pattern(texts, DATE_LIKE).cast(pa.float64())).as_py() < 1 - MOST_STRAY:
         return
     for clock in CLOCKS:
         for form in (*forms, *FORMS):
@@ -184,7 +186,7 @@ def _dates(texts: pa.Array, *forms: str) -> Iterator[tuple[str, pa.Array]]:
                 yield f"{'timestamp' if clock else 'date'} {form}{clock}", dates
 
 
-def _date(name: str, texts: pa.Array) -> Spelled | None:
+def _date(name: str, texts: pa.Array) -> SpelledType | None:
     """Returns the type of texts that are all dates of one format; formats that give different days are a doubt."""
     fitting = [(type_, dates) for type_, dates in _dates(texts) if not dates.null_count]
     if not fitting:
@@ -192,11 +194,11 @@ def _date(name: str, texts: pa.Array) -> Spelled | None:
     different = [(type_, dates) for i, (type_, dates) in enumerate(fitting)
                  if not any(dates.equals(other) for _, other in fitting[:i])]  # fmt: skip
     if len(different) == 1:
-        return Spelled(fitting[0][0], "", _century(name, texts, *fitting[0]))
+        return SpelledType(fitting[0][0], "", _century(name, texts, *fitting[0]))
     at = next(i for i in range(len(texts)) if len({dates[i].as_py() for _, dates in different}) == len(different)
               or i == len(texts) - 1)  # fmt: skip
     readings = tuple(Reading(_day(dates[at]), type_) for type_, dates in different)
-    return Spelled(fitting[0][0], "", (Doubt(name, texts[at].as_py(), readings),))
+    return SpelledType(fitting[0][0], "", (Doubt(name, texts[at].as_py(), readings),))
 
 
 def _century(name: str, texts: pa.Array, type_: str, dates: pa.Array) -> tuple[Doubt, ...]:
@@ -214,7 +216,7 @@ def _century(name: str, texts: pa.Array, type_: str, dates: pa.Array) -> tuple[D
 
 def mixed_doubts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
     """Asks about texts that are nearly all numbers or dates of one form, or all of them in several forms."""
-    if not len(texts) or pc.mean(matching(texts, r"\d").cast(pa.float64())).as_py() < 1 - MOST_STRAY:
+    if not len(texts) or pc.mean(matches_pattern(texts, r"\d").cast(pa.float64())).as_py() < 1 - MOST_STRAY:
         return ()
     fitting = [(f"{digits}", pa.array(numbers.matches(texts, NumberForm(digits, numbers.ANY))))
                for digits in (numbers.NEITHER, numbers.POINT, numbers.COMMA)]  # fmt: skip
@@ -229,7 +231,8 @@ def mixed_doubts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
         )
     one_form = Reading("numbers, or dates", choice="write all of them in one form in the file")
     fits_any = pc.or_(
-        reduce(pc.or_, [fits for _, fits in fitting]), pc.and_(matching(texts, DATE_LIKE), matching(texts, YEAR))
+        reduce(pc.or_, [fits for _, fits in fitting]),
+        pc.and_(matches_pattern(texts, DATE_LIKE), matches_pattern(texts, YEAR)),
     )
     if len(texts) > 1 and pc.all(fits_any).as_py():
         first = texts[0].as_py()
@@ -249,7 +252,7 @@ def _without_strays(texts: pa.Array, best: Sequence[tuple[str, pa.Array]], stray
         return
     rest = texts.filter(best[0][1])
     dates = [type_ for type_, _ in best if "%" in type_]
-    types = dates or [_number_type(rest, form) for form in numbers.forms(rest)]
+    types = dates or [_number_type(rest, form) for form in numbers.find_forms(rest)]
     for type_ in dict.fromkeys(types):
         values = "dates" if type_.partition(" ")[0] in DATES else "numbers"
         yield Reading(f"missing, in a column of {values}", with_missing(type_, tuple(strays)))

@@ -14,10 +14,10 @@ from training.tasks import flights
 from vgp.base.exits import UserError
 from vgp.data import tasks
 from vgp.data.prepare import prepare
-from vgp.data.sources import files, opening
-from vgp.data.tasks.table import new, proposal, sample, spread
+from vgp.data.sources import file_bytes, table_files
+from vgp.data.tasks.table import proposal, sample, spread_sample, task_toml
 from vgp.data.tasks.table.parsing import parse
-from vgp.data.tasks.table.proposal import Asked
+from vgp.data.tasks.table.proposal import ProposalRequest
 from vgp.evaluation import predictions
 from vgp.protocol import outcome
 
@@ -138,7 +138,7 @@ def test_a_slice_may_be_called_as_a_column_of_the_predictions(tmp_path, name):
     columns = {"y": y, name: lambda i: "fm"[i % 2], "x": lambda i: NOISE[i]}
     made = proposed(tmp_path, columns)
     assert made.slices == [name]
-    task = tasks.load("table", {"declaration": new.proposal_text(made)})
+    task = tasks.load("table", {"declaration": task_toml.format_proposal(made)})
     data = prepare("table", str(tmp_path / "table.csv"), tmp_path / "out", options=task.options)
     assert task.slices == (f"{name}_",) and data.column(f"{name}_").values == ("", "f", "m")
 
@@ -147,7 +147,7 @@ def test_a_task_whose_slice_is_called_so_is_refused_before_it_trains():
     class Sliced(flights.Flights):
         slices = ("group",)
 
-    with pytest.raises(UserError, match="slices names 'group', and predictions have columns called row_id, label"):
+    with pytest.raises(UserError, match="slices names 'group', but predictions reserve row_id, label"):
         Sliced()
 
 
@@ -167,14 +167,14 @@ def test_a_sum_with_something_else_in_it_is_no_leak(tmp_path):
 def test_a_header_parted_by_comma_and_blank_gives_its_columns_without_the_blank(tmp_path):
     lines = ["age, income"] + [f"{30 + i % 9}, {('low', 'high')[FLIPS[i]]}" for i in range(60)]
     (tmp_path / "adult.csv").write_text("\n".join(lines))
-    made = proposal.propose(sample.read(str(tmp_path / "adult.csv")), Asked(target="income"))
+    made = proposal.propose(sample.read_sample(str(tmp_path / "adult.csv")), ProposalRequest(target="income"))
     assert made.target.name == " income" and made.target.classes == ("low", "high")
 
 
 def test_empty_columns_at_the_end_of_a_sheet_are_no_columns(tmp_path):
     lines = ["x;y;;;"] + [f"{i % 9};{('low', 'high')[FLIPS[i]]};;;" for i in range(60)] + [";;;;"] * 3
     (tmp_path / "sheet.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
-    made = proposal.propose(sample.read(str(tmp_path / "sheet.csv")), Asked(target="y"))
+    made = proposal.propose(sample.read_sample(str(tmp_path / "sheet.csv")), ProposalRequest(target="y"))
     assert roles(made) == {"x": "learned", "y": "target"}
 
 
@@ -200,7 +200,7 @@ def test_dates_with_years_of_two_digits_are_dates(tmp_path, form):
 def test_the_kind_of_the_target_and_the_positive_class_are_told_by_its_values(tmp_path, target, kind, classes):
     made = proposed(tmp_path, {"y": target, "x": lambda i: NOISE[i]})
     assert made.target.regression == (kind == "regression") and made.target.classes == classes
-    assert parse(new.proposal_text(made)).kind == kind
+    assert parse(task_toml.format_proposal(made)).kind == kind
 
 
 def test_the_user_overrides_kind_and_positive_class(tmp_path):
@@ -245,7 +245,7 @@ def test_time_and_group_are_found_and_the_last_fifth_of_the_rows_tests(tmp_path)
         },
     )
     assert (made.group, made.time, made.split.test) == ("customer_id", "ordered_at", "2 months")
-    text = new.proposal_text(made)
+    text = task_toml.format_proposal(made)
     assert 'group = ["day", "customer_id"]  # rows of one day, or with one value of this column' in text
     assert parse(text).groups == ("day", "customer_id")
 
@@ -268,10 +268,10 @@ def test_a_test_is_long_enough_to_decide_by_where_the_table_is(tmp_path, days, s
 @pytest.mark.parametrize("other", ["x", "day"])
 def test_a_time_is_written_with_its_day_as_the_group(tmp_path, other):
     columns = {other: lambda i: i % 31, "at": lambda i: f"2024-{i % 12 + 1:02}-15", "y": y}
-    text = new.proposal_text(proposed(tmp_path, columns))
+    text = task_toml.format_proposal(proposed(tmp_path, columns))
     assert 'group = "day"  # rows of one day are not independent' in text and '"row": count each row' in text
     assert list(parse(text).features) == [other]
-    untimed = new.proposal_text(proposed(tmp_path, {"x": lambda i: NOISE[i], "y": y}))
+    untimed = task_toml.format_proposal(proposed(tmp_path, {"x": lambda i: NOISE[i], "y": y}))
     assert "group" not in untimed
 
 
@@ -298,7 +298,7 @@ def test_a_target_or_a_role_that_cannot_be_is_refused_with_the_reason(tmp_path, 
 
 def test_a_class_is_left_out_on_request(tmp_path):
     columns = {"y": lambda i: "c" if i == 3 else "ab"[i % 2], "x": lambda i: NOISE[i]}
-    declared = parse(new.proposal_text(proposed(tmp_path, columns, left_out=["c"])))
+    declared = parse(task_toml.format_proposal(proposed(tmp_path, columns, left_out=["c"])))
     assert declared.classes == ["a", "b"] and declared.left_out == ["c"]
 
 
@@ -322,14 +322,14 @@ def test_a_class_is_left_out_on_request(tmp_path):
 def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, says):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=says):
-        sample.read(str(tmp_path / name))
+        sample.read_sample(str(tmp_path / name))
 
 
 def test_files_are_read_however_they_are_written(tmp_path):
     """A mark and semicolons, decimals behind a comma, Windows' letters."""
     (tmp_path / "a.csv").write_text("größe;y\n1,5;ja\n2,5;nein\n" * 1, encoding="utf-8-sig")
     (tmp_path / "b.csv").write_bytes("stadt,y\nKöln,0\nBonn,1\n".encode("windows-1252"))
-    first, second = sample.read(str(tmp_path / "a.csv")), sample.read(str(tmp_path / "b.csv"))
+    first, second = sample.read_sample(str(tmp_path / "a.csv")), sample.read_sample(str(tmp_path / "b.csv"))
     assert first.rows.column_names == ["größe", "y"] and first.reading.separator == ";" and first.whole
     assert second.rows["stadt"].to_pylist() == ["Köln", "Bonn"] and second.reading.encoding == "windows-1252"
 
@@ -337,7 +337,7 @@ def test_files_are_read_however_they_are_written(tmp_path):
 def test_numbers_that_parquet_stores_may_be_classes_and_categories(tmp_path):
     columns = {"y": pa.array([0.0, 1.0] * 50), "code": pa.array([7, 8] * 50), "x": pa.array(NOISE[:100])}
     pq.write_table(pa.table({**columns, "nested": pa.array([[1]] * 100)}), tmp_path / "a.parquet")
-    made = proposal.propose(sample.read(str(tmp_path / "a.parquet")), Asked("y"))
+    made = proposal.propose(sample.read_sample(str(tmp_path / "a.parquet")), ProposalRequest("y"))
     assert types(made) == {"y": "category float", "code": "category int", "x": "float", "nested": ""}
     assert made.target.classes == ("0", "1") and roles(made)["nested"] == "ignored"
 
@@ -349,7 +349,7 @@ def test_decimals_without_a_fraction_are_whole_numbers(tmp_path):
     price = pa.array([Decimal(i) / 4 for i in range(100)], pa.decimal128(10, 2))
     huge = pa.array([Decimal(10**30)] * 100, pa.decimal128(38, 0))
     pq.write_table(pa.table({**columns, "price": price, "huge": huge}), tmp_path / "a.parquet")
-    made = proposal.propose(sample.read(str(tmp_path / "a.parquet")), Asked("y"))
+    made = proposal.propose(sample.read_sample(str(tmp_path / "a.parquet")), ProposalRequest("y"))
     assert types(made) == {"id": "int", "y": "category int", "price": "float", "huge": "float"}
     assert made.target.classes == ("0", "1") and roles(made)["id"] == "key"
 
@@ -357,32 +357,32 @@ def test_decimals_without_a_fraction_are_whole_numbers(tmp_path):
 def test_names_that_toml_reads_otherwise_are_quoted(tmp_path):
     names = ['weird "name"\n.x', "toml]=hostile #", "a.b", "Straße", "\x7f", "true", "1"]
     made = proposed(tmp_path, {**{name: lambda i: NOISE[i] for name in names}, "y": y}, rows=50)
-    assert list(parse(new.proposal_text(made)).columns) == [*names, "y"]
+    assert list(parse(task_toml.format_proposal(made)).columns) == [*names, "y"]
 
 
 def test_the_file_is_written_once_and_never_over_another(tmp_path):
     table, out = passengers(tmp_path), tmp_path / "task.toml"
-    told = new.new(str(table), str(out), target="survived")
+    told = task_toml.write_proposal(str(table), str(out), target="survived")
     text = out.read_text()
     assert told["next"].startswith(f"vgp run training --set task={out} --set data={table} --set global_batch_size=")
     assert str(tmp_path) not in text, "the text travels, and holds no path"
     with pytest.raises(SystemExit):
-        new.new(str(table), str(out), target="age")
+        task_toml.write_proposal(str(table), str(out), target="age")
     assert out.read_text() == text
-    new.new(str(table), str(out), force=True, target="age")
+    task_toml.write_proposal(str(table), str(out), force=True, target="age")
     assert out.read_text() != text and list(tmp_path.glob(".task*")) == []
 
 
 def test_a_name_that_is_no_toml_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        new.new("x.csv", str(tmp_path / "task.txt"), target="y")
+        task_toml.write_proposal("x.csv", str(tmp_path / "task.txt"), target="y")
     assert "the name must end in .toml" in capsys.readouterr().err
 
 
 def test_the_proposal_of_a_table_of_many_files_says_that_it_saw_some(tmp_path):
     for number in range(10):
         write(tmp_path / f"{number}.csv", ["x", "y"], [(i, i % 2) for i in range(20)])
-    seen = sample.read(f"{tmp_path}/*.csv")
+    seen = sample.read_sample(f"{tmp_path}/*.csv")
     assert not seen.whole and seen.files == 10 and seen.rows.num_rows == 160
 
 
@@ -409,29 +409,29 @@ def test_a_large_table_is_looked_at_all_over_so_that_one_in_order_shows_all_its_
     sorted_by_target, name, monkeypatch
 ):
     monkeypatch.setattr(sample, "MOST_ROWS", 1_000)
-    monkeypatch.setattr(spread, "HEAD_BYTES", 1 << 12)
-    monkeypatch.setattr(spread, "LEAST_BYTES", 1 << 7)
-    seen, again = (sample.read(str(sorted_by_target / name)) for _ in range(2))
+    monkeypatch.setattr(spread_sample, "HEAD_BYTES", 1 << 12)
+    monkeypatch.setattr(spread_sample, "LEAST_BYTES", 1 << 7)
+    seen, again = (sample.read_sample(str(sorted_by_target / name)) for _ in range(2))
     numbers = list(map(int, map(str, seen.rows["n"].to_pylist())))
     assert len(set(numbers)) == len(numbers) and 700 <= len(numbers) <= 1_000
     assert 0.15 <= seen.rows["y"].to_pylist().count("yes") / len(numbers) <= 0.25
     assert again.rows.equals(seen.rows) and seen.words == f"{len(numbers):,} rows from all parts of it"
-    made = proposal.propose(seen, Asked("y"))
+    made = proposal.propose(seen, ProposalRequest("y"))
     assert roles(made)["n"] == "ignored", "pieces of a count are a count"
 
 
 def test_each_of_several_large_files_is_looked_at(sorted_by_target, tmp_path, monkeypatch):
     monkeypatch.setattr(sample, "MOST_ROWS", 1_000)
     write(tmp_path / "z.csv", ["n", "x", "y"], [(-i, "later", "maybe") for i in range(1, 2_000)])
-    seen = sample.read(f"{sorted_by_target}/a.csv,{tmp_path}/z.csv")
+    seen = sample.read_sample(f"{sorted_by_target}/a.csv,{tmp_path}/z.csv")
     assert set(seen.rows["y"].to_pylist()) == {"no", "yes", "maybe"}
 
 
 def test_what_cannot_be_looked_at_all_over_is_looked_at_from_its_start(tmp_path, monkeypatch):
     monkeypatch.setattr(sample, "MOST_ROWS", 100)
-    monkeypatch.setattr(files, "BATCH_ROWS", 50)
-    monkeypatch.setattr(opening, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(table_files, "BATCH_ROWS", 50)
+    monkeypatch.setattr(file_bytes, "BLOCK_BYTES", 400)
     (tmp_path / "a.csv").write_text("x,y\n" + "1,2\n" * 900, encoding="utf-16")
     (tmp_path / "b.csv").write_text("x,y\n" + "1,2\n" * 900 + "1,2,3\n")
     for name in ("a.csv", "b.csv"):
-        assert sample.read(str(tmp_path / name)).words == "the first 100 rows"
+        assert sample.read_sample(str(tmp_path / name)).words == "the first 100 rows"

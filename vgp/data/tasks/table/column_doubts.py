@@ -1,0 +1,242 @@
+"""Doubts about a column whose type is known: markers for missing values, spellings of one name, rows of totals."""
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vgp.base.text.printable import listed, quoted
+from vgp.data.sources.values import is_text
+from vgp.data.tasks.table.ambiguities import Doubt, Reading
+from vgp.data.tasks.table.column_guess import BLANK, Guess, guess_column
+from vgp.data.tasks.table.column_roles import count_months
+from vgp.data.tasks.table.column_types import DATES, NUMBERS, parse_kind, with_missing
+from vgp.data.tasks.table.strange_values import APART, OFTEN, count_markers, is_strange, plain_case
+
+#: Days that databases and sheets write for a missing date.
+NO_DAYS = ("9999-12-31", "9999-01-01", "2099-12-31", "1900-01-01", "1970-01-01", "0001-01-01")
+#: Words for a missing value that may be a name (North America, Namibia). A target is asked about more of them.
+MISSING = re.compile(r"n\.?a\.?", re.I)
+MISSING_TARGET = re.compile(r"n\.?/?a\.?n?|null|nil|none|unknown|missing|not (known|available)|-?9{2,6}", re.I)
+#: Words of one meaning: two words of a set may be one class, if one of them is longer than a letter.
+ALIKE = (("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0"), ("male", "m"), ("female", "f"))
+#: Words are compared by meaning in columns with at most this many distinct values.
+MOST_ALIKE = 10
+SUM = re.compile(r"(grand |sub)?total|totals|sum|summe|gesamt(summe)?|insgesamt|total g[eé]n[eé]ral|somme|totale?s?|"
+                 r"suma|average|mean|mittelwert|durchschnitt", re.I)  # fmt: skip
+#: How many rows at the end may be totals, and how many rows a total needs above it.
+LAST_ROWS, LEAST_ROWS = 3, 4
+#: A date column may be the time if at most this share of its rows is empty.
+MOST_LACKING = 0.05
+
+
+def find_doubt(column: Guess, *, target: bool) -> Doubt | None:
+    """Returns one doubt that combines every choice about a column, or None if its reading is certain."""
+    questions = list(column.doubts)
+    if column.word in NUMBERS:
+        questions += [*_markers(column), *_dashes(column), *(_same_numbers(column) if target else [])]
+    elif column.word in DATES:
+        questions += _no_days(column)
+    elif column.word == "category" and is_text(column.values.type):
+        questions += [*_spellings(column), *_missing(column, target=target)]
+    return reduce(_combine, questions) if questions else None
+
+
+def drop_markers(column: Guess, marked: Collection[str]) -> Guess:
+    """Returns a category column with `marked` texts such as NA as missing values, since R writes NA in all columns."""
+    if column.word != "category" or not is_text(column.values.type):
+        return column
+    texts = tuple(text for text in marked if MISSING.fullmatch(text) and pc.index(column.values, text).as_py() >= 0)
+    if not texts:
+        return column
+    values = pc.if_else(pc.is_in(column.values, pa.array(texts)), None, column.values)
+    return replace(column, values=values, markers=(*column.markers, *texts))
+
+
+def _combine(first: Doubt, second: Doubt) -> Doubt:
+    """Returns the first doubt with each reading twice: with and without the markers of the second doubt."""
+    markers = parse_kind(second.readings[0].type).missing if second.readings[0].type else ()
+    if not markers:
+        return first
+    meaning, readings = second.readings[0].means, []
+    for reading in first.readings:
+        if reading.type:
+            known = parse_kind(reading.type)
+            marked = with_missing(reading.type.partition(" missing ")[0], (*known.missing, *markers))
+            readings.append(Reading(f"{reading.means}; {listed(markers)} {meaning}", marked))
+        readings.append(reading)
+    return replace(first, readings=tuple(readings))
+
+
+def _markers(column: Guess) -> Iterator[Doubt]:
+    """Asks about numbers that may mean a missing value, such as -999."""
+    counts = {_format_number(column, value): count for value, count in count_markers(column.numbers).items()}
+    if counts:
+        values = np.unique(column.numbers[~np.isnan(column.numbers)])
+        others = values[~is_strange(values)]
+        rows = f"in {sum(counts.values()):,} row{'s' * (sum(counts.values()) != 1)}"
+        rest = f"also {listed(list(counts)[1:])}, " if len(counts) > 1 else ""
+        why = f"{rest}{rows}; the other values range from {others.min():,g} to {others.max():,g}"
+        readings = (Reading("missing", with_missing(column.type, (*column.kind.missing, *counts))),
+                    Reading("an ordinary number", column.type))  # fmt: skip
+        yield Doubt(column.name, next(iter(counts)), readings, why)
+
+
+def _dashes(column: Guess) -> Iterator[Doubt]:
+    """Asks about a dash among amounts, which sheets write for 0."""
+    if column.word == "number" and "-" in column.markers:
+        readings = (Reading("missing", with_missing(column.type, (*column.kind.missing, "-"))),
+                    Reading("0", choice="write 0 in the file"))  # fmt: skip
+        yield Doubt(column.name, "-", readings, "among amounts")
+
+
+def _format_number(column: Guess, value: float) -> str:
+    """Formats a number as the column does."""
+    if column.word != "number":
+        return f"{value:.15g}"
+    return str(column.values[int(np.flatnonzero(column.numbers == value)[0])].as_py())
+
+
+def _same_numbers(column: Guess) -> Iterator[Doubt]:
+    """Asks about a number with two spellings, which would make two classes."""
+    if not is_text(column.values.type) or column.word == "number" or len(np.unique(column.numbers)) > MOST_ALIKE:
+        return
+    texts = pc.unique(column.known).to_pylist()
+    for _, spellings in groupby(sorted(texts, key=float), key=float):
+        first, *more = spellings
+        if more:
+            readings = (Reading("one class", "category float"), Reading("two classes", "category"))
+            yield Doubt(column.name, first, readings, f"also {quoted(more[0])}")
+            return
+
+
+def _no_days(column: Guess) -> Iterator[Doubt]:
+    """Asks about a day such as 9999-12-31 that may mean a missing date: it is frequent, or far from the others."""
+    days, counts = np.unique(column.days.to_numpy(zero_copy_only=False), return_counts=True)
+    for at, day in enumerate(days):
+        others, often = np.delete(days, at), np.delete(counts, at)
+        if str(day) not in NO_DAYS or len(others) < 2:
+            continue
+        gap = min(abs(int((day - other).astype(int))) for other in (others.min(), others.max()))
+        wide = int((others.max() - others.min()).astype(int))
+        if (day < others.min() or day > others.max()) and gap > APART * wide or counts[at] > OFTEN * often.max():
+            texts = column.known.filter(pc.equal(column.days, pa.scalar(day.astype(object), pa.date32())))
+            text = str(texts[0].as_py()) if column.kind.form else str(day)
+            readings = (Reading("missing", with_missing(column.type, (*column.kind.missing, text))),
+                        Reading("this day", column.type))  # fmt: skip
+            yield Doubt(column.name, text, readings, f"in {counts[at]:,} rows")
+
+
+def _spellings(column: Guess) -> Iterator[Doubt]:
+    """Asks about names that differ only in case or blanks, and about words of one meaning."""
+    texts = pc.unique(column.known)
+    names = plain_case(texts)
+    if pc.count_distinct(names).as_py() < len(texts):
+        spellings: dict[str, list[str]] = {}
+        for name, text in zip(names.to_pylist(), texts.to_pylist(), strict=True):
+            spellings.setdefault(name, []).append(text)
+        first, *more = next(group for group in spellings.values() if len(group) > 1)
+        readings = (Reading(f"one name, of {len(spellings):,}", "category any case"),
+                    Reading(f"{len(texts):,} different names", column.type))  # fmt: skip
+        yield Doubt(column.name, first, readings, f"also {', '.join(map(quoted, more[:3]))}")
+    elif len(texts) <= MOST_ALIKE:
+        for words in ALIKE:
+            synonyms = [text for text, name in zip(texts.to_pylist(), names.to_pylist(), strict=True) if name in words]
+            if len(synonyms) > 1 and max(map(len, synonyms)) > 1:
+                readings = (Reading("one meaning", choice="use one spelling in the file"),
+                            Reading(f"{len(synonyms)} different names", column.type))  # fmt: skip
+                yield Doubt(column.name, synonyms[0], readings, f"also {', '.join(map(quoted, synonyms[1:]))}")
+
+
+def _missing(column: Guess, *, target: bool) -> Iterator[Doubt]:
+    """Asks about words that may mean a missing value."""
+    pattern = MISSING_TARGET if target else MISSING
+    texts = [text for text in pc.unique(column.known).to_pylist() if pattern.fullmatch(text)]
+    texts += column.markers if target else ()
+    if texts:
+        readings = (Reading("missing" + (", and its rows are dropped" if target else ""),
+                            with_missing(column.type, (*column.kind.missing, *texts))),
+                    Reading("a class" if target else "a name", column.type))  # fmt: skip
+        yield Doubt(column.name, texts[0], readings, f"also {listed(texts[1:])}" if texts[1:] else "")
+
+
+def split_totals(rows: pa.Table, declared: Collection[str]) -> tuple[pa.Table, list[Doubt]]:
+    """Cuts off the last rows if one of them looks like a total of the rows above, as in a spreadsheet.
+
+    Args:
+        declared: Columns whose types the user gave, which answers the doubt: the total row then stays.
+
+    Returns:
+        The rows, and the doubt if there is one.
+    """
+    for place in range(rows.num_rows - 1, max(LEAST_ROWS, rows.num_rows - 1 - LAST_ROWS), -1):
+        column, why = _sum(rows, place)
+        if column and column not in declared:
+            rest = rows.slice(0, place)
+            text = _at(rows[column], place)
+            kind = "category" if text else guess_column("", rest[column]).type
+            readings = (Reading("a total of the rows above", choice="remove the row from the file"),
+                        Reading("an ordinary row", kind))  # fmt: skip
+            return rest, [Doubt(column, text, readings, f"row {place + 1:,} of {rows.num_rows:,} {why}")]
+    return rows, []
+
+
+def _at(column: pa.ChunkedArray, place: int) -> str:
+    value = column[place].as_py()
+    return "" if value is None else str(value).strip()
+
+
+def _sum(rows: pa.Table, place: int) -> tuple[str, str]:
+    """Returns the column that marks a row as a total, and the reason; two empty texts for an ordinary row.
+
+    A total has a word such as "Total", or an empty field where all rows above have a value.
+    """
+    texts = {name: _at(rows[name], place) for name in rows.column_names}
+    for name, text in texts.items():
+        if SUM.fullmatch(text.rstrip(":")) and _count(rows[name], text) == 1:
+            return name, "looks like a total"
+    above = rows.slice(0, place)
+    empty = next((name for name, text in texts.items() if not text and not _count(above[name], "")), "")
+    added = next((name for name, text in texts.items() if text and empty and _adds_up(rows[name], place)), "")
+    return (empty, f"is empty here, and {added} is the sum of the rows above") if added else ("", "")
+
+
+def _count(column: pa.ChunkedArray, text: str) -> int:
+    """Counts the rows with a text; "" counts the rows without a value."""
+    texts = pc.fill_null(pc.utf8_trim(column.cast(pa.string()), BLANK), "")
+    return int(pc.sum(pc.equal(texts, text)).as_py() or 0)
+
+
+def _adds_up(column: pa.ChunkedArray, place: int) -> bool:
+    """Whether the number in row `place` is the sum of all numbers above it."""
+    if pa.types.is_nested(column.type) or (parsed := guess_column("", column)).word not in NUMBERS:
+        return False
+    above = parsed.numbers[:place]
+    above = above[~np.isnan(above)]
+    return len(above) >= LEAST_ROWS and bool(above.any() and np.isclose(parsed.numbers[place], above.sum(), rtol=1e-9))
+
+
+def find_time_doubts(names: Sequence[str], columns: Mapping[str, Guess]) -> list[Doubt]:
+    """Asks which of several date columns is the time, or whether a date column with a few gaps is.
+
+    Args:
+        names: Date columns without gaps.
+        columns: All columns that may be the time.
+    """
+    none = Reading("no time: a random split", choice="--time none")
+    if len(names) > 1:
+        readings = tuple(Reading(f"the time is {name}", choice=f"--time {shlex.quote(name)}") for name in names)
+        why = f"{listed(names)} are dates; rows can be split by the time of one of them"
+        return [Doubt("", "", (*readings, none), why)]
+    lacking = [c for c in columns.values() if c.word in DATES and 0 < c.missing <= MOST_LACKING and count_months(c) > 1]
+    if names or len(lacking) != 1:
+        return []
+    rows = len(lacking[0].values) - len(lacking[0].known)
+    fill = Reading("the time of the rows", choice="fill in the gaps, or remove those rows from the file")
+    return [Doubt(lacking[0].name, "", (fill, none), f"a date column with no value in {rows:,} row{'s' * (rows != 1)}")]

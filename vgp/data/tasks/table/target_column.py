@@ -1,0 +1,205 @@
+"""Decides whether a target is learned as two classes, as several classes or as a number; finds the positive class."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vgp.base.exits import UserError
+from vgp.base.text.printable import listed, quoted
+from vgp.data.tasks.table.column_guess import Guess
+from vgp.data.tasks.table.column_types import NUMBERS, with_missing
+from vgp.data.tasks.table.declaration import MOST_CLASSES
+
+#: Whole numbers with at most this many distinct values are classes.
+MOST_NUMBERED = 20
+#: Usual names of the positive class.
+POSITIVE = (
+    "1", "1.0", "yes", "y", "true", "t", "positive", "pos", "late", "bad", "fraud", "default", "churn", "churned",
+    "malignant", "spam", "survived", "died", "sick", "ill", "won", "bought", "clicked",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target column, with the kind of model that learns it and the reason."""
+
+    name: str
+    #: A type of `kinds`.
+    type: str
+    #: Empty for a regression.
+    classes: tuple[str, ...]
+    why: str
+    #: The class code of each row, -1 for missing; for a regression the numbers, nan for missing.
+    values: np.ndarray
+
+    @property
+    def regression(self) -> bool:
+        return not self.classes
+
+
+def read_target(found: Guess, kind: str = "", positive: str = "", left_out: Collection[str] = ()) -> Target:
+    """Returns the column as a target.
+
+    Args:
+        kind: `classes` or `regression`; "" = decided by the values.
+        positive: The positive one of two classes; "" = the one with a usual name (`POSITIVE`), else the rarer one.
+        left_out: Classes whose rows are dropped.
+
+    Raises:
+        UserError: the column cannot be learned (no value, a single value, or a different text in each row), or does
+            not fit an option.
+    """
+    name = quoted(found.name)
+    if not len(found.known):
+        raise UserError(f"the target {name} has no value in any row. Choose another --target.")
+    if found.distinct == 1:
+        raise UserError(
+            f"the target {name} has the same value in every row, {quoted(str(found.known[0].as_py()))}, so there is "
+            "nothing to learn. Choose another --target, or data in which it varies."
+        )
+    if found.word not in (*NUMBERS, "bool", "category", "text"):
+        shown = f"a {found.word}" if found.word else "of an unsupported type"
+        raise UserError(f"the target {name} is {shown}: a target must be a number, a text or a boolean.")
+    numeric = found.word in NUMBERS
+    if kind == "regression" and not numeric:
+        some = listed([str(value) for value in found.known.unique()[:3].to_pylist()])
+        raise UserError(
+            f"--kind regression: the target {name} is text ({some}), and a regression learns a number. Omit --kind, "
+            "or choose another --target."
+        )
+    whole = found.word == "int" or (
+        found.word == "float" and bool((found.numbers % 1 == 0)[~np.isnan(found.numbers)].all())
+    )
+    if kind == "regression" or (not kind and numeric and not (whole and found.distinct <= MOST_NUMBERED)):
+        return _regression(found, asked=bool(kind), positive=positive, left_out=left_out)
+    return _classes(found, asked=bool(kind), positive=positive, left_out=left_out)
+
+
+def _regression(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
+    if positive or left_out:
+        option = "--positive" if positive else "--leave-out"
+        raise UserError(f"{option}: the target {quoted(found.name)} is a number and has no classes. To learn classes, "
+                        "give --kind classes.")  # fmt: skip
+    why = "as requested" if asked else (
+        f"{found.distinct:,} different numbers; at most {MOST_NUMBERED} whole numbers would be classes"
+    )  # fmt: skip
+    return Target(found.name, found.type, (), why, found.numbers)
+
+
+def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
+    texts = _texts(found)
+    counts = Counter(text for text in texts if text)
+    for value in left_out:
+        if value not in counts:
+            raise UserError(
+                f"--leave-out {value}: the target has no class {quoted(value)}; it has {listed(list(counts))}."
+            )
+    counts = Counter({value: count for value, count in counts.items() if value not in left_out})
+    _require(found, counts)
+    names, why = _ordered(list(counts), counts, positive)
+    codes = {name: code for code, name in enumerate(names)}
+    type_ = {"bool": "bool", "int": "category", "float": "category", "number": "category", "text": "category"}
+    stored = found.type if found.word == "category" else type_[found.word]
+    if found.word in NUMBERS:
+        suffix = f" {found.word}" if str(found.values.type) != "string" else ""
+        stored = with_missing(f"category{suffix}", found.kind.missing)
+    why = f"{'as requested; ' if asked else ''}{len(names)} classes{why}"
+    return Target(found.name, stored, tuple(names), why, np.array([codes.get(text, -1) for text in texts]))
+
+
+def _texts(found: Guess) -> list[str]:
+    """Returns the values as the task spells its classes, "" for missing."""
+    values = found.values.to_pylist()
+    if found.word == "bool":
+        return ["" if value is None else str(value).lower() for value in values]
+    if str(found.values.type) != "string" and found.word in ("int", "float", "category"):
+        return ["" if value is None else str(int(value)) for value in values]
+    return ["" if value is None else str(value) for value in values]
+
+
+def _require(found: Guess, counts: Counter[str]) -> None:
+    """Raises UserError if there are too many classes, fewer than two, or a class with a single row."""
+    name, rows = quoted(found.name), counts.total()
+    if len(counts) > min(MOST_CLASSES, rows / 2):
+        raise UserError(
+            f"the target {name} has {len(counts):,} different texts in {rows:,} rows: a target has at most "
+            f"{MOST_CLASSES:,} classes, with two rows each on average. Choose another --target"
+            + (", or give --kind regression." if found.word in NUMBERS else ".")
+        )
+    if len(counts) < 2:
+        raise UserError(f"the target {name} has one class left, and needs two.")
+    single = sorted(value for value, count in counts.items() if count == 1)
+    if single:
+        options = " ".join(f"--leave-out {quoted(value)}" for value in single[:5])
+        raise UserError(
+            f"the target {name}: only one row has the class {listed(single)}, which can train or test but not both. "
+            f"Add rows of this class, or drop it: {options}."
+        )
+
+
+def _ordered(names: list[str], counts: Counter[str], positive: str) -> tuple[list[str], str]:
+    """Returns the classes in the order of their codes, and the end of a sentence that lists them."""
+    names = sorted(names, key=lambda name: (0, float(name), name) if _is_number(name) else (1, 0.0, name))
+    if positive and positive not in names:
+        raise UserError(f"--positive {positive}: the target has no class {quoted(positive)}; it has {listed(names)}.")
+    if len(names) != 2:
+        if positive:
+            raise UserError(
+                f"--positive {positive}: only a target with two classes has a positive one, not {len(names)}."
+            )
+        return names, f": {listed(names)}"
+    known = [name for name in names if name.lower() in POSITIVE]
+    if positive:
+        why = "as requested"
+    elif len(known) == 1:
+        positive, why = known[0], "by its name"
+    else:
+        positive, why = min(names, key=lambda name: (counts[name], name)), "the rarer one"
+    share = counts[positive] / counts.total()
+    sentence = f"; {quoted(positive)} is the positive one ({why}), {share:.{1 if share < 0.1 else 0}%} of the rows"
+    return sorted(names, key=lambda name: name == positive), sentence
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+# ---- columns that add up to the target, and so are known only when the target is
+
+
+#: The least rows per candidate column, because few rows always fit a sum; and the most columns.
+ROWS_PER_COLUMN, MOST_COLUMNS = 10, 200
+#: The largest residual of a sum, as a share of the target's standard deviation: rounding errors.
+EXACT = 1e-4
+
+
+def find_sum_parts(columns: Mapping[str, Guess], target: Target) -> list[str]:
+    """Returns the number columns whose weighted sum is the target in every row; empty if there is no such sum.
+
+    Fits least squares to the standardized columns: a residual near 0 means arithmetic, not a statistical relation.
+    """
+    numbers = [c for n, c in columns.items() if n != target.name and c.word in NUMBERS and not c.missing]
+    numbers = [c for c in numbers if c.distinct > 1]
+    if not target.regression or not 1 <= len(numbers) <= MOST_COLUMNS:
+        return []
+    inputs = np.column_stack([c.numbers for c in numbers])
+    known = ~np.isnan(target.values) & ~np.isnan(inputs).any(axis=1)
+    if known.sum() < ROWS_PER_COLUMN * (len(numbers) + 1):
+        return []
+    inputs, goal = _standardized(inputs[known]), _standardized(target.values[known])
+    weights, *_ = np.linalg.lstsq(inputs, goal, rcond=None)
+    if (inputs @ weights - goal).std() > EXACT:
+        return []
+    return [c.name for c, weight in zip(numbers, weights, strict=True) if abs(weight) > 10 * EXACT]
+
+
+def _standardized(values: np.ndarray) -> np.ndarray:
+    """Scales each column to mean 0 and standard deviation 1."""
+    spread = values.std(axis=0)
+    return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1))
