@@ -1,6 +1,7 @@
-"""TPUs: whether machine, accelerator, count and topology go together, how many machines that is, and where.
+"""TPUs: valid combinations of machine, accelerator, count and topology, their number of machines, and their regions.
 
-What Google's tables do not say is a warning: https://docs.cloud.google.com/vertex-ai/docs/training/configure-compute#tpus
+Combinations outside of Google's tables get a warning:
+https://docs.cloud.google.com/vertex-ai/docs/training/configure-compute#tpus
 """
 
 import math
@@ -17,14 +18,14 @@ _LIKE_TPU = re.compile(r"(ct\d\w*(-\w+-\d+t)?|tpu\w*-\w+-\d+t)")
 
 
 def looks_like(machine_type: str) -> bool:
-    """Whether a name is that of a TPU machine, of one that we know or of another."""
+    """Whether a name looks like a TPU machine, known or unknown."""
     return tpu_machines.is_tpu(machine_type) or _LIKE_TPU.fullmatch(machine_type) is not None
 
 
 def problems(
     machine_type: str, accelerator: str | None, count: int, topology: str | None, *, serving: bool = False
 ) -> list[Problem]:
-    """What is wrong with the four together. `topology` "": none is given; None: it is not known."""
+    """Returns the problems of the four fields together. `topology` "": missing; None: unknown."""
     if machine_type == tpu_machines.board_machine():
         return _on_serving() if serving else _board(accelerator, count, topology)
     machine = tpu_machines.machines().get(machine_type)
@@ -34,7 +35,7 @@ def problems(
 
 
 def plain(accelerator: str, count: int) -> list[Problem]:
-    """What is wrong with TPUs of a plain step: v2 and v3 alone are listed."""
+    """Returns the problems of TPUs in a plain step, for which only v2 and v3 are listed."""
     board = tpu_machines.boards().get(accelerator)
     if board is None:
         text = f"No page of Google lists {accelerator} for plain steps, only {listed(tpu_machines.boards())}."
@@ -45,7 +46,7 @@ def plain(accelerator: str, count: int) -> list[Problem]:
 def region(
     machine_type: str | None, accelerator: str | None, count: int, *, where: str, serving: bool
 ) -> list[Problem]:
-    """Whether the locations page lists the TPU in a region."""
+    """Returns a problem if the locations page does not list the TPU in a region."""
     if where not in catalog.regions():
         return []
     machine, board = tpu_machines.machines().get(machine_type or ""), tpu_machines.boards().get(accelerator or "")
@@ -64,7 +65,7 @@ def region(
 
 
 def spot(machine_type: str | None, accelerator: str | None, count: int, topology: str | None) -> list[Problem]:
-    """Spot machines cannot be part of a TPU Pod."""
+    """Returns a problem if the slice is a Pod, because Spot machines cannot be part of one."""
     machine, board = tpu_machines.machines().get(machine_type or ""), tpu_machines.boards().get(accelerator or "")
     several = bool(machine and topology in machine.topologies and machine.vms(topology or "") > 1)
     if not several and not (board and count > board.single):
@@ -74,7 +75,7 @@ def spot(machine_type: str | None, accelerator: str | None, count: int, topology
 
 
 def _board(accelerator: str | None, count: int, topology: str | None) -> list[Problem]:
-    """cloud-tpu, with what it needs."""
+    """Returns the problems of cloud-tpu with its accelerator, count and topology."""
     choices = f"{listed(tpu_machines.boards())} with {COUNT} 8"
     board = tpu_machines.boards().get(accelerator or "")
     if board is None:
@@ -108,20 +109,20 @@ def _cores(board: TpuBoard, count: int) -> list[Problem]:
 
 
 def _chips(machine: TpuMachine, accelerator: str | None, count: int) -> list[Problem]:
-    """The chips are built in: an accelerator beside them is theirs, or wrong."""
+    """Returns the problems of an accelerator on a machine with built-in chips."""
     if not accelerator:
         if not count:
             return []
-        text = f"{machine.name} has its {machine.chips} chips built in: {COUNT} means nothing without {TYPE}."
+        text = f"{machine.name} has its {machine.chips} chips built in: {COUNT} has no effect without {TYPE}."
         return [Problem("GPU005", COUNT, text, f"Drop {COUNT}.", severity="warning")]
     if accelerator != machine.accelerator:
         chips = f"{machine.chips} TPU {machine.generation.removeprefix('TPU')} chips"
         text = f"{machine.name} has {chips} built in; it does not take {accelerator}."
-        return [Problem("GPU004", TYPE, text, f"Drop {TYPE} and {COUNT}.")]
+        return [Problem("GPU004", TYPE, text, f"Remove {TYPE} and {COUNT}.")]
     if count == machine.chips:
         return []
     text = f"{machine.name} has {machine.chips} chips built in, and the request names {count} of {accelerator}."
-    return [Problem("GPU003", COUNT, text, f"Drop {TYPE} and {COUNT}.", severity="warning")]
+    return [Problem("GPU003", COUNT, text, f"Remove {TYPE} and {COUNT}.", severity="warning")]
 
 
 def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[Problem]:
@@ -140,7 +141,7 @@ def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[
 
 
 def _chips_of(topology: str) -> int:
-    """2x4 has 8 chips; what is no topology has none."""
+    """Returns the chips of a topology: 8 for 2x4, 0 for any other text."""
     sizes = topology.split("x")
     return (
         math.prod(map(int, sizes))
@@ -150,12 +151,12 @@ def _chips_of(topology: str) -> int:
 
 
 def _unknown(machine_type: str) -> Problem:
-    """A TPU machine that no table of Vertex AI has: perhaps a newer one."""
+    """Returns the problem of a TPU machine that the catalog does not know; it may be newer."""
     generation = tpu_machines.elsewhere(machine_type)
     if generation:
         text = f"{machine_type} is a TPU {generation} machine of GKE that Vertex AI does not list."
         return Problem("GPU001", MACHINE, text, f"Vertex AI has {listed(tpu_machines.machines())}.")
-    text = f"{machine_type} looks like a TPU machine, and the catalog does not know it."
+    text = f"{machine_type} looks like a TPU machine that the catalog does not know."
     return Problem("GPU001", MACHINE, text, f"It knows {listed(tpu_machines.machines())}.", severity="warning")
 
 
