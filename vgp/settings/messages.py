@@ -46,7 +46,7 @@ def explain(error: ValidationError, merged: Merged) -> list[str]:
 
 def refuse_texts(merged: Merged) -> list[str]:
     """Returns a line for each credential or placeholder among the settings, without its text."""
-    secret = "looks like a credential, and specs and logs contain settings. Revoke it; keep the new one in Secret Manager."
+    secret = "looks like a credential; specs and logs show settings. Revoke it; store the new one in Secret Manager."
     wrong = [(keys, secret) for keys in _holding(merged.values, is_secret)]
     wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
     return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
