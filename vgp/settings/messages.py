@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
 from vgp.machines.placement import job_fields
@@ -130,7 +130,7 @@ def _message(keys: Keys, details: list[Any]) -> str:
     if kinds:
         if keys[-1] == "capacity":
             kinds = {"a list of tables": None}
-        return f"given {_shown(details[0]['input'])}; it takes {listed(kinds)}."
+        return f"given {_shown(details[0]['input'])}; it takes {join_words(kinds)}."
     detail = details[0]
     match detail["type"]:
         case "extra_forbidden" if keys[2:3] == ("sizes",) and len(keys) == 5 and keys[-1] in Request.model_fields:

@@ -15,11 +15,11 @@ from types import FrameType
 
 from vgp.base import google_api
 from vgp.base.clock import Clock
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line, printable
-from vgp.launch.capacity.climb import Climb
-from vgp.launch.capacity.patience import Stopped, Superseded, Unreachable, reason
-from vgp.launch.capacity.step_run import StepRun, why_ended
+from vgp.launch.capacity.launcher_loop import Climb
+from vgp.launch.capacity.outage_retry import Stopped, Superseded, Unreachable, reason
+from vgp.launch.capacity.step_run import StepRun, reason_to_end
 from vgp.launch.capacity.verdict import Verdict
 from vgp.protocol.capacity.plan import Plan
 
@@ -34,16 +34,16 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
     try:
         plan, run = _read_plan(options.plan, options.size), StepRun.read(options.executor_input)
     except ValueError as error:
-        tell(f"error: {error}")
+        log_line(f"error: {error}")
         return 2
-    verdict = launched(plan, run, clock or Clock())
+    verdict = run_launcher(plan, run, clock or Clock())
     for line in verdict.lines:
         print(line, file=sys.stderr, flush=True)
-    tell(verdict.words)
+    log_line(verdict.words)
     return verdict.code
 
 
-def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
+def run_launcher(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
     """Runs the step and returns its verdict.
 
     Installs a SIGTERM handler; after the call, SIGTERM is ignored.
@@ -52,19 +52,19 @@ def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
 
     def climb(go: Callable[[Climb], Verdict]) -> Verdict:
         with google_api.session() as session:
-            climbs.append(Climb(plan, run, session, launcher, clock, tell))
+            climbs.append(Climb(plan, run, session, launcher, clock, log_line))
             return go(climbs[-1])
 
     def after_sigterm() -> Verdict:
         """Cancels the job, or continues if the run is still active. A further SIGTERM checks the run again."""
         began = any(climb.journal.term for climb in climbs)
-        if why := why_ended(plan, run.run, clock):
+        if why := reason_to_end(plan, run.run, clock):
             signal.signal(signal.SIGTERM, _pass_over)
-            tell(f"SIGTERM: {why}; cancelling its job")
+            log_line(f"SIGTERM: {why}; cancelling its job")
             return climb(partial(Climb.cancel, why=why, again=began, since=since))
-        tell(
+        log_line(
             "SIGTERM, but the run is still active, so this machine is shutting down. The job keeps running for the "
-            f"next launcher; without one, it saves a checkpoint and stops after {took(plan.orphan_s)}"
+            f"next launcher; without one, it saves a checkpoint and stops after {format_duration(plan.orphan_s)}"
         )
         return climb(partial(Climb.go_on, again=began, since=since))
 
@@ -79,7 +79,7 @@ def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
             work = after_sigterm
 
 
-def tell(text: str) -> None:
+def log_line(text: str) -> None:
     """Prints a line to the log of the step."""
     print(one_line(printable(text)), file=sys.stderr, flush=True)
 

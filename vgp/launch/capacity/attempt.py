@@ -15,17 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.clock import Clock, parse_time
-from vgp.base.text.figures import took, usd
+from vgp.base.text.figures import format_duration, format_usd
 from vgp.launch.capacity import journal as heartbeat
 from vgp.launch.capacity import situation as progress
 from vgp.launch.capacity.jobs import Jobs, Sweep
 from vgp.launch.capacity.journal import Heartbeat, Journal
-from vgp.launch.capacity.outcome import ENDED, Outcome, in_words, outcome, state
-from vgp.launch.capacity.patience import Patience, Superseded, reason
-from vgp.launch.capacity.situation import Progress, held_s, last_moment, progress_of, time_left_s, wait_s, why_over
+from vgp.launch.capacity.outage_retry import Patience, Superseded, reason
+from vgp.launch.capacity.outcome import ENDED, Outcome, describe_state, outcome, state
+from vgp.launch.capacity.situation import (
+    Progress,
+    held_s,
+    last_moment,
+    parse_progress,
+    reason_for_last_moment,
+    time_left_s,
+    wait_s,
+)
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.step_run import uri as bucket_uri
-from vgp.protocol.capacity.folder import ControlFolder, Json
+from vgp.protocol.capacity.control_folder import ControlFolder, Json
 from vgp.protocol.capacity.job_service import page, uri
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import HANDOVER_S, Plan, PlannedRung
@@ -132,7 +140,7 @@ class Attempts:
                 attempt = self._note_start(attempt, job)
                 if state(job) != last_state:
                     last_state = state(job)
-                    self.tell(f"attempt {attempt.number}: the job {in_words(last_state)}")
+                    self.tell(f"attempt {attempt.number}: the job {describe_state(last_state)}")
                 if last_state in ENDED:
                     return self._close_ended(attempt, job)
                 attempt = self._end_if_due(attempt, job, look)
@@ -168,14 +176,15 @@ class Attempts:
         )  # fmt: skip
         lost = f", {here.steps_unsaved} steps lost" if here and how.kind != "succeeded" else ""
         self.tell(
-            f"attempt {attempt.number} on {rung.name}: {how.kind.replace('_', ' ')} after {took(hours * 3600)}{lost}; "
-            f"{usd(ladder.usd)} so far"
+            f"attempt {attempt.number} on {rung.name}: {how.kind.replace('_', ' ')} after "
+            f"{format_duration(hours * 3600)}{lost}; "
+            f"{format_usd(ladder.usd)} so far"
         )
 
     def progress(self) -> Progress | None:
         """Returns the last progress that a job wrote, or None."""
         document = self.patience("read the progress", lambda: self.folder.read(progress.NAME))
-        return progress_of(document.content) if document else None
+        return parse_progress(document.content) if document else None
 
     def saved_step(self) -> int | None:
         """Returns the training step of the newest checkpoint in the progress, or None."""
@@ -218,9 +227,9 @@ class Attempts:
     def _overdue(self, attempt: Attempt, now: float) -> End | None:
         longest = wait_s(self.rung(attempt))
         if attempt.started is None and now - (attempt.created or attempt.intended) > longest:
-            return End("wait_expired", f"no machines within {took(longest)}")
+            return End("wait_expired", f"no machines within {format_duration(longest)}")
         if now > last_moment(self.journal.ladder):
-            return End("timeout", why_over(self.journal.ladder))
+            return End("timeout", reason_for_last_moment(self.journal.ladder))
         return None
 
     def _close_ended(self, attempt: Attempt, job: Json) -> None:
@@ -238,7 +247,7 @@ class Attempts:
         return HANDOVER_S - 2 * POLL_S if following and following.started else CANCEL_S
 
     def _fence_off(self, attempt: Attempt) -> None:
-        limit = took(self._fence_s())
+        limit = format_duration(self._fence_s())
         self.tell(f"attempt {attempt.number}: the job has not ended {limit} after its cancellation; fenced off")
         self.close(attempt, Outcome(attempt.ending or "moved", "fenced"))
 

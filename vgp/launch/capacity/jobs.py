@@ -6,13 +6,13 @@ from typing import Any
 
 from vgp.base.clock import Clock
 from vgp.launch.capacity.journal import Journal
-from vgp.launch.capacity.outcome import ENDED, Outcome, refusal, state
-from vgp.launch.capacity.patience import Patience, is_passing, message, reason
+from vgp.launch.capacity.outage_retry import Patience, is_passing, message, reason
+from vgp.launch.capacity.outcome import ENDED, Outcome, refusal_outcome, state
 from vgp.launch.capacity.step_run import digest
 from vgp.protocol import environment as variables
 from vgp.protocol.capacity.job_service import JobService, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder
-from vgp.protocol.capacity.plan import PlannedRung, filled
+from vgp.protocol.capacity.plan import PlannedRung, fill_job
 
 #: Label of every job of a step: the digest of its control folder.
 LADDER_LABEL = "training-ladder"
@@ -45,13 +45,13 @@ class Jobs:
             return self.patience("create the job", lambda: service.create(body), _was_not_handled)
         except (GoogleAPICallError, RequestException, ConnectionError) as error:
             if isinstance(error, GoogleAPICallError) and not isinstance(error, ServerError) and error.code != 408:
-                return refusal(int(error.code or 0), message(error))
+                return refusal_outcome(int(error.code or 0), message(error))
             self.patience.tell(f"creating a job: {reason(error)}; searching for the job, because it may exist")
             return None
 
     def body(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json:
         """Returns the request for a job, with its token, labels and timeout."""
-        body = self._working(filled(rung.job, executor_input), new)
+        body = self._working(fill_job(rung.job, executor_input), new)
         labels = {**_system_labels(), **body.get("labels", {})}
         body["labels"] = labels | {new.LABEL: new.token, LADDER_LABEL: self.ladder}
         body["jobSpec"].setdefault("scheduling", {})["timeout"] = f"{int(timeout_s)}s"
@@ -115,7 +115,7 @@ def _was_not_handled(error: Exception) -> bool:
     from google.auth.exceptions import TransportError
 
     if isinstance(error, TooManyRequests):
-        return refusal(429, message(error)).kind == "user_error"
+        return refusal_outcome(429, message(error)).kind == "user_error"
     return isinstance(error, Unauthorized | TransportError)
 
 

@@ -17,9 +17,9 @@ from dataclasses import replace
 
 from vgp.base import clock
 from vgp.base.clock import Clock
-from vgp.launch.capacity.patience import Patience, Superseded, reason
+from vgp.launch.capacity.outage_retry import Patience, Superseded, reason
 from vgp.protocol import file_names
-from vgp.protocol.capacity.folder import Changed, ControlFolder, Json
+from vgp.protocol.capacity.control_folder import Changed, ControlFolder, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder
 
 NAME = file_names.LADDER

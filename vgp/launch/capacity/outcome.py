@@ -61,13 +61,13 @@ def state(job: Json) -> str:
     return str(job.get("state", "")).removeprefix("JOB_STATE_") or "UNSPECIFIED"
 
 
-def in_words(state: str) -> str:
+def describe_state(state: str) -> str:
     """Returns a state as a predicate, to follow "the job": is pending, has failed, was cancelled."""
     verb = {"SUCCEEDED": "has", "FAILED": "has", "EXPIRED": "has", "CANCELLED": "was", "PARTIALLY_SUCCEEDED": "has"}
     return f"{verb.get(state, 'is')} {state.lower().replace('_', ' ')}"
 
 
-def ran_s(job: Json) -> float:
+def runtime_s(job: Json) -> float:
     """Returns how long all machines of the job ran, in seconds; 0 if they never did."""
     began, ended = parse_time(job.get("startTime")), parse_time(job.get("endTime"))
     return max(0.0, ended - began) if began and ended else 0.0
@@ -90,7 +90,7 @@ def outcome(job: Json, strategy: str, timeout_s: float, ending: str | None) -> O
     return by_itself
 
 
-def refusal(code: int, message: str) -> Outcome:
+def refusal_outcome(code: int, message: str) -> Outcome:
     """Returns the outcome of a refused creation, from its HTTP status and message."""
     words = one_line(message, 500)
     if _QUOTA.search(words):
@@ -102,7 +102,7 @@ def refusal(code: int, message: str) -> Outcome:
 
 def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: float) -> Outcome:
     started = bool(job.get("startTime"))
-    timed_out = started and ran_s(job) >= timeout_s - _SLACK_S
+    timed_out = started and runtime_s(job) >= timeout_s - _SLACK_S
     code = int(job.get("error", {}).get("code", 0))
     if name == "EXPIRED" or (name == "FAILED" and code == _DEADLINE_EXCEEDED):
         if started:
@@ -113,7 +113,7 @@ def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: flo
             return Outcome("timeout", message or "the job reached its timeout")
         return Outcome("cancelled", "the job was cancelled from outside the launcher")
     if name != "FAILED":
-        return Outcome("failed", f"the job {in_words(name)}: {message}".rstrip(": "))
+        return Outcome("failed", f"the job {describe_state(name)}: {message}".rstrip(": "))
     return _failed(message, code, strategy, started, timed_out)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vgp.launch.capacity.policy import Offer, Record, Situation, Strategy
-from vgp.protocol.capacity.folder import Json
+from vgp.protocol.capacity.control_folder import Json
 from vgp.protocol.capacity.ladder import Attempt, Creation, Ladder
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
@@ -43,7 +43,7 @@ class Progress:
         return max(0, self.step - self.saved_step)
 
 
-def progress_of(content: Json) -> Progress | None:
+def parse_progress(content: Json) -> Progress | None:
     """Returns the progress in a document, or None if it is no valid progress."""
     step, steps, saved = (content.get(key) for key in ("step", "steps", "saved_step"))
     if not all(isinstance(value, int) and not isinstance(value, bool) for value in (step, steps)):
@@ -140,7 +140,7 @@ def last_moment(ladder: Ladder) -> float:
     return last if ladder.deadline is None else min(last, ladder.deadline)
 
 
-def why_over(ladder: Ladder) -> str:
+def reason_for_last_moment(ladder: Ladder) -> str:
     """Returns the reason why no job may run after `last_moment`."""
     if ladder.deadline is not None and ladder.deadline <= last_moment(ladder):
         return "the deadline has passed"

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from vgp.base import google_api
 from vgp.base.clock import Clock
-from vgp.launch.capacity.patience import is_passing, reason
+from vgp.launch.capacity.outage_retry import is_passing, reason
 from vgp.protocol.capacity.plan import Plan
 
 #: <root>/<project number>/<run>/<step>_<task id>/<output>: the id differs for each attempt at the task.
@@ -110,7 +110,7 @@ CANCELLED = ("CANCELLING", "CANCELLED")
 TIMES, PAUSE_S, ANSWER_S = 3, 3.0, 5.0
 
 
-def why_ended(plan: Plan, run: str, clock: Clock) -> str:
+def reason_to_end(plan: Plan, run: str, clock: Clock) -> str:
     """Returns the reason to end the job, also if the state of the run is unknown; empty if the run is active."""
     if plan.location.startswith("{{"):
         return "the run's region is not known, so it counts as cancelled"

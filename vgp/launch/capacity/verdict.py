@@ -5,7 +5,7 @@ Spot may be a lack of memory, and the program itself may cause 75 and 143. Other
 launcher would retry until its time is over. So it counts attempts that had machines, ended with one of these codes and
 saved no new step. Not counted: attempts without machines, ended by the launcher, or ended by a stockout.
 
-`last_words` reads the last log lines of a job from Cloud Logging.
+`read_log_tail` reads the last log lines of a job from Cloud Logging.
 
 https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 """
@@ -17,11 +17,11 @@ from itertools import takewhile
 from typing import Any
 
 from vgp.base import google_api
-from vgp.base.text.figures import listed, plural, took, usd
+from vgp.base.text.figures import format_count, format_duration, format_usd, join_words
 from vgp.base.text.printable import printable
+from vgp.launch.capacity.outage_retry import MOST_S, is_passing, reason
 from vgp.launch.capacity.outcome import MOVES_ON
-from vgp.launch.capacity.patience import MOST_S, is_passing, reason
-from vgp.launch.capacity.situation import LEAST_S, held_s, is_silent, last_moment, open_rungs, why_over
+from vgp.launch.capacity.situation import LEAST_S, held_s, is_silent, last_moment, open_rungs, reason_for_last_moment
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan
 
@@ -38,7 +38,7 @@ class Verdict:
     lines: tuple[str, ...] = field(default=())
 
 
-def verdict(
+def decide_verdict(
     plan: Plan, ladder: Ladder, outputs: str, now: float, last_words: Callable[[str], Sequence[str]]
 ) -> Verdict | None:
     """Returns how the step ends, or None to continue with another attempt.
@@ -60,12 +60,12 @@ def verdict(
     if last and last.outcome not in (*MOVES_ON, "succeeded") and (mine or last.ending != "cancelled"):
         return failure(last, last.words)
     if now + LEAST_S > last_moment(ladder):
-        return Verdict(1, f"{why_over(ladder)}: {_way(ladder)}")
+        return Verdict(1, f"{reason_for_last_moment(ladder)}: {_way(ladder)}")
     if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
         return Verdict(1, f"{last.rung}: {last.words}, and saved no step. Set a larger timeout")
     if gone := _why_lost(ladder):
         return Verdict(1, gone)
-    if last and (words := why_in_vain(ladder)):
+    if last and (words := describe_futile_attempts(ladder)):
         return failure(last, words)
     if not open_rungs(plan, ladder, now):
         return Verdict(1, f"every rung has used up its timeout: {_way(ladder)}")
@@ -83,7 +83,7 @@ def _why_lost(ladder: Ladder) -> str:
         return f"{MOST_LOST} jobs in a row were lost: {jobs[0].words}"
     lasted_s = (silent[0].ended or 0.0) - silent[-1].intended if silent else 0.0
     if len(silent) >= MOST_LOST and lasted_s >= MOST_S:
-        return f"no job could be created for {took(lasted_s)}: {silent[0].words}"
+        return f"no job could be created for {format_duration(lasted_s)}: {silent[0].words}"
     return ""
 
 
@@ -93,9 +93,9 @@ def _saved(attempt: Attempt) -> bool:
 
 def _way(ladder: Ladder) -> str:
     """Returns a summary: `4 attempts, Spot asked for 12 times beside them, 5h 12m of machines, $41.20`."""
-    hours = took(sum(each.hours for each in (*ladder.attempts, *ladder.waiting)) * 3600)
-    asked = f"Spot asked for {plural(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
-    return f"{plural(len(ladder.attempts), 'attempt')}, {asked}{hours} of machines, {usd(ladder.usd)}"
+    hours = format_duration(sum(each.hours for each in (*ladder.attempts, *ladder.waiting)) * 3600)
+    asked = f"Spot asked for {format_count(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
+    return f"{format_count(len(ladder.attempts), 'attempt')}, {asked}{hours} of machines, {format_usd(ladder.usd)}"
 
 
 #: Futile attempts until the step fails if the program reports its steps: it also saves on a preemption notice.
@@ -110,7 +110,7 @@ _ADVICE = {
 }
 
 
-def why_in_vain(ladder: Ladder) -> str | None:
+def describe_futile_attempts(ladder: Ladder) -> str | None:
     """Returns a message with the futile attempts and advice, or None while another machine may help."""
     in_vain = _in_vain(ladder)
     with_steps = [attempt for attempt in in_vain if attempt.steps_lost is not None]
@@ -147,9 +147,11 @@ def _code(attempt: Attempt) -> str:
 
 
 def _sentences(attempts: Sequence[Attempt]) -> str:
-    ends = listed((f"exit code {_code(each)} after {took(_ran_s(each))}" for each in reversed(attempts)), "and")
+    ends = join_words(
+        (f"exit code {_code(each)} after {format_duration(_ran_s(each))}" for each in reversed(attempts)), "and"
+    )
     return (
-        f"{plural(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "
+        f"{format_count(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "
         f"Other machines would not help. {_ADVICE.get(_code(attempts[0]), '')}"
     ).strip()
 
@@ -158,7 +160,7 @@ def _sentences(attempts: Sequence[Attempt]) -> str:
 LINES, LONGEST = 30, 2000
 
 
-def last_words(session: Any, project: str, job: str) -> list[str]:
+def read_log_tail(session: Any, project: str, job: str) -> list[str]:
     """Returns the last log lines of all machines, oldest first, or one line with the reason why there are none."""
     try:
         return _lines(session, project, job.rpartition("/")[2])

@@ -3,5 +3,5 @@
 python -m vgp.steps serve MODEL
 
 serving_request.py  the configuration of the server; parses the body of a request
-model.py     loads the model, checks the checksums of its files, answers requests
+served_model.py  loads the model, checks the checksums of its files, answers requests
 server.py    the command; the two routes; the process: loads, listens, drains"""

@@ -25,8 +25,8 @@ from starlette.routing import Route
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError, exits
 from vgp.base.text.printable import printable
-from vgp.serve.endpoint import model
-from vgp.serve.endpoint.model import Served
+from vgp.serve.endpoint import served_model
+from vgp.serve.endpoint.served_model import Served
 from vgp.serve.endpoint.serving_request import MOST_MB, PORT, ServingRequest, not_json, question, request
 
 # ---- the two routes: health and prediction
@@ -188,7 +188,7 @@ def _load(
 ) -> None:
     """Loads the model in a thread; stops the server if that fails."""
     try:
-        served = model.load(asked)
+        served = served_model.load(asked)
     except Exception as error:
         failure = error if isinstance(error, UserError | ProcessFailed) else ProcessFailed(
             f"{asked.model} failed on a first prediction: {type(error).__name__}: {error}"

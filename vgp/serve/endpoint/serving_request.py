@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 # ---- the body of a prediction request
 
@@ -36,10 +36,10 @@ def not_json(content_type: str, encoding: str) -> str:
     """
     media = content_type.partition(";")[0].strip().lower()
     if encoding.strip().lower() not in ("", "identity"):
-        return f"the body has Content-Encoding {quoted(encoding)}: send it uncompressed."
+        return f"the body has Content-Encoding {quote(encoding)}: send it uncompressed."
     if media in UNTOLD or media.endswith(("/json", "+json")):
         return ""
-    return f"the body has Content-Type {quoted(content_type)}: send application/json, {EXAMPLE}."
+    return f"the body has Content-Type {quote(content_type)}: send application/json, {EXAMPLE}."
 
 
 def question(body: bytes) -> Question:
@@ -79,7 +79,7 @@ def _no_number(text: str) -> float:
 
 def _require_keys(content: JsonObject, known: tuple[str, ...], where: str) -> None:
     if other := sorted(set(content) - set(known)):
-        raise UserError(f"{where} has {quoted(other[0])}; allowed: {' and '.join(known)}.")
+        raise UserError(f"{where} has {quote(other[0])}; allowed: {' and '.join(known)}.")
 
 
 def _rows(value: object, where: str) -> list[JsonObject]:
@@ -165,19 +165,19 @@ def _port(value: int | str) -> int:
     except ValueError:
         number = -1
     if not 0 <= number <= 65535:
-        raise UserError(f"port {quoted(str(value))}: must be a number from 1 to 65535, or 0 for any free port.")
+        raise UserError(f"port {quote(str(value))}: must be a number from 1 to 65535, or 0 for any free port.")
     return number
 
 
 def _route(environment: Mapping[str, str], variable: str, default: str) -> str:
     route = environment.get(variable) or default
     if not route.startswith("/") or set("{}?# ") & set(route):
-        raise UserError(f"{variable}={quoted(route)}: must be a path that begins with /, such as {default}.")
+        raise UserError(f"{variable}={quote(route)}: must be a path that begins with /, such as {default}.")
     return route
 
 
 def _checksum(text: str) -> tuple[str, str]:
     file, equals, digest = text.rpartition("=")
     if not equals or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-        raise UserError(f"--sha256 {quoted(text)}: give it as FILE=SHA256, 64 hexadecimal digits.")
+        raise UserError(f"--sha256 {quote(text)}: give it as FILE=SHA256, 64 hexadecimal digits.")
     return file, digest

@@ -22,8 +22,8 @@ from vgp.evaluation.predictions import Header
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Frozen
-from vgp.serve.prediction.cutting import NewRows, learned
-from vgp.serve.prediction.output import Part
+from vgp.serve.prediction.output_shards import Part
+from vgp.serve.prediction.row_shards import NewRows, feature_columns
 
 BINS = 20
 
@@ -155,7 +155,7 @@ class NewDrift(Frozen):
 def drift(task: Task, card: ModelCard, rows: NewRows) -> NewDrift:
     """Compares the new rows with the training rows of the model, column by column."""
     own = {column.name: column for column in rows.dataset.columns}
-    measured = [column for column in learned(task, card) if column.name not in task.groups][:MOST_COLUMNS]
+    measured = [column for column in feature_columns(task, card) if column.name not in task.groups][:MOST_COLUMNS]
     known = [column for column in measured if column.tally or sum(column.counts)]
     counts = {column.name: np.zeros(_size(column), np.int64) for column in known}
     seen = {c.name: np.zeros(len(own[c.name].values), np.int64) for c in known if c.kind == "category"}

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import download, pinned
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data import bundle, task_names, tasks
 from vgp.data import destination as scratch
 from vgp.data.bundle import CARD, WEIGHTS, ModelCard
@@ -25,11 +25,20 @@ from vgp.decision.report import page as report
 from vgp.protocol import pins as store
 from vgp.protocol.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from vgp.protocol.pins import ChampionPins
-from vgp.serve.prediction import distribution, output, rows
-from vgp.serve.prediction.cutting import NewRows
+from vgp.serve.prediction import distribution, new_rows, output_shards
 from vgp.serve.prediction.distribution import Distribution, NewDrift
-from vgp.serve.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
+from vgp.serve.prediction.prediction_folder import (
+    MANIFEST,
+    METRICS,
+    PAGE,
+    PredictionFolder,
+    PredictionManifest,
+    PredictionRequest,
+    as_json,
+    shard_name,
+)
 from vgp.serve.prediction.predictor import ScoringRequest
+from vgp.serve.prediction.row_shards import NewRows
 from vgp.train.processes.launch import launch
 
 #: Processes do not wait for each other, so a slow one is no hang, seconds.
@@ -56,8 +65,8 @@ class Options:
 class Prediction:
     """The result of a prediction."""
 
-    folder: Predicted
-    written: Written
+    folder: PredictionFolder
+    written: PredictionManifest
     #: Figures for the artifact: rows, shards, predictions, and metrics if labels are known.
     metrics: dict[str, float]
     #: Messages about the data.
@@ -87,11 +96,11 @@ def predict(
         Preempted: SIGTERM or SIGINT; run the command again to resume.
         ProcessFailed: A process failed; run the command again to resume.
     """
-    folder, options = Predicted.checked(destination), options or Options()
+    folder, options = PredictionFolder.checked(destination), options or Options()
     card = bundle.load_card(model)
     work = tasks.load(task_names.trusted(card.task, f"{model}/{CARD}", task), card.options)
     with scratch.scratch_folder() as work.scratch:
-        made = rows.made(
+        made = new_rows.prepare_rows(
             work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
         )
         asked = _asked(model, model_name, card, made, options)
@@ -104,9 +113,9 @@ def predict(
         return _finished(work, made, folder, asked, shifts, tuple(words))
 
 
-def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Options) -> Asked:
+def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Options) -> PredictionRequest:
     pins = store.load(model, ChampionPins) if pinned.digest(model) else None
-    return Asked(
+    return PredictionRequest(
         model=name if pins and pins.number else "", version=pins.number if pins and pins.number else None,
         weights={file: _sha256(model, file) for file in (CARD, WEIGHTS)}, task=card.task,
         data=_digest(made), window=options.window, run=options.run,
@@ -147,7 +156,9 @@ def _stop_on_drift(shifts: NewDrift, options: Options) -> None:
 # ---- scoring
 
 
-def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked: Asked, options: Options) -> None:
+def _score(
+    model: str, card: ModelCard, made: NewRows, folder: PredictionFolder, asked: PredictionRequest, options: Options
+) -> None:
     key = hashlib.sha256(asked.text().encode()).hexdigest()
     names = set(folder.names())
     numbers = [
@@ -174,13 +185,13 @@ def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked:
         )
 
 
-def _left(folder: Predicted, numbers: list[int], processes: int) -> str:
+def _left(folder: PredictionFolder, numbers: list[int], processes: int) -> str:
     """Returns a message with the shard that each process was working on, because a dead process cannot report it."""
     there = set(folder.names())
     own = [[n for n in numbers[rank::processes] if shard_name(n) not in there] for rank in range(processes)]
     at = [f"rank {rank} was at {shard_name(left[0])}" for rank, left in enumerate(own) if left]
     missing = sum(map(len, own))
-    return f"{listed(at)}. {missing:,} shards are missing; run the command again to resume."
+    return f"{join_names(at)}. {missing:,} shards are missing; run the command again to resume."
 
 
 def _processes(nproc: int | None, shards: int) -> int:
@@ -194,9 +205,16 @@ def _processes(nproc: int | None, shards: int) -> int:
 
 
 def _finished(
-    task: Task, made: NewRows, folder: Predicted, asked: Asked, shifts: NewDrift, words: tuple[str, ...]
+    task: Task,
+    made: NewRows,
+    folder: PredictionFolder,
+    asked: PredictionRequest,
+    shifts: NewDrift,
+    words: tuple[str, ...],
 ) -> Prediction:
-    spread = distribution.distribution(task, made, output.written_parts(task, folder, len(made.shards)), task.scratch)
+    spread = distribution.distribution(
+        task, made, output_shards.written_parts(task, folder, len(made.shards)), task.scratch
+    )
     html = predictions_page(asked, shifts, spread)
     figures = {"distribution": spread.model_dump(), "drift": shifts.model_dump()}
     for name, data in ((PAGE, html), (METRICS, as_json(figures))):
@@ -208,10 +226,10 @@ def _finished(
     return Prediction(folder, document, {**spread.scalars, **drifted}, words, html)
 
 
-def _document(folder: Predicted, asked: Asked, made: NewRows) -> Written:
+def _document(folder: PredictionFolder, asked: PredictionRequest, made: NewRows) -> PredictionManifest:
     first = pq.read_schema(pa.BufferReader(folder.store.read(shard_name(0))))
     shards = [folder.described(shard_name(number), shard.rows) for number, shard in enumerate(made.shards)]
-    return Written(
+    return PredictionManifest(
         request=asked, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
         files=tuple(folder.described(name) for name in (PAGE, METRICS)),
     )  # fmt: skip
@@ -224,7 +242,7 @@ FOLDER = Path(__file__).parent
 MOST_SHOWN = 200
 
 
-def predictions_page(asked: Asked, drift: NewDrift, spread: Distribution) -> bytes:
+def predictions_page(asked: PredictionRequest, drift: NewDrift, spread: Distribution) -> bytes:
     """Renders the page as HTML; deterministic."""
     model = f"version {asked.version} of {asked.model}" if asked.version else asked.model or "a model of its own"
     html = report.environment(FOLDER).get_template("page.html").render(

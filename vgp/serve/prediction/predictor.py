@@ -23,10 +23,10 @@ from vgp.data.task import Task
 from vgp.evaluation import score
 from vgp.evaluation.score import TrainedModel
 from vgp.protocol.manifest import Manifest
-from vgp.serve.prediction import cutting, encoding, output
-from vgp.serve.prediction.cutting import NewRows, learned
+from vgp.serve.prediction import output_shards, row_encoding, row_shards
 from vgp.serve.prediction.database import Database
-from vgp.serve.prediction.folder import Asked, Predicted, shard_name
+from vgp.serve.prediction.prediction_folder import PredictionFolder, PredictionRequest, shard_name
+from vgp.serve.prediction.row_shards import NewRows, feature_columns
 from vgp.train.processes.rank import Rank
 
 # ---- one process of several: scores and writes every n-th shard of new rows
@@ -50,7 +50,7 @@ class ScoringRequest(BaseModel):
     #: Numbers of the shards to write.
     numbers: list[int]
     folder: str
-    asked: Asked
+    asked: PredictionRequest
     key: str
 
 
@@ -67,34 +67,36 @@ def run(request: ScoringRequest, rank: Rank) -> None:
         return
     tasks.find(request.task)
     rows = NewRows(Path(request.rows), request.dataset, request.carried)
-    model, folder = loaded(request.model, request.dataset), Predicted(request.folder)
+    model, folder = load_model(request.model, request.dataset), PredictionFolder(request.folder)
     began = printed = time.monotonic()
     for done, number in enumerate(own):
         if rank.stopping:
             raise Preempted(f"{done} of {len(own)} shards are finished; run the command again to resume.")
-        folder.commit(shard_name(number), scored(model, rows, number, request.asked, request.key))
+        folder.commit(shard_name(number), score_shard(model, rows, number, request.asked, request.key))
         if rank.leads and time.monotonic() - printed > LINE_EVERY_S:
             printed = time.monotonic()
             left = (printed - began) / (done + 1) * (len(own) - done - 1)
             print(f"predicted {done + 1} of {len(own)} shards, {left:.0f} s left", file=sys.stderr, flush=True)
 
 
-def loaded(path: str, dataset: Manifest) -> TrainedModel:
+def load_model(path: str, dataset: Manifest) -> TrainedModel:
     """Loads the model for rows that have its inputs; other columns of its training rows may be missing."""
     card = bundle.load_card(path)
     there = {column.name for column in dataset.columns}
     rest = tuple(column for column in card.columns if column.name not in there)
     model = score.load(path, dataset.model_copy(update={"columns": (*dataset.columns, *rest)}))
-    return replace(model, columns={c.name: model.columns[c.name] for c in learned(model.task, model.card)})
+    return replace(model, columns={c.name: model.columns[c.name] for c in feature_columns(model.task, model.card)})
 
 
-def scored(model: TrainedModel, rows: NewRows, number: int, asked: Asked, key: str) -> bytes:
+def score_shard(model: TrainedModel, rows: NewRows, number: int, asked: PredictionRequest, key: str) -> bytes:
     """Predicts a shard and returns its output file."""
     columns = rows.read(number)
-    return output.shard(model.task, asked, key, columns["row_id"], rows.told(number), predicted(model, columns))
+    return output_shards.shard(
+        model.task, asked, key, columns["row_id"], rows.told(number), predict_batches(model, columns)
+    )
 
 
-def predicted(model: TrainedModel, columns: dict[str, np.ndarray]) -> np.ndarray:
+def predict_batches(model: TrainedModel, columns: dict[str, np.ndarray]) -> np.ndarray:
     """Returns the predictions for rows, computed in batches."""
     size, count = model.task.batch_rows, len(columns["row_id"])
     starts = range(0, count, size)
@@ -118,7 +120,9 @@ class Predictor:
             UserError: The folder holds no finished model, or its task neither ships nor is imported.
         """
         model = score.load(folder, bundle.load_card(folder).manifest())
-        taken = {column.name: model.columns[column.name] for column in cutting.learned(model.task, model.card)}
+        taken = {
+            column.name: model.columns[column.name] for column in row_shards.feature_columns(model.task, model.card)
+        }
         return cls(replace(model, columns=taken))
 
     @property
@@ -147,7 +151,7 @@ class Predictor:
         """
         if not rows:
             return []
-        columns = encoding.encoded(self.task, self.card, rows, history, self.database)
+        columns = row_encoding.encode_rows(self.task, self.card, rows, history, self.database)
         size = self.task.batch_rows
         parts = [
             self.model({name: values[start : start + size] for name, values in columns.items()})

@@ -96,7 +96,7 @@ def _resolved(
             return _outputs(taken.run, pins.rpartition("/")[0], words, taken.data)
         renewed = taken.renewed(epoch(now))
         return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
-    when = moment.chosen(as_of, scheduled, now)
+    when = moment.choose_moment(as_of, scheduled, now)
     champion, told = reigns(epoch(now))
     begun = request
     if request.warm_start == weights.CHAMPION:

@@ -6,8 +6,8 @@ import pytest
 
 from vgp.base.clock import Clock
 from vgp.launch.capacity.journal import Heartbeat
-from vgp.launch.capacity.patience import Superseded
-from vgp.protocol.capacity.folder import Document
+from vgp.launch.capacity.outage_retry import Superseded
+from vgp.protocol.capacity.control_folder import Document
 
 from .test_journal import Folder
 

@@ -1,6 +1,6 @@
 import pytest
 
-from vgp.launch.capacity.verdict import why_in_vain
+from vgp.launch.capacity.verdict import describe_futile_attempts
 
 from .test_situation import NOW, attempt, ladder
 
@@ -17,7 +17,7 @@ def with_steps(number, **changed):
 
 
 def why(*attempts):
-    return why_in_vain(ladder(*attempts))
+    return describe_futile_attempts(ladder(*attempts))
 
 
 def test_three_jobs_that_did_steps_and_saved_none_are_enough():

@@ -17,7 +17,7 @@ import uvicorn
 
 from vgp.base.exits import UserError
 from vgp.base.storage.objects import Folder
-from vgp.serve.endpoint import model, server
+from vgp.serve.endpoint import served_model, server
 from vgp.serve.endpoint.server import State, app
 from vgp.serve.endpoint.serving_request import ServingRequest, request
 from vgp.serve.prediction.predictor import Predictor
@@ -35,7 +35,7 @@ def trained(prices, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(trained):
-    return model.load(ServingRequest(str(trained), version="7"))
+    return served_model.load(ServingRequest(str(trained), version="7"))
 
 
 @contextmanager
@@ -245,9 +245,9 @@ def test_what_cannot_be_served_is_said_before_anything_is_loaded(given, variable
 
 def test_a_file_that_is_not_the_registered_one_is_never_loaded(trained):
     with pytest.raises(UserError, match=r"model\.safetensors is not the file that was registered"):
-        model.load(ServingRequest(str(trained), sha256={"model.safetensors": "0" * 64}))
+        served_model.load(ServingRequest(str(trained), sha256={"model.safetensors": "0" * 64}))
     with pytest.raises(UserError, match="holds no finished model"):
-        model.load(ServingRequest(str(trained.parent), sha256={"model.json": "0" * 64}))
+        served_model.load(ServingRequest(str(trained.parent), sha256={"model.json": "0" * 64}))
 
 
 def test_a_port_that_is_taken_is_a_sentence(port, trained):

@@ -20,10 +20,10 @@ from tests.vgp.serve.prediction.test_predictor import HERE, identity, scored, tr
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.data import prepare
 from vgp.data.bundle import load_card
-from vgp.serve.prediction import cutting
 from vgp.serve.prediction import predict as predicting
-from vgp.serve.prediction.folder import MANIFEST, Asked, Predicted
+from vgp.serve.prediction import row_shards
 from vgp.serve.prediction.predict import Options, predict
+from vgp.serve.prediction.prediction_folder import MANIFEST, PredictionFolder, PredictionRequest
 from vgp.steps import prediction as step
 
 KILLS = int(os.environ.get("TRAINING_TEST_KILLS", 0))
@@ -99,8 +99,11 @@ def test_rows_are_predicted_once_each_with_what_tells_them_and_the_model(sold, p
 
 def test_the_rows_of_a_shard_follow_from_columns_that_are_lists_or_texts_too() -> None:
     columns = {"row_id": pa.int64(), "pixels": pa.list_(pa.uint8(), 1 << 18), "words": pa.list_(pa.string())}
-    assert cutting._rows_per_shard(pa.schema(columns.items())) == cutting.LEAST_ROWS
-    assert cutting._rows_per_shard(pa.schema({"pixels": pa.list_(pa.uint8(), 64)}.items())) == cutting.SHARD_BYTES // 64
+    assert row_shards._rows_per_shard(pa.schema(columns.items())) == row_shards.LEAST_ROWS
+    assert (
+        row_shards._rows_per_shard(pa.schema({"pixels": pa.list_(pa.uint8(), 64)}.items()))
+        == row_shards.SHARD_BYTES // 64
+    )
 
 
 def test_one_process_and_several_write_the_same_bytes(sold, tmp_path, monkeypatch):
@@ -163,8 +166,8 @@ def test_a_folder_holds_one_prediction_and_one_that_is_done_is_not_computed_agai
         UserError, match=r"holds the predictions of another request, which differs in run\. Choose a new"
     ):
         predict(*given, options=Options(run="another"))
-    here = Predicted(str(tmp_path / "version"))
-    asked = Asked(version=2, weights={}, task="prices", rows=0, shards=())
+    here = PredictionFolder(str(tmp_path / "version"))
+    asked = PredictionRequest(version=2, weights={}, task="prices", rows=0, shards=())
     here.begin(asked)
     with pytest.raises(UserError, match=r"which differs in version \(2 there, 3 now\)\."):
         here.begin(asked.model_copy(update={"version": 3}))
@@ -300,7 +303,7 @@ def test_rows_unlike_those_of_training_are_told_and_may_end_the_run(sold, alone,
 def test_a_prediction_in_a_bucket_goes_on_where_it_was_left(sold, alone, bucket, tmp_path):
     given, options = (str(sold.table), str(sold.model)), Options(shard_rows=400)
     predict(*given, str(tmp_path / "here"), options=options)
-    there = Predicted(f"{bucket}/predictions/{tmp_path.name}")
+    there = PredictionFolder(f"{bucket}/predictions/{tmp_path.name}")
     predict(*given, there.path, options=options)
     there.store.delete(MANIFEST)
     there.store.delete("predictions-00001.parquet")

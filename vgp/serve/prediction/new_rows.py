@@ -34,15 +34,15 @@ from vgp.data.tables import failed_rows, features, task_methods
 from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
-from vgp.serve.prediction import cutting
-from vgp.serve.prediction.cutting import NewRows, learned
-from vgp.serve.prediction.output import renamed
+from vgp.serve.prediction import row_shards
+from vgp.serve.prediction.output_shards import renamed
+from vgp.serve.prediction.row_shards import NewRows, feature_columns
 
 #: The largest object that downloads in a few seconds, bytes.
 SECONDS_BYTES = 256 << 20
 
 
-def made(
+def prepare_rows(
     task: Task, card: ModelCard, data: str, target: Destination, *, window: str = "", shard_rows: int = 0,
     workers: int | None = None,
 ) -> NewRows:  # fmt: skip
@@ -74,11 +74,11 @@ def check_first(task: Task, card: ModelCard, data: str) -> None:
     Does not check BigQuery tables and large files in buckets; the step that predicts does.
 
     Args:
-        task: The task of the model's card; its schema is relaxed, as by `made`.
+        task: The task of the model's card; its schema is relaxed, as by `prepare_rows`.
     """
     if not isinstance(task, TabularTask):
         return
-    cutting.expect(task, [column.name for column in learned(task, card)])
+    row_shards.expect(task, [column.name for column in feature_columns(task, card)])
     source = resolve_source(task, data.strip() or task.default_data(), settings.engines().bigquery)
     first = [file for file in source.files[:1] if not storage.is_remote(file.path) or file.bytes <= SECONDS_BYTES]
     if first:
@@ -93,7 +93,7 @@ def _of_table(
     task: TabularTask, card: ModelCard, data: str, target: Destination, window: str, shard_rows: int,
     workers: int | None,
 ) -> NewRows:  # fmt: skip
-    cutting.expect(task, [column.name for column in learned(task, card)])
+    row_shards.expect(task, [column.name for column in feature_columns(task, card)])
     carried = tuple(dict.fromkeys(filter(None, (*task.key, task.time))))
     stored = {f"_told_{number}": name for number, name in enumerate(carried)}
     with Sorting(task.scratch / "finished", task.label, regression=True, carried=stored) as finished:
@@ -106,7 +106,7 @@ def _of_table(
         values = finished.values()
         with stage("writing rows"):
             tables = (table for _, table in finished.tables())
-            return cutting.write(task, card, tables, values, shard_rows, sources, notes, carried=renamed(stored))
+            return row_shards.write(task, card, tables, values, shard_rows, sources, notes, carried=renamed(stored))
 
 
 def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
@@ -176,7 +176,7 @@ def _of_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers:
     with WorkerPool(workers, task.scratch) as pool:
         tables = list(pool.map("making rows", partial(_left, task, card.statistics), list(enumerate(shards))))
     values = _values(task, tables)
-    return cutting.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
+    return row_shards.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
 
 
 def _left(task: Task, statistics: JsonObject, numbered: tuple[int, Any]) -> Path:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 
 from vgp.base.clock import Clock, parse_time
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.launch.capacity.attempt import ERROR_S, SEARCH_S, UNKNOWN_S
 from vgp.launch.capacity.jobs import Jobs
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
+from vgp.launch.capacity.outage_retry import reason
 from vgp.launch.capacity.outcome import ENDED, Outcome, outcome, state
-from vgp.launch.capacity.patience import reason
 from vgp.launch.capacity.policy import PATIENCE_S
 from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s
 from vgp.launch.capacity.step_run import StepRun
@@ -169,7 +169,11 @@ class NextJob:
             waiting = replace(waiting, ending=ending, ending_at=now)
             self.journal.write(waiting)
         if now - (waiting.ending_at or now) > CANCEL_S:
-            self._close(waiting, Outcome(ending, f"its job has not ended {took(CANCEL_S)} after its cancellation"), job)
+            self._close(
+                waiting,
+                Outcome(ending, f"its job has not ended {format_duration(CANCEL_S)} after its cancellation"),
+                job,
+            )
         elif state(job) != "CANCELLING":
             self.jobs.cancel(waiting.job or "")
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data import schema
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements, fixed_width, require_finite
@@ -29,9 +29,9 @@ from vgp.data.tables import failed_rows, features
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol.manifest import Column, SourceFile
-from vgp.serve.prediction import cutting
-from vgp.serve.prediction.cutting import Arrays, learned
+from vgp.serve.prediction import row_shards
 from vgp.serve.prediction.database import Database
+from vgp.serve.prediction.row_shards import Arrays, feature_columns
 
 # ---- rows of this process, such as those of a request, in the form in which an engine reads files
 
@@ -43,7 +43,7 @@ EXACT = 2.0**53
 
 
 @dataclass(frozen=True)
-class Given:
+class RowLists:
     """Lists of rows, each with a name for messages; has the interface of `vgp.data.sources.table_files.Files`.
 
     Values are numbers, text, true, false and null; dates and times are text or Python objects.
@@ -118,7 +118,7 @@ def _plain(value: Any, type: pa.DataType) -> Any:
 ROWS, HISTORY = "rows", "history"
 
 
-def encoded(
+def encode_rows(
     task: Task, card: ModelCard, rows: Sequence[Row], history: Sequence[Row] | None, database: Database
 ) -> Arrays:
     """Returns the model's columns for B raw rows: (B,), or (B, width) for a vector.
@@ -131,7 +131,7 @@ def encoded(
         UserError: A row lacks a required column or holds a value of another type; or a feature uses other rows and
             there is no history.
     """
-    taken = learned(task, card)
+    taken = feature_columns(task, card)
     if isinstance(task, TabularTask):
         return arrays(_of_table(type(task)(card.options), taken, rows, history, database), taken)
     if history:
@@ -152,7 +152,7 @@ def arrays(table: pa.Table, taken: Sequence[Column]) -> Arrays:
     for column in taken:
         if column.name not in table.column_names:
             raise UserError(
-                f"the rows lack {column.name}, which the model needs; they have {listed(table.column_names)}."
+                f"the rows lack {column.name}, which the model needs; they have {join_names(table.column_names)}."
             )
         values = table[column.name].combine_chunks()
         coded = _codes(values, column) if column.kind == "category" else _numbers(values, column)
@@ -187,14 +187,14 @@ def _of_table(
 ) -> pa.Table:
     """Returns the features of raw rows, in their order."""
     names = [column.name for column in taken]
-    if history is None and (others := cutting.looks_back(task)):
+    if history is None and (others := row_shards.looks_back(task)):
         raise UserError(
-            f"{type(task).__name__} computes {listed(others)} from other rows: give the earlier rows as history. "
+            f"{type(task).__name__} computes {join_names(others)} from other rows: give the earlier rows as history. "
             "For a whole table, run python -m vgp.steps predict or vgp run batch_prediction."
         )
-    cutting.keep(task, _columns(task, names, rows, history or ()))
+    row_shards.keep(task, _columns(task, names, rows, history or ()))
     with database.engine() as engine:
-        lists = Given({ROWS: rows, HISTORY: history or ()}, task.schema)
+        lists = RowLists({ROWS: rows, HISTORY: history or ()}, task.schema)
         engine.read_files(lists, task.schema)
         with failed_rows.name_errors(task, engine):
             joined = features.join_events(task, engine, engine.named(features.ROWS, engine.source()))
@@ -208,7 +208,7 @@ def _columns(task: TabularTask, names: Sequence[str], rows: Sequence[Row], histo
     after = {field.name for field in task.schema if field.known == "after"}
     in_history = common_columns(history) if history else set(declared)
     there = {name for name in declared if name in in_history and (name in after or name in common_columns(rows))}
-    required = cutting.needed(task, names, (name for name in declared if name not in there))
+    required = row_shards.needed(task, names, (name for name in declared if name not in there))
     require_columns(ROWS, rows, [name for name in required if name not in after], declared)
     require_columns(HISTORY, history, required, declared)
     return there

@@ -27,11 +27,18 @@ from vgp.base.retry import Pauses
 from vgp.base.storage import storage
 from vgp.base.storage.bigquery import client
 from vgp.base.storage.bigquery.names import TableName
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.columns import elements
 from vgp.data.task import Task
 from vgp.protocol import file_names
-from vgp.serve.prediction.folder import KEY, Asked, Predicted, Written, as_json, shard_name
+from vgp.serve.prediction.prediction_folder import (
+    KEY,
+    PredictionFolder,
+    PredictionManifest,
+    PredictionRequest,
+    as_json,
+    shard_name,
+)
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, LoadJob
@@ -53,15 +60,15 @@ def check(table: TableName, ours: Collection[str]) -> None:
 
     asked = _client()
     _location(table)
-    with client.explained(str(table)):
+    with client.explain_errors(str(table)):
         try:
-            existing = asked.get_table(str(table), retry=client.patient(), timeout=60)
+            existing = asked.get_table(str(table), retry=client.default_retry(), timeout=60)
         except NotFound:
             return
     columns = [field.name for field in existing.schema]
     if columns and not set(columns) >= set(ours):
         raise UserError(
-            f"{table.uri} holds other data, with the columns {listed(columns)}, and would be replaced. Name a new "
+            f"{table.uri} holds other data, with the columns {join_names(columns)}, and would be replaced. Name a new "
             "table."
         )
 
@@ -93,25 +100,25 @@ def started(table: TableName, uris: Sequence[str], job_id: str) -> Any:
     config.write_disposition = bigquery.WriteDisposition.WRITE_TRUNCATE
     config.labels = {"tool": "vertex-gpu-pipelines"}
     place = _location(table)
-    with client.explained(table.uri):
+    with client.explain_errors(table.uri):
         try:
             return asked.load_table_from_uri(
-                list(uris), str(table), job_id=job_id, location=place, job_config=config, retry=client.patient(),
+                list(uris), str(table), job_id=job_id, location=place, job_config=config, retry=client.default_retry(),
                 timeout=60,
             )  # fmt: skip
         except Conflict:
-            job = asked.get_job(job_id, location=place, retry=client.patient(), timeout=60)
+            job = asked.get_job(job_id, location=place, retry=client.default_retry(), timeout=60)
     return None if job.state == "DONE" else job
 
 
 def _location(table: TableName) -> str:
-    with client.explained(f"the dataset {table.project}.{table.dataset}"):
-        dataset = _client().get_dataset(f"{table.project}.{table.dataset}", retry=client.patient(), timeout=60)
+    with client.explain_errors(f"the dataset {table.project}.{table.dataset}"):
+        dataset = _client().get_dataset(f"{table.project}.{table.dataset}", retry=client.default_retry(), timeout=60)
     return str(dataset.location)
 
 
 def _wait(job: "LoadJob", table: TableName) -> None:
-    with client.explained(table.uri):
+    with client.explain_errors(table.uri):
         client.wait(job, Pauses(PAUSE_S, PAUSE_S))
         if job.error_result:
             raise job.exception()
@@ -127,7 +134,9 @@ MOST_COLUMNS = 200
 OWN = ("row_id", "prediction", "probabilities", "mean", "loss", "model", "model_version", "run")
 
 
-def shard(task: Task, asked: Asked, key: str, ids: np.ndarray, told: pa.Table, predicted: np.ndarray) -> bytes:
+def shard(
+    task: Task, asked: PredictionRequest, key: str, ids: np.ndarray, told: pa.Table, predicted: np.ndarray
+) -> bytes:
     """Returns the Parquet file of a shard.
 
     Args:
@@ -201,7 +210,7 @@ class Part:
     predicted: np.ndarray
 
 
-def written_parts(task: Task, folder: Predicted, count: int) -> Iterator[Part]:
+def written_parts(task: Task, folder: PredictionFolder, count: int) -> Iterator[Part]:
     """Yields the predictions of all shards, in order."""
     for number in range(count):
         table = pq.read_table(pa.BufferReader(folder.store.read(shard_name(number))))
@@ -242,7 +251,7 @@ def check_table(table: TableName, staging: str) -> None:
         raise UserError(f"destination = {error}") from None
 
 
-def load_table(folder: Predicted, written: Written, table: TableName) -> None:
+def load_table(folder: PredictionFolder, written: PredictionManifest, table: TableName) -> None:
     """Replaces the rows of the table with the predictions. Raises the errors of `replace`."""
     uris = [f"{folder.path}/{shard.name}" for shard in written.shards]
     job = replace(table, uris, job_name(written, table))
@@ -250,7 +259,7 @@ def load_table(folder: Predicted, written: Written, table: TableName) -> None:
     print(f"{rows:,} rows loaded into {table.uri} (job {job}).", file=sys.stderr, flush=True)
 
 
-def job_name(written: Written, table: TableName) -> str:
+def job_name(written: PredictionManifest, table: TableName) -> str:
     """Returns the prefix of the load job ids for these predictions and this table."""
     text = as_json([written.model_dump(), str(table)])
     return f"vgp-predictions-{hashlib.sha256(text).hexdigest()[:40]}"

@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any
 
 from vgp.base.clock import Clock, parse_time
-from vgp.base.text.figures import plural, took, usd
+from vgp.base.text.figures import format_count, format_duration, format_usd
 from vgp.launch.capacity.attempt import POLL_S, Attempts, End
 from vgp.launch.capacity.jobs import Jobs, Sweep
 from vgp.launch.capacity.journal import HEARTBEAT_NAME as HEARTBEAT
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
-from vgp.launch.capacity.next_job import NextJob
-from vgp.launch.capacity.patience import Patience, Superseded
+from vgp.launch.capacity.outage_retry import Patience, Superseded
 from vgp.launch.capacity.policy import Choice, decide
 from vgp.launch.capacity.situation import is_silent, offers_of, open_rungs, situation
 from vgp.launch.capacity.step_run import StepRun
-from vgp.launch.capacity.verdict import Verdict, last_words, verdict
-from vgp.protocol.capacity.folder import ControlFolder
+from vgp.launch.capacity.verdict import Verdict, decide_verdict, read_log_tail
+from vgp.launch.capacity.waiting_job import NextJob
+from vgp.protocol.capacity.control_folder import ControlFolder
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
@@ -56,9 +56,13 @@ class Climb:
         return self._go(self._resume_term(again, since))
 
     def _go(self, ladder: Ladder) -> Verdict:
-        self.tell(f"{self.uri}: {plural(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}")
+        self.tell(
+            f"{self.uri}: {format_count(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}"
+        )
         if ladder.attempts:
-            self.tell(f"resuming after {plural(len(ladder.attempts), 'attempt')}, {usd(ladder.usd)} so far")
+            self.tell(
+                f"resuming after {format_count(len(ladder.attempts), 'attempt')}, {format_usd(ladder.usd)} so far"
+            )
         heartbeat = self._heartbeat(ladder)
         try:
             heartbeat.start(ladder.open.token if ladder.open else NOBODY)
@@ -151,7 +155,7 @@ class Climb:
         if choice.rung is not None:
             self.tell(f"next: {rungs[choice.rung].name}: {choice.why}")
             return attempts.start(rungs[choice.rung], ladder)
-        self.tell(f"waiting {took(choice.look_again_s)}: {choice.why}")
+        self.tell(f"waiting {format_duration(choice.look_again_s)}: {choice.why}")
         until = self.clock.now() + choice.look_again_s
         while (left := until - self.clock.now()) > 0:
             attempts.heartbeat.check()
@@ -184,8 +188,8 @@ class Climb:
 
     def _verdict(self) -> Verdict | None:
         ladder, now = self.journal.ladder, self.clock.now()
-        read_log = partial(last_words, self.session, self.plan.project)
-        return verdict(self.plan, ladder, self.run.outputs, now, read_log)
+        read_log = partial(read_log_tail, self.session, self.plan.project)
+        return decide_verdict(self.plan, ladder, self.run.outputs, now, read_log)
 
     def _first(self) -> Ladder:
         now = self.clock.now()

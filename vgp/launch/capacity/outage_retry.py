@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from vgp.base import google_api
 from vgp.base.clock import Clock
 from vgp.base.retry import Failure, Pauses, retry
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
-from vgp.protocol.capacity.folder import Changed
+from vgp.protocol.capacity.control_folder import Changed
 
 #: The first and the longest pause between two tries, and the longest outage, seconds.
 FIRST_S, LONGEST_S, MOST_S = 2.0, 60.0, 3600.0
@@ -41,16 +41,16 @@ class Patience:
 
         def note(failure: Failure) -> None:
             if failure.lasted_s >= self.most_s:
-                gone = f"{what}: no answer for {took(failure.lasted_s)} ({reason(failure.error)})."
+                gone = f"{what}: no answer for {format_duration(failure.lasted_s)} ({reason(failure.error)})."
                 raise Unreachable(gone) from None
             if not failures:
-                self.tell(f"{what}: {reason(failure.error)}; retrying for up to {took(self.most_s)}")
+                self.tell(f"{what}: {reason(failure.error)}; retrying for up to {format_duration(self.most_s)}")
             failures.append(failure)
 
         pauses = Pauses(FIRST_S, LONGEST_S)
         answer = retry(call, pauses, is_transient=again or is_passing, clock=self.clock, on_failure=note)
         if failures:
-            self.tell(f"{what}: answered after {took(self.clock.now() - began)}")
+            self.tell(f"{what}: answered after {format_duration(self.clock.now() - began)}")
         return answer
 
 

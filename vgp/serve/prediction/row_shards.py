@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements
 from vgp.data.rows import read_shard
@@ -116,7 +116,7 @@ class NewRows:
         return table.rename_columns(list(self.carried.values()))
 
 
-def learned(task: Task, card: ModelCard) -> list[Column]:
+def feature_columns(task: Task, card: ModelCard) -> list[Column]:
     """Returns the columns that the model takes as input: no ids, label, or columns that only group rows."""
     kinds, spare = ("number", "category", "vector"), (task.label, *task.carried)
     return [column for column in card.columns if column.kind in kinds and column.name not in spare]
@@ -166,8 +166,8 @@ def write(
 
 def _require(task: Task, card: ModelCard, dataset: Manifest) -> None:
     there = {column.name for column in dataset.columns}
-    if absent := [column.name for column in learned(task, card) if column.name not in there]:
-        raise UserError(f"the new rows lack columns that the model needs: {listed(absent)}.")
+    if absent := [column.name for column in feature_columns(task, card) if column.name not in there]:
+        raise UserError(f"the new rows lack columns that the model needs: {join_names(absent)}.")
 
 
 def _cut(tables: Iterator[pa.Table], shard_rows: int) -> Iterator[pa.Table]:

@@ -23,7 +23,7 @@ from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.base.storage.objects import Folder
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.protocol.manifest import Frozen
 from vgp.train.checkpoint.checkpoint_store import Store, store_at
 
@@ -32,7 +32,7 @@ REQUEST, MANIFEST, PAGE, METRICS = "request.json", "manifest.json", "drift.html"
 KEY = b"prediction"
 
 
-class Asked(Frozen):
+class PredictionRequest(Frozen):
     """The request of a prediction: everything that determines its result."""
 
     format: Literal[1] = 1
@@ -61,11 +61,11 @@ class WrittenFile(Frozen):
     crc32c: int
 
 
-class Written(Frozen):
+class PredictionManifest(Frozen):
     """The manifest of a finished prediction."""
 
     format: Literal[1] = 1
-    request: Asked
+    request: PredictionRequest
     #: Arrow types of the shards' columns, by their names.
     columns: dict[str, str]
     shards: tuple[WrittenFile, ...]
@@ -73,19 +73,19 @@ class Written(Frozen):
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictionFolder:
     """The destination folder of a prediction, local or gs://."""
 
     path: str
 
     @classmethod
-    def checked(cls, path: str) -> "Predicted":
+    def checked(cls, path: str) -> "PredictionFolder":
         """Returns the folder of this path. Raises UserError if it is not writable or holds other files."""
         folder = cls(storage.uri(path))
         folder._require_writable()
         if (names := folder.names()) and REQUEST not in names:
             raise UserError(
-                f"{folder.path} holds other files than predictions ({listed(names[:3])}). Choose an empty or new "
+                f"{folder.path} holds other files than predictions ({join_names(names[:3])}). Choose an empty or new "
                 "folder."
             )
         return folder
@@ -103,13 +103,13 @@ class Predicted:
         except NotADirectoryError:
             raise UserError(f"{self.path} is a file. Choose a folder for the predictions.") from None
 
-    def begin(self, asked: Asked) -> None:
+    def begin(self, asked: PredictionRequest) -> None:
         """Writes the request to the folder. Raises UserError if the folder holds another request."""
         text = asked.text().encode()
         if self.commit(REQUEST, text):
             return
         try:
-            present = json_text.parse_model(Asked, self.store.read(REQUEST))
+            present = json_text.parse_model(PredictionRequest, self.store.read(REQUEST))
         except (ValueError, ValidationError) as error:
             raise UserError(
                 f"{self.path}/{REQUEST} is not the request of a prediction ({error}). Choose an empty or new folder."
@@ -120,7 +120,8 @@ class Predicted:
             labels = {"weights": "model", "version": f"version ({present.version} there, {asked.version} now)"}
             raise UserError(
                 f"{self.path} holds the predictions of another request, which differs in "
-                f"{listed([labels.get(name, name) for name in names])}. Choose a new folder; in a schedule, use a name "
+                f"{join_names([labels.get(name, name) for name in names])}. Choose a new folder; in a "
+                "schedule, use a name "
                 "with {date}, such as gs://BUCKET/predictions/{date}."
             )
 
@@ -152,12 +153,12 @@ class Predicted:
     def described(self, name: str, rows: int = 0) -> WrittenFile:
         return WrittenFile(name=name, rows=rows, bytes=self.store.size(name), crc32c=self.store.checksum(name))
 
-    def finished(self) -> Written | None:
+    def finished(self) -> PredictionManifest | None:
         """Returns the manifest, or None if there is none yet. Raises UserError if it cannot be read."""
         if MANIFEST not in self.names():
             return None
         try:
-            return json_text.parse_model(Written, self.store.read(MANIFEST))
+            return json_text.parse_model(PredictionManifest, self.store.read(MANIFEST))
         except ValueError as error:
             raise UserError(f"{self.path}/{MANIFEST} cannot be read: {error}. Choose an empty or new folder.") from None
 
