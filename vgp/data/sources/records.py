@@ -128,7 +128,7 @@ def _edges_in_turn(quotes: list[int], starts: list[bool]) -> Positions:
     return np.array(edges, np.int64)
 
 
-# ---- the header: the names of the columns, the separator and the mark
+# ---- the header: the names of the columns, the separator and the quote
 
 
 #: The header of 100,000 columns is about 1 MB.
