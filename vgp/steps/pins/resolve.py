@@ -116,7 +116,7 @@ def _champion(
         raise UserError(f"champion = {given} names a version, and no registry is known: give a folder.")
     version = reigning.version(record, given)
     if version is None:
-        return None, (f"champion: {record.model} has none yet, so the baseline is the one to beat.",)
+        return None, (f"champion: {record.model} has none yet; the model is compared with the baseline.",)
     pins = reigning.pin(registry, record, version, epoch)
     told = f"its files are gone, so the baseline stands in: {pins.problem}" if pins.problem else ""
     return pins, (f"champion: version {version.number} of {record.model}{f'; {told}' if told else '.'}",)

@@ -166,7 +166,7 @@ class LastRuns:
         if self.unknown:
             return f"the cost of the last runs is unknown: {self.unknown}"
         if not self.ran and not self.without:
-            return "no other run of it has succeeded yet"
+            return "no earlier run of this pipeline has succeeded"
         if self.ran is None or self.without is None:
             amounts = self.ran or self.without
             assert amounts is not None

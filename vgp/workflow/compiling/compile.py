@@ -63,11 +63,11 @@ def compile_all(
 
 
 def placeholder_image(settings: Settings) -> list[str]:
-    """A line if the image of the steps is still the one of the examples, which nobody has built."""
+    """Returns a note if the image is still the example's placeholder."""
     if "/my-project/" not in settings.image or settings.project == "my-project":
         return []
-    fix = "set yours in pipelines.toml, or have it built and set: vgp image build."
-    return [f"note: image = {settings.image}: a placeholder. On Vertex AI no step could start from it: {fix}"]
+    fix = "run `vgp image build`, or set your own in pipelines.toml, before you submit."
+    return [f"note: image = {settings.image} is a placeholder: {fix}"]
 
 
 def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[str]:

@@ -211,7 +211,7 @@ def test_runs_that_took_the_dear_step_from_the_cache_are_counted_apart(
     shown = last.as_json()
     assert shown["ran"]["runs"] == 3 and shown["ran"]["usd_median"] == pytest.approx(sorted(nights)[1], abs=1e-4)
     assert len(run_cost.last_runs(settings, "nights", without="night-3").ran.usd) == 2  # type: ignore[union-attr]
-    assert run_cost.last_runs(settings, "another").words == "no other run of it has succeeded yet"
+    assert run_cost.last_runs(settings, "another").words == "no earlier run of this pipeline has succeeded"
 
 
 def test_lists_without_details_are_completed(
@@ -245,7 +245,7 @@ def test_submit_and_show_tell_it_and_go_on_without(
         out, err = capsys.readouterr()
         return err, json.loads(out)
 
-    assert "no other run of it has succeeded yet" in told("submit", "training")[0]
+    assert "no earlier run of this pipeline has succeeded" in told("submit", "training")[0]
     cloud.clock.advance(86_400)
     assert told("show", "latest")[1]["last_runs"]["ran"] is None
     shown, first = told("submit", "training", "--set", "epochs=2")
