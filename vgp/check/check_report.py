@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import plural
+from vgp.base.text.figures import format_count
 from vgp.base.text.printable import one_line
 from vgp.check.check_finding import Finding, StepRow
 from vgp.machines.placement.machine_rules import RULES, Rule
@@ -54,7 +54,7 @@ class Report:
             "machine request": len(self.steps), "error": self.errors, "warning": self.warnings,
             "note": len(self.of_severity("note")),
         }  # fmt: skip
-        return ", ".join(plural(count, word) for word, count in counts.items()) + "."
+        return ", ".join(format_count(count, word) for word, count in counts.items()) + "."
 
     def as_json(self) -> JsonObject:
         lines = self.lines()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgp.base.documents.node import Node
-from vgp.base.text.figures import number, took
+from vgp.base.text.figures import format_duration, number
 from vgp.check.spec.dag import Component, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import prices
@@ -185,8 +185,9 @@ def ended_early(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[
     for service in used:
         if timeout_s is not None and timeout_s <= service.limit_s:
             text = (
-                f"The step is ended after {took(timeout_s)} and then cancels its {service.name} job, which max_hours "
-                f"lets run for {took(service.limit_s)}."
+                f"The step is ended after {format_duration(timeout_s)} and then cancels its {service.name} "
+                "job, which max_hours "
+                f"lets run for {format_duration(service.limit_s)}."
             )
             fix = "Raise the timeout of the step above the job's max_hours, or lower max_hours."
             yield Problem("GPU028", "timeout", text, fix, "warning")

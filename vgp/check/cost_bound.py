@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import above, dollars, listed, table, took, usd
+from vgp.base.text.figures import format_dollars, format_duration, format_usd, join_words, table, with_caption
 from vgp.base.text.times import price_dates as words
 from vgp.check.check_finding import RungRow, StepRow
 from vgp.machines.catalog import prices
@@ -32,7 +32,7 @@ class Cost:
     unpriced: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"at least {usd(self.usd)}" if self.unpriced else usd(self.usd)
+        return f"at least {format_usd(self.usd)}" if self.unpriced else format_usd(self.usd)
 
     @property
     def words(self) -> str:
@@ -83,7 +83,7 @@ def not_counted(rows: Sequence[StepRow]) -> list[str]:
         f"the {plain.DEFAULT_MACHINE} of Google's launcher for": alone,
         "the launcher's cost while waiting for the machines of": [step for step in waits if step not in alone],
     }
-    return [f"{text} {listed(steps, 'and')}" for text, steps in texts.items() if steps]
+    return [f"{text} {join_words(steps, 'and')}" for text, steps in texts.items() if steps]
 
 
 def not_in_it(rows: Sequence[StepRow]) -> str:
@@ -100,15 +100,18 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
     total, left_out = most_usd(rows), not_in_it(rows)
     if total > max_usd:
         raise RequestError(
-            f"a run can cost {'at least ' if left_out else ''}${dollars(total)}, more than --max-usd {max_usd:g}.\n"
+            f"a run can cost {'at least ' if left_out else ''}${format_dollars(total)}, more than --max-usd "
+            f"{max_usd:g}.\n"
             + _dearest(rows)
             + (f"  Not included: {left_out}.\n" if left_out else "")
             + f"  {_cheaper(_dearest_row(rows))}, or raise --max-usd."
         )
     if left_out:
         raise RequestError(
-            f"--max-usd {max_usd:g} cannot be guaranteed: part of the cost is unknown: {left_out}.\n"
-            f"  The other steps cost at most ${dollars(total)}. Choose another machine or region, refresh the prices\n"
+            f"--max-usd {max_usd:g} cannot be guaranteed: part of the cost is unknown: "
+            f"{left_out}.\n"
+            f"  The other steps cost at most ${format_dollars(total)}. Choose another machine or region, "
+            "refresh the prices\n"
             "  (vgp machines --refresh), or leave --max-usd out."
         )
 
@@ -130,13 +133,16 @@ def _dearest(rows: Sequence[StepRow]) -> str:
     row = _dearest_row(rows)
     if row.rungs:
         held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
-        way = [", ".join(f"rung {name} for {took(jobs_s)}" for name, jobs_s in held), *filter(None, [_handover(row)])]
-        most = dollars(row.max_usd or 0)
+        way = [
+            ", ".join(f"rung {name} for {format_duration(jobs_s)}" for name, jobs_s in held),
+            *filter(None, [_handover(row)]),
+        ]
+        most = format_dollars(row.max_usd or 0)
         return f"  Most expensive step: {row.step}, a ladder with {'; '.join(way)}: ${most}.\n"
     hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
     return (
         f"  Most expensive step: {row.step}, {row.replicas} x {row.machine_type} for up to {hours:g} h"
-        f"{f', {times} times' if times > 1 else ''}{_with(row)}, ${dollars(row.max_usd or 0)}.\n"
+        f"{f', {times} times' if times > 1 else ''}{_with(row)}, ${format_dollars(row.max_usd or 0)}.\n"
     )
 
 
@@ -169,7 +175,7 @@ def steps_table(
     below += [f"not included: {'; '.join(left_out)}"] if (left_out := not_counted(rows)) else []
     below += [*_shuffled(rows), *chain.from_iterable(map(_ladder, rows))]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
-    return above(drawn, below)
+    return with_caption(drawn, below)
 
 
 def _services(row: StepRow) -> list[dict[str, str]]:
@@ -184,7 +190,7 @@ def _services(row: StepRow) -> list[dict[str, str]]:
             "step": name,
             "machine": machine,
             "region": region,
-            "at most": "no price" if most is None else "?" if times is None else dollars(most * times),
+            "at most": "no price" if most is None else "?" if times is None else format_dollars(most * times),
         }
         for name, machine, region, most in used
     ]
@@ -197,7 +203,7 @@ def _rung(rung: RungRow) -> list[dict[str, str]]:
         for each in rung.rows
     ]
     unknown = "no price" if rung.usd_per_hour is None else "?"
-    most = unknown if rung.most_usd is None else dollars(rung.most_usd) if rung.most_usd else "-"
+    most = unknown if rung.most_usd is None else format_dollars(rung.most_usd) if rung.most_usd else "-"
     lines[0] |= {"step": f"  size {rung.size}" if rung.size else f"  rung {rung.name.split(' ')[0]}", "at most": most}
     return lines
 
@@ -214,14 +220,17 @@ def _handover(row: StepRow) -> str:
     """Returns the time in which two jobs hold machines: a ladder of 12 hours may pay for 13 machine hours."""
     handover_s = sum(rung.held.handover_s for rung in row.rungs if rung.held)
     share = f"{HANDOVER_S / 60:g} minutes for each hour on demand"
-    return f"plus {took(handover_s)} of Spot while a job takes over, {share}" if handover_s else ""
+    return f"plus {format_duration(handover_s)} of Spot while a job takes over, {share}" if handover_s else ""
 
 
 def _counted(row: StepRow, ladder_s: float) -> str:
     sizes = dict.fromkeys(rung.size for rung in row.rungs if rung.size)
     if sizes:
-        return f"a run uses one size, {listed(sizes)}; the maximum is for the most expensive"
-    return f"a ladder, one rung at a time, {took(ladder_s)} at most; the maximum is for its most expensive course"
+        return f"a run uses one size, {join_words(sizes)}; the maximum is for the most expensive"
+    return (
+        f"a ladder, one rung at a time, {format_duration(ladder_s)} at most; the maximum is for its most "
+        "expensive course"
+    )
 
 
 def _shuffled(rows: Sequence[StepRow]) -> list[str]:
@@ -234,8 +243,8 @@ def _shuffled(rows: Sequence[StepRow]) -> list[str]:
 
 def _total(rows: Sequence[StepRow]) -> str:
     if not unpriced(rows):
-        return dollars(most_usd(rows))
-    return f"at least {dollars(most_usd(rows))}" if most_usd(rows) else "not known"
+        return format_dollars(most_usd(rows))
+    return f"at least {format_dollars(most_usd(rows))}" if most_usd(rows) else "not known"
 
 
 def _shared(lines: Sequence[dict[str, str]]) -> dict[str, str]:
@@ -252,6 +261,6 @@ def line_of(row: StepRow) -> dict[str, str]:
     unknown = "no price" if row.usd_per_hour is None else "?"
     times = None if row.tries is None or row.turns is None else row.tries * row.turns
     most = None if row.machines_usd is None or times is None else row.machines_usd * times
-    costs = (unknown if amount is None else dollars(amount) for amount in (hourly, most))
+    costs = (unknown if amount is None else format_dollars(amount) for amount in (hourly, most))
     texts = [row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(), *costs]
     return dict(zip(_COLUMNS, texts, strict=True))

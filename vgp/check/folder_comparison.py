@@ -13,7 +13,7 @@ from pathlib import Path
 from vgp.base.documents.bounded_text import refuse_address
 from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import plural, usd
+from vgp.base.text.figures import format_count, format_usd
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import price_dates as words
 from vgp.check.check_finding import Finding, StepRow
@@ -130,7 +130,7 @@ def markdown(before: State, after: State, today: date | None = None) -> str:
     for file in changed:
         table = _file(before.files.get(file, ()), after.files.get(file, ()))
         if len(table) > left:
-            lines += ["", f"Not shown: {plural(len(changed) - changed.index(file), 'further file')}."]
+            lines += ["", f"Not shown: {format_count(len(changed) - changed.index(file), 'further file')}."]
             break
         left -= len(table)
         lines += ["", f"{code(file)}{_whether_there(file, before, after)}", "", *table]
@@ -138,7 +138,7 @@ def markdown(before: State, after: State, today: date | None = None) -> str:
     if same or not changed:
         lines += [
             "",
-            f"Unchanged: {plural(same, 'file')}." if same else "No file requests a machine.",
+            f"Unchanged: {format_count(same, 'file')}." if same else "No file requests a machine.",
         ]
     return "\n".join([*lines, *_schedule_rows(before, after), *_prices([before, after], today)]) + "\n"
 
@@ -171,7 +171,7 @@ def _findings(report: Report) -> Iterator[str]:
         yield ""
     yield from (_finding(error, numbers.get(id(error), 1)) for error in errors[:MOST_FINDINGS])
     if len(errors) > MOST_FINDINGS:
-        yield f"- and {plural(len(errors) - MOST_FINDINGS, 'further error')}"
+        yield f"- and {format_count(len(errors) - MOST_FINDINGS, 'further error')}"
     yield from (f"- not judged: {code(line, 300)}" for line in report.unreadable[:MOST_FINDINGS])
 
 
@@ -218,7 +218,7 @@ def _cost_change(old: Cost | None, new: Cost | None) -> str:
     if old is None or new is None or old.unpriced or new.unpriced or old.usd == new.usd:
         return both
     more = new.usd - old.usd
-    return f"{both} ({'+' if more > 0 else '-'}{usd(abs(more))})"
+    return f"{both} ({'+' if more > 0 else '-'}{format_usd(abs(more))})"
 
 
 def _bound(cost: Cost) -> str:

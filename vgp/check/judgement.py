@@ -13,7 +13,7 @@ from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
 from vgp.base.documents.node import Computed, Node, spellings, whole_number
 from vgp.base.text.nearest import nearest
-from vgp.base.text.printable import clipped, is_secret_variable, one_line
+from vgp.base.text.printable import is_secret_variable, one_line, shorten_middle
 from vgp.check.check_finding import Finding, StepRow
 from vgp.machines.catalog.catalog import accelerators
 from vgp.machines.placement.machine_rules import Problem
@@ -103,7 +103,7 @@ def _why_not(node: Node) -> str:
 
 def _shown(text: str) -> str:
     """Returns the text shortened and without control characters, because documents choose their names and values."""
-    return one_line(clipped(text))
+    return one_line(shorten_middle(text))
 
 
 _REPR = Repr()

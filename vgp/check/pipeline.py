@@ -211,7 +211,7 @@ def _resource_name(reader: Reader, node: Node) -> None:
     if not name:
         return
     try:
-        region = google_names.whole_persistent_resource(name)
+        region = google_names.persistent_resource_region(name)
     except ValueError as error:
         text = f"persistentResourceName: {error}"
     else:

@@ -159,7 +159,10 @@ def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | N
 #: Objects that contain only fields of CustomJobSpec; other objects may hold a job's fields and more.
 _WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")
 #: Fields with resource names, and the rule for each.
-_NAMES = {"persistentResourceId": google_names.persistent_resource, "tensorboard": google_names.tensorboard}
+_NAMES = {
+    "persistentResourceId": google_names.check_persistent_resource,
+    "tensorboard": google_names.tensorboard_region,
+}
 _FLAGS = ("enableWebAccess", "enableDashboardAccess")
 _BOOLEANS = {"true": True, "false": False}
 _RETRIES = ("restartJobOnWorkerRestart", "disableRetries")

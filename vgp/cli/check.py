@@ -1,4 +1,4 @@
-"""The verb that judges any spec: check."""
+"""The verb `check`: checks specs and jobs against the GPU catalog."""
 
 import json
 import os
@@ -14,9 +14,9 @@ import typer
 
 from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import plural
+from vgp.base.text.figures import format_count
 from vgp.base.text.printable import one_line, printable
-from vgp.base.text.times import day
+from vgp.base.text.times import parse_as_of
 from vgp.base.whole_files import unified
 from vgp.check.check_report import Report, sarif, show
 from vgp.check.checker import check, own_regions
@@ -41,55 +41,59 @@ def check_files(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input.")],
     region: Annotated[
         list[str] | None,
-        typer.Option(help="The specs must work here; repeatable. Default: that of pipelines.toml, else anywhere."),
+        typer.Option(help="Region of the jobs; repeatable. Default: that of pipelines.toml, else any region."),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Taken where a job names none: standard, spot or flex_start.")
+        str | None, typer.Option(help="Default for jobs that name none: standard, spot or flex_start.")
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="Leave out a rule, by id or name; repeatable.")
+        list[str] | None, typer.Option(metavar="RULE", help="Ignore a rule, by id or name; repeatable.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="text, json, sarif, or markdown with --compare.")] = "text",
     as_of: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Judge retirements as of this day; default: today.")
+        str | None, typer.Option(metavar="DATE", help="Check retirements as of this day; default: today.")
     ] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Show the nearest that works as a diff of the files.")] = False,
-    write: Annotated[bool, typer.Option("--write", help="With --fix: also write it into the files.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Show, as a diff of the files, the nearest machines that work.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="With --fix: also apply the diff to the files.")] = False,
     skip_others: Annotated[
-        bool, typer.Option("--skip-others", help="Pass over named files that ask for no machine, as in a folder.")
+        bool, typer.Option("--skip-others", help="Skip named files that request no machine.")
     ] = False,
     compare: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="The same files as they were: steps and costs side by side, as Markdown."),
+        typer.Option(
+            metavar="FOLDER", help="Folder with earlier versions of the files: compare steps and costs, as Markdown."
+        ),
     ] = None,
     rules_url: Annotated[
         str | None,
         typer.Option(
-            "--rules-url", metavar="URL", help="Where SARIF's help links lead: a folder with docs/reference/rules."
+            "--rules-url", metavar="URL", help="Base URL of the help links in SARIF: the folder of the rules' pages."
         ),
     ] = None,
 ) -> None:
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
-    Specs are JSON or YAML. A pipeline of this repository is checked when it is compiled (vgp compile NAME); a
-    folder of the same name is given with a slash (NAME/). Programs, notebooks, Terraform, and scripts with gcloud
-    commands are read too, and not run: what they compute is said to be unknown.
+    Specs are JSON or YAML. vgp compile NAME checks a pipeline of this repository; write NAME/ for a folder with the
+    name of a pipeline. The command also reads programs, notebooks, Terraform and scripts with gcloud commands, without
+    running them; it reports values that they compute as unknown.
 
-    Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/reference/rules.
+    Exit codes: 0 no error, 1 errors, 2 a file could not be read or checked completely. Rules: docs/reference/rules.
     """
     _refuse_pipelines(paths)
     if form not in _FORMS:
         raise RequestError(f"--format {form}: choose from {', '.join(_FORMS)}.")
     if write and not fix:
-        raise RequestError("--write belongs to --fix: vgp check FILE --fix --write.")
+        raise RequestError("--write needs --fix: vgp check FILE --fix --write.")
     if fix and (form != "text" or compare is not None):
-        raise RequestError("--fix shows a diff: leave out --format and --compare.")
+        raise RequestError("--fix prints a diff; omit --format and --compare.")
     if (compare is None) != (form != "markdown"):
-        raise RequestError("--compare FOLDER and --format markdown go together.")
+        raise RequestError("--compare FOLDER and --format markdown need each other.")
     if fix:
-        options = Options(region or own_regions(), strategy, ignore or (), day(as_of))
+        options = Options(region or own_regions(), strategy, ignore or (), parse_as_of(as_of))
         raise typer.Exit(_fix(paths, options, write=write))
-    judged = partial(check, strategy=strategy, ignore=ignore or (), as_of=day(as_of))
+    judged = partial(check, strategy=strategy, ignore=ignore or (), as_of=parse_as_of(as_of))
     if compare is not None:
         raise typer.Exit(_compare(paths, compare, region or (), judged))
     report = judged(paths, regions=region or own_regions(), skip_others=skip_others)
@@ -107,7 +111,7 @@ def check_files(
 
 
 def _refuse_pipelines(paths: Sequence[str]) -> None:
-    """Raises RequestError for the bare name of a pipeline: what is judged is its spec, once it is compiled."""
+    """Raises RequestError for the bare name of a pipeline, because the checker reads compiled specs."""
     from vgp.settings.repository import find
 
     names = [path for path in paths if os.sep not in path and not Path(path).is_file()]
@@ -116,18 +120,19 @@ def _refuse_pipelines(paths: Sequence[str]) -> None:
     except RequestError:
         return  # no repository is needed to check files
     for name in filter(workflows.__contains__, names):
-        beside = f" For the folder of that name give {name}/." if Path(name).is_dir() else ""
-        raise RequestError(f"{name} is a pipeline, and check reads files: vgp compile {name} checks it.{beside}")
+        beside = f" To check the folder {name}, write {name}/." if Path(name).is_dir() else ""
+        raise RequestError(f"{name} is a pipeline, and check reads files. Check it with vgp compile {name}.{beside}")
 
 
 def _fix(paths: list[str], options: Options, *, write: bool) -> int:
-    """The diff on stdout, what stays on stderr; the exit code is that of a check of the files as they then are."""
-    found = list(fixes(paths, options))
-    changed = [fix for fix in found if fix.changes]
+    """Prints the diff to stdout and remaining findings to stderr; returns the exit code of a check of the resulting
+    files."""
+    file_fixes = list(fixes(paths, options))
+    changed = [fix for fix in file_fixes if fix.changes]
     for fix in changed:
         for line in unified(fix.before, fix.after, str(fix.path)):
             print(printable(line))
-    for sentence in (sentence for fix in found for sentence in fix.left):
+    for sentence in (sentence for fix in file_fixes for sentence in fix.left):
         print(one_line(sentence), file=sys.stderr)
     if write:
         for fix in changed:
@@ -137,14 +142,14 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
     )
     for line in report.unreadable:
         print(f"error: {one_line(line)}", file=sys.stderr)
-    many = plural(len(changed), "file")
-    done = f"{many} written." if write else f"{many} would be written: add --write."
+    files = format_count(len(changed), "file")
+    done = f"{files} written." if write else f"{files} would change; write them with --write."
     print(f"{done if changed else 'Nothing to write.'} {report.summary}", file=sys.stderr)
     return report.exit_code
 
 
 def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Callable[..., Report]) -> int:
-    """Prints the comparison; the exit code is that of the files here."""
+    """Prints the comparison and returns the exit code of a check of `paths`."""
     now = datetime.now(UTC)
     before, after = folder_comparison.sides(paths, folder, regions, judged)
     before = replace(before, schedules=cron.monthly_runs(folder / FILE_NAME, now))

@@ -1,4 +1,4 @@
-"""init, config: the settings file, made and shown."""
+"""The verbs of the settings file: init, config."""
 
 import sys
 from importlib import resources
@@ -23,13 +23,14 @@ app = typer.Typer()
 @app.command(epilog="Example: vgp config --env prod, or in a script: vgp config bucket")
 def config(
     key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="One setting, as bare text; of a table, what is in it.")
+        str | None,
+        typer.Argument(metavar="[KEY]", help="A setting, printed as bare text; or a table, with its settings."),
     ] = None,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show the settings in effect, and where each came from: file and line, variable, or default."""
+    """Show the effective settings and the source of each: file and line, variable, or default."""
     from vgp.settings import settings_loading
 
     loaded = load_settings(settings, environment)
@@ -77,10 +78,10 @@ def _settings_table(rows: list[dict[str, object]]) -> "Table":
 def init(
     project: Annotated[str | None, typer.Option(help="Id of the Google Cloud project.", show_default=False)] = None,
     prod_project: Annotated[
-        str | None, typer.Option(help="Project of the environment prod; default: the same.", show_default=False)
+        str | None, typer.Option(help="Project of the environment prod; default: --project.", show_default=False)
     ] = None,
     region: Annotated[str | None, typer.Option(help="Region of the jobs; default: us-central1.")] = None,
-    bucket: Annotated[str | None, typer.Option(help="gs://BUCKET of the runs.", show_default=False)] = None,
+    bucket: Annotated[str | None, typer.Option(help="gs://BUCKET for the runs.", show_default=False)] = None,
     image: Annotated[str | None, typer.Option(help="Image of the steps.", show_default=False)] = None,
     template_repository: Annotated[
         str | None, typer.Option(help="https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY.", show_default=False)
@@ -89,16 +90,16 @@ def init(
         str | None, typer.Option(help="E-mail of the account that the steps run as.", show_default=False)
     ] = None,
     settings: SettingsFile = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file that is there; its steps stay.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; use the defaults.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file but keep its steps.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
+    """Write a first pipelines.toml with the environments dev and prod, from your answers or from flags."""
     from vgp.settings import first_file
 
     path = settings or Path(FILE_NAME)
     if path.exists() and not force and not first_file.is_bare(path):
-        raise RequestError(f"{path} is there already. Change it, or replace it with --force: its steps stay.")
+        raise RequestError(f"{path} exists. Edit it, or replace it with --force, which keeps its steps.")
     flags = {
         "project": project, "prod_project": prod_project, "region": region, "bucket": bucket, "image": image,
         "template_repository": template_repository, "service_account": service_account,
@@ -113,16 +114,18 @@ def init(
 
 
 _NEXT = """\
-Wrote {path}, with the environments dev (unless --env says otherwise) and prod. Next:
-  vgp config               what is in effect, and where it came from
-  vgp compile              every pipeline to JSON, every machine checked
-  vgp preflight training   whether the project has what a run needs
-  vgp submit training      a run on Vertex AI"""
+Wrote {path}, with the environments dev (the default) and prod. Next:
+  vgp config               show the effective settings and their sources
+  vgp compile              compile every pipeline to JSON and check its machines
+  vgp preflight training   check that the project has everything a run needs
+  vgp submit training      start a run on Vertex AI"""
 
 
 def _answers(questions: "tuple[Question, ...]", flags: dict[str, str | None], yes: bool) -> "Answers":
-    """An answer to every question: from its flag, a person, or its default."""
-    answers = {one.key: one.checked(flag) for one in questions if (flag := flags[one.key]) is not None}
+    """Returns an answer to every question, from its flag, the terminal, or its default."""
+    answers = {
+        question.key: question.checked(flag) for question in questions if (flag := flags[question.key]) is not None
+    }
     _refuse_silence(questions, answers, yes)
     for question in questions:
         if question.key not in answers:
@@ -132,19 +135,19 @@ def _answers(questions: "tuple[Question, ...]", flags: dict[str, str | None], ye
 
 
 def _refuse_silence(questions: "tuple[Question, ...]", answers: "Answers", yes: bool) -> None:
-    """Raises RequestError: something must be asked, and there is nobody to ask."""
+    """Raises RequestError if questions are open and there is no terminal to ask on."""
     open_ = [question for question in questions if question.key not in answers]
     if yes:
-        unknown = [one.flag for one in open_ if one.key == "project" and one.default(answers) is None]
+        unknown = any(question.key == "project" and question.default(answers) is None for question in open_)
         if unknown:
-            raise RequestError("no project is known: give --project, or set GOOGLE_CLOUD_PROJECT.")
+            raise RequestError("no project is known. Use --project, or set GOOGLE_CLOUD_PROJECT.")
     elif open_ and not sys.stdin.isatty():
         missing = ", ".join(question.flag for question in open_)
-        raise RequestError(f"there is no terminal to ask on. Missing: {missing}. Or take the defaults: --yes.")
+        raise RequestError(f"there is no terminal to ask on. Set {missing}, or use the defaults with --yes.")
 
 
 def _ask(question: "Question", default: str | None) -> str:
-    """Asks until the answer is right."""
+    """Asks until the answer is valid."""
 
     def checked(answer: str) -> str:
         try:

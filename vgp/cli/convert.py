@@ -1,4 +1,4 @@
-"""The verb that rewrites a request: convert."""
+"""The verb `convert`: rewrites a job request in another form."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ import typer
 
 from vgp.base.errors import RequestError
 from vgp.base.text.printable import one_line
-from vgp.base.text.times import day
+from vgp.base.text.times import parse_as_of
 from vgp.check import check_report
 from vgp.check.convert import any_request, step_job
 from vgp.check.convert.any_request import Result, replace_machines
@@ -28,43 +28,43 @@ _FORMS = ("config", "sdk", "vm")
 )
 def convert_request(
     source: Annotated[
-        str | None, typer.Argument(help="A file of a job, - for standard input, or a 'gcloud ...' line in quotes.")
+        str | None, typer.Argument(help="The file of a job, - for standard input, or a quoted 'gcloud ...' line.")
     ] = None,
     step: Annotated[str | None, typer.Option(help="A step of pipelines.toml instead of a file.")] = None,
     to: Annotated[
         str, typer.Option(help="config: for gcloud; sdk: a Python program; vm: with --step, a Compute Engine machine.")
     ] = "config",
-    args: Annotated[str, typer.Option(help="With --step: arguments of python -m vgp.steps STEP, in quotes.")] = "",
+    args: Annotated[str, typer.Option(help="With --step: quoted arguments of python -m vgp.steps STEP.")] = "",
     nearest: Annotated[
-        bool, typer.Option("--nearest", help="Take the nearest machine and GPU for those that cannot be had.")
+        bool, typer.Option("--nearest", help="Replace unavailable machines and GPUs by the nearest available ones.")
     ] = False,
     settings: SettingsFile = None,
     as_json: Json = False,
     as_of: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Judge retirements as of this day; default: today.")
+        str | None, typer.Option(metavar="DATE", help="Check retirements as of this day; default: today.")
     ] = None,
 ) -> None:
-    """Turn a legacy AI Platform job, a gcloud line or a Vertex AI job into another form, or print a step as one.
+    """Convert a legacy AI Platform job, a gcloud line, a Vertex AI job or a step into another form.
 
-    The result goes to stdout, what became of each field, or that it is lost, to stderr. Exit code 1: it would not run.
+    The result goes to stdout; a note on each converted or lost field goes to stderr. Exit code 1: it would not run.
     """
     if not source and step is None or source is not None and step is not None:
-        raise RequestError("give a file or a gcloud line, or --step NAME.")
+        raise RequestError("convert needs either a file or gcloud line, or --step NAME.")
     forms = _FORMS if step is not None else _FORMS[:2]
     if to not in forms:
         raise RequestError(f"--to {to}: choose from {', '.join(forms)}.")
     if nearest and step is not None:
-        raise RequestError("--nearest is for what was written elsewhere: a step of pipelines.toml names what it needs.")
+        raise RequestError("--nearest does not apply to --step; change the machine of the step in pipelines.toml.")
     if step is None:
-        conversion = any_request.converted_source(source or "", as_of=day(as_of))
+        conversion = any_request.converted_source(source or "", as_of=parse_as_of(as_of))
     elif to != "vm":
         conversion = step_job.job(settings, step, _words(args))
     else:
         _print_vm(*step_job.vm(settings, step, _words(args)), as_json)
         return
     if nearest:
-        replace_machines(conversion, as_of=day(as_of))
-    result = any_request.result(conversion, as_of=day(as_of))
+        replace_machines(conversion, as_of=parse_as_of(as_of))
+    result = any_request.result(conversion, as_of=parse_as_of(as_of))
     (_print_json if as_json else _print)(result, to)
     raise typer.Exit(int(result.failed))
 
@@ -77,7 +77,7 @@ def _words(args: str) -> list[str]:
 
 
 def _print(result: Result, form: str) -> None:
-    """The form on stdout, if it would run; the account of it on stderr."""
+    """Prints the converted job to stdout if it would run, and notes and findings to stderr."""
     conversion = result.conversion
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
     check_report.show(result.report, console(stderr=True))
@@ -85,16 +85,16 @@ def _print(result: Result, form: str) -> None:
         print(f"error: {line}", file=sys.stderr)
     if result.failed:
         comes_near = any(finding.changes for finding in result.report.of_severity("error"))
-        hint = " --nearest takes the nearest that works." if comes_near else ""
-        print(f"error: not converted: the result would not run.{hint}", file=sys.stderr)
+        hint = " Use the nearest machines that work with --nearest." if comes_near else ""
+        print(f"error: not converted, because the result would not run.{hint}", file=sys.stderr)
         return
     print(result.sdk if form == "sdk" else result.config, end="")
     if form == "config":
-        print(f"Save it as config.yaml, then: {one_line(conversion.command())}", file=sys.stderr)
+        print(f"Save the output as config.yaml, then run: {one_line(conversion.command())}", file=sys.stderr)
 
 
 def _print_json(result: Result, _: str) -> None:
-    """Every form in one document."""
+    """Prints every form in one JSON document."""
     conversion = result.conversion
     notes = [*conversion.notes, *result.sdk_notes]
     document = {

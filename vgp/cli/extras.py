@@ -1,4 +1,4 @@
-"""What a verb needs beyond the light base: when it is not installed, the command that installs it."""
+"""Optional dependencies of the verbs, and the commands that install them."""
 
 import re
 import sys
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import vgp
-from vgp.base.errors import RequestError, lacking
+from vgp.base.errors import RequestError, missing_module
 
 NAME = "vgp"
-#: Packages at the top of what each extra of pyproject.toml installs, as far as verbs and workflows import them.
+#: Extra of pyproject.toml -> its top-level packages that verbs and workflows import.
 PACKAGES = {
     "vertex": ("kfp", "google", "google_cloud_pipeline_components", "certifi", "requests", "urllib3"),
     "training": ("torch", "numpy", "scipy", "sklearn", "pyarrow", "safetensors", "matplotlib", "jinja2", "tokenizers"),
@@ -19,7 +19,7 @@ PACKAGES = {
 
 @contextmanager
 def named() -> Iterator[None]:
-    """Turns the lack of such a package into a request that says how to install it.
+    """Replaces the import error of a missing optional package by one with the command that installs it.
 
     Raises:
         RequestError: a package of an extra is not installed.
@@ -27,16 +27,16 @@ def named() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        package = lacking(error).partition(".")[0]
+        package = missing_module(error).partition(".")[0]
         extra = next((extra for extra, packages in PACKAGES.items() if package in packages), None)
         if extra is None:
             raise
-        message = f"this needs {package}, which is not installed. Install the extra {extra}:\n  {command(extra)}"
+        message = f"{package} is not installed. Install the extra {extra}:\n  {command(extra)}"
         raise RequestError(message) from error
 
 
 def command(extra: str) -> str:
-    """Installs the extra where this command runs: in its repository, or beside the wheel that it came as."""
+    """Returns the command that installs the extra into the environment of this command."""
     setup = Path(vgp.__file__).parents[1] / "scripts/setup.sh"
     if setup.is_file():
         return f"{setup} {extra}"
@@ -44,20 +44,20 @@ def command(extra: str) -> str:
 
 
 def requirement(*extras: str) -> str:
-    """This very distribution with extras, for pip: from where it came (PEP 610), else in its version."""
+    """Returns the pip requirement of this distribution with `extras`, by its origin (PEP 610) or else its version."""
     name = f"{NAME}[{','.join(extras)}]" if extras else NAME
     origin = _origin()
     return f"{name} @ {origin}" if origin else f"{name}=={vgp.__version__}"
 
 
 def rules_url() -> str:
-    """The pages of the rules on the web, where this came from a repository on GitHub; else empty."""
-    found = re.fullmatch(r"git\+(https://github\.com/[\w.-]+/[\w.-]+?)(?:\.git)?@([0-9a-f]{40})", _origin())
-    return f"{found[1]}/blob/{found[2]}/docs/reference/rules" if found else ""
+    """Returns the address of the rules' pages on GitHub, or "" if this was not installed from a GitHub repository."""
+    match = re.fullmatch(r"git\+(https://github\.com/[\w.-]+/[\w.-]+?)(?:\.git)?@([0-9a-f]{40})", _origin())
+    return f"{match[1]}/blob/{match[2]}/docs/reference/rules" if match else ""
 
 
 def _origin() -> str:
-    """Where the wheel or its sources came from, as pip writes it; empty for an index."""
+    """Returns the origin of the wheel or its sources in pip's notation, or "" for an index."""
     import json
     from importlib import metadata  # 20 ms, which --help need not pay
 

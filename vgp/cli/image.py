@@ -1,4 +1,4 @@
-"""The verbs over the one image of the steps: image build."""
+"""The verb `image build`: builds the image of the steps."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ with at_first_use():
     from vgp.vertex.images import image_build
 
 app = typer.Typer()
-image = typer.Typer(help="Build the one image that every step runs in.", no_args_is_help=True)
+image = typer.Typer(help="Build the image that all steps run in.", no_args_is_help=True)
 app.add_typer(image, name="image", epilog="Example: vgp image build --env prod")
 
 
@@ -24,20 +24,20 @@ def build(
     service_account: Annotated[
         str | None,
         typer.Option(
-            help="Account that the build runs as; default: build_service_account, else of Cloud Build's choice.",
+            help="Account of the build; default: build_service_account, else the default of Cloud Build.",
             show_default=False,
         ),
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="IMAGE", help="Another base image, by digest; default: that of the Dockerfile."),
+        typer.Option(metavar="IMAGE", help="Base image, by digest; default: that of the Dockerfile."),
     ] = None,
-    allow_dirty: Annotated[bool, typer.Option("--allow-dirty", help="Build sources that are not committed.")] = False,
+    allow_dirty: Annotated[bool, typer.Option("--allow-dirty", help="Build uncommitted sources.")] = False,
     write: Annotated[
         bool, typer.Option("--write/--no-write", help="Write the digest into pipelines.toml, or only print it.")
     ] = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Build nothing: print the gcloud command that would do the same.")
+        bool, typer.Option("--dry-run", help="Build nothing; print the equivalent gcloud command.")
     ] = False,
     environment: Environment = None,
     settings: SettingsFile = None,
@@ -45,8 +45,8 @@ def build(
 ) -> None:
     """Build the image of the steps with Cloud Build, and write its digest into pipelines.toml.
 
-    The same sources are one image: what was built before is found by the tag source-..., and nothing is built. The
-    log comes as it grows; a command that was stopped or lost its connection can simply be repeated.
+    If the image of these sources exists (tag source-...), nothing is built. The command follows the log of the build.
+    You can repeat it after an interruption or a lost connection.
     """
     loaded = load_settings(settings, environment)
     options = image_build.Options(service_account or loaded.build_service_account, base or None, allow_dirty)

@@ -1,4 +1,4 @@
-"""One machine: what it is, what it costs where, and which quota to ask for; for a person and as JSON."""
+"""Details of one machine, its prices by region and its quotas, as tables and as JSON."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from rich.table import Table
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
-from vgp.base.text.figures import dollars, facts, listed, table
+from vgp.base.text.figures import facts_table, format_dollars, join_words, table
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import Accelerator, Machine, Quota
 from vgp.machines.catalog.prices import Price, source
@@ -30,7 +30,7 @@ def price_table(titles: tuple[str, ...], prices: Iterable[tuple[tuple[str, ...],
     """
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for cells, price in prices:
-        usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}"
+        usd = f"{'<= ' if price.at_most else ''}{format_dollars(price.usd_per_hour)}"
         rows.setdefault((*cells, price.date), {})[price.provisioning] = usd
     ways = [way for way in WAYS if any(way in row for row in rows.values())]
     lines = ((*cells, *(usd.get(way, "") for way in ways), day) for (*cells, day), usd in rows.items())
@@ -39,27 +39,27 @@ def price_table(titles: tuple[str, ...], prices: Iterable[tuple[tuple[str, ...],
 
 
 def price_sources(prices: Iterable[Price]) -> dict[str, JsonObject]:
-    """Name of a source -> page, date and words, of every price."""
+    """Returns the sources of the prices: name -> page, date and quotation."""
     return {key: source(key) for key in sorted({key for price in prices for key in price.sources})}
 
 
-#: GPUs with their number, as our tables write them: 8 x H100, 8xH100.
+#: GPUs with their number: 8 x H100, 8xH100.
 _COUNTED = re.compile(r"(?P<count>\d+)\s*[x×*]\s*(?P<gpu>.+)", re.IGNORECASE)
 
 
 def machine(name: str) -> Machine:
-    """The machine of that name.
+    """Returns the machine called `name`.
 
     Raises:
-        RequestError: there is none; names the nearest.
+        RequestError: no machine has this name; the message suggests the nearest.
     """
     if name not in catalog.machines() and (gpu := catalog.accelerator(name)):
         ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpu_machines.board_machine()
-        raise RequestError(f"{gpu.name} is no machine, but part of some: vgp machines {ask}")
+        raise RequestError(f"{gpu.name} is a GPU, not a machine. List the machines that have it: vgp machines {ask}")
     counted = _COUNTED.fullmatch(name)
     if counted and (gpu := catalog.accelerator(counted["gpu"])) and gpu.kind == "gpu":
         ask = f"--accelerator {gpu.name} --count {counted['count']}"
-        raise RequestError(f"{name} is no machine, but part of some: vgp machines {ask}")
+        raise RequestError(f"{name} is a GPU, not a machine. List the machines that have it: vgp machines {ask}")
     if name not in catalog.machines():
         if tpu_rules.looks_like(name):
             raise PlacementError(tpu_rules.problems(name, None, 0, None)[0])
@@ -68,16 +68,16 @@ def machine(name: str) -> Machine:
 
 
 def card(machine: Machine, as_of: date) -> RenderableType:
-    """A table of facts, a table of prices, and the quotas."""
-    parts: list[RenderableType] = [f"[bold]{machine.name}[/]", facts(_facts(machine, as_of))]
+    """Returns the machine's facts, prices and quotas as tables."""
+    parts: list[RenderableType] = [f"[bold]{machine.name}[/]", facts_table(_facts(machine, as_of))]
     prices = list(_prices(machine, as_of))
     if prices:
         parts += ["", "[bold]$/hour on Vertex AI[/]", _price_table(prices)]
-        old = times.too_old((price.date for _, price in prices), as_of)
+        old = times.price_age_warning((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
-        parts += filter(None, [times.without_skus([price for _, price in prices])])
+        parts += filter(None, [times.sku_note([price for _, price in prices])])
     for quota in _quotas(machine, as_of):
-        parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts(_quota_facts(quota))]
+        parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts_table(_quota_facts(quota))]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in _sources(machine)]
     sources += [
         f"prices of {row['date']}: {row['page']}" for row in price_sources(price for _, price in prices).values()
@@ -86,7 +86,7 @@ def card(machine: Machine, as_of: date) -> RenderableType:
 
 
 def as_json(machine: Machine, as_of: date) -> JsonObject:
-    """Everything that the catalog knows about the machine; prices and quotas of what is not retired."""
+    """Returns everything in the catalog about the machine, without retired offers."""
     return {
         "machine_type": machine.name,
         "family": machine.family,
@@ -115,7 +115,7 @@ def _accelerators(machine: Machine) -> list[Accelerator]:
 
 
 def _prices(machine: Machine, as_of: date) -> Iterator[tuple[Combination, Price]]:
-    """What is not retired, in every region that has it; an N1 is sold without GPUs too."""
+    """Returns the offers that are not retired, by region; for an N1 also those without GPUs."""
     bare = () if machine.accelerator else (Combination(machine),)
     for combination in (*bare, *of_machine(machine)):
         if combination.accelerator is None or not combination.accelerator.is_retired(as_of):
@@ -156,20 +156,20 @@ def _facts(machine: Machine, as_of: date) -> Iterator[tuple[str, str]]:
 
 
 def _gpu_facts(gpu: Accelerator, counts: tuple[int, ...], as_of: date) -> Iterator[tuple[str, str]]:
-    yield "GPUs", f"{listed(counts)} x {gpu.name}, {gpu.memory_gb} GB each"
+    yield "GPUs", f"{join_words(counts)} x {gpu.name}, {gpu.memory_gb} GB each"
     if gpu.is_retired(as_of):
         since = f" since {gpu.end_of_support}" if gpu.end_of_support else ""
-        yield "", f"retired{since}: compile refuses it. Instead: {listed(gpu.successors)}"
+        yield "", f"retired{since}: compile refuses it. Instead: {join_words(gpu.successors)}"
         return
     if gpu.end_of_support:
-        yield "", f"end of support {gpu.end_of_support}. Then: {listed(gpu.successors)}"
+        yield "", f"end of support {gpu.end_of_support}. Then: {join_words(gpu.successors)}"
     yield "regions", ", ".join(gpu.regions_of_both_pages) or "none listed by both pages"
     if gpu.regions_of_one_page:
         yield "", f"by one page only: {', '.join(gpu.regions_of_one_page)}"
 
 
 def _price_table(prices: list[tuple[Combination, Price]]) -> Table:
-    """A row for each region and GPU count."""
+    """Returns a row for each region and GPU count."""
 
     def gpus(combination: Combination) -> str:
         return f"{combination.count} x {combination.accelerator_type}" if combination.accelerator else "-"

@@ -1,4 +1,4 @@
-"""The verb over the catalog, machines, with a proposed ladder as lines of pipelines.toml."""
+"""The verb `machines`: lists the machines of the catalog and proposes capacity ladders."""
 
 import json
 from datetime import date
@@ -8,8 +8,8 @@ import typer
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text.figures import dollars, usd
-from vgp.base.text.times import day
+from vgp.base.text.figures import format_dollars, format_usd
+from vgp.base.text.times import parse_as_of
 from vgp.cli import machine_card, machine_list, tpu_card
 from vgp.cli.options import Json, at_first_use, console, load_settings, print_json, say, show
 from vgp.machines.catalog import tpu_machines
@@ -20,12 +20,12 @@ from vgp.machines.placement.search import Need, search
 
 with at_first_use():
     from vgp.check import checker
-    from vgp.vertex import refresh as refreshing
+    from vgp.vertex import catalog_refresh as refreshing
 
 
 def ladder_text(proposal: Proposal) -> str:
-    """The lines for [steps.train], each rung with its price and its reason above it."""
-    paid = f"at most {usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
+    """Returns the lines of [steps.train], with the price and reason of each rung in a comment above it."""
+    paid = f"at most {format_usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
     most = "no ceiling: no price is known of a rung" if proposal.max_usd is None else paid
     lines = [
         f"# {most}. docs/how-to/spot-with-a-fallback.md",
@@ -50,7 +50,7 @@ def ladder_json(proposal: Proposal) -> JsonObject:
 
 
 def _lines(rung: ProposedRung) -> list[str]:
-    price = "no price known" if rung.usd_per_hour is None else f"${dollars(rung.usd_per_hour)}/h"
+    price = "no price known" if rung.usd_per_hour is None else f"${format_dollars(rung.usd_per_hour)}/h"
     keys = ", ".join(f"{name} = {json.dumps(value)}" for name, value in rung.keys.items())
     return [f"  # {price}, {rung.reason}", f"  {{{keys}}},"]
 
@@ -72,8 +72,8 @@ def machines(
     min_memory_gb: Annotated[float, typer.Option(help="Memory of one machine.")] = 0,
     min_gpu_memory_gb: Annotated[float, typer.Option(help="GPU memory of one machine, all GPUs together.")] = 0,
     min_vcpu: Annotated[int, typer.Option(help="vCPU of one machine.")] = 0,
-    region: Annotated[str | None, typer.Option(help="Only what the region has.")] = None,
-    max_usd_per_hour: Annotated[float | None, typer.Option(help="Only what is known to cost no more.")] = None,
+    region: Annotated[str | None, typer.Option(help="Only machines of this region.")] = None,
+    max_usd_per_hour: Annotated[float | None, typer.Option(help="Only machines with a known price up to this.")] = None,
     provisioning: Annotated[
         str | None, typer.Option(help="standard, spot, flex_start or reservation.", show_default=False)
     ] = None,
@@ -81,32 +81,32 @@ def machines(
         bool, typer.Option("--refresh", help="Read prices and machine types from Google's APIs; show what changed.")
     ] = False,
     as_of: Annotated[
-        str | None, typer.Option(metavar="DATE", help="What is retired on this day is left out; default: today.")
+        str | None, typer.Option(metavar="DATE", help="Leave out machines retired on this day; default: today.")
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="With --refresh: write the changes into the catalog.")] = False,
     project: Annotated[
-        str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")
+        str | None, typer.Option(help="With --refresh: project of the API calls; default: that of pipelines.toml.")
     ] = None,
     ladder: Annotated[
         bool, typer.Option("--ladder", help="Propose a ladder: Spot, Spot elsewhere, Flex-start, on demand.")
     ] = False,
     gpus: Annotated[int | None, typer.Option(min=1, help="With --ladder: GPUs of all machines together.")] = None,
     deadline: Annotated[
-        str | None, typer.Option(help="With --ladder: how long the work may take: 12h. Default: 24h, or the budget's.")
+        str | None, typer.Option(help="With --ladder: time limit, such as 12h. Default: 24h, or less by --max-usd.")
     ] = None,
-    max_usd: Annotated[float | None, typer.Option(help="With --ladder: what it may cost at most.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With --ladder: maximum cost.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for.
+    """List machines with their GPUs, cheapest first; or show one machine with its prices and quotas.
 
-    Only what compile accepts is listed. --ladder prints lines for pipelines.toml instead
+    The list has only machines that compile accepts. --ladder prints lines for pipelines.toml instead
     (docs/how-to/spot-with-a-fallback.md).
 
-    Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
+    Exit codes: 1 no machine passes all filters, 2 invalid request.
     """
     if refresh:
         return _refresh(project, write, as_json)
-    today = day(as_of) or date.today()
+    today = parse_as_of(as_of) or date.today()
     if name and tpu_machines.is_tpu(name):
         show(tpu_card.as_json(name), as_json, lambda _: tpu_card.card(name, today))
         return
@@ -122,7 +122,7 @@ def machines(
     if ladder:
         return _ladder(need, region, gpus, deadline, max_usd, as_json)
     if gpus or deadline or max_usd is not None:
-        raise RequestError("--gpus, --deadline and --max-usd are for --ladder.")
+        raise RequestError("--gpus, --deadline and --max-usd need --ladder.")
     offers = search(need)
     if not offers:
         reason = machine_list.why_none(need)
@@ -140,9 +140,9 @@ def _ladder(
     need: Need, region: str | None, gpus: int | None, deadline: str | None, max_usd: float | None, as_json: bool
 ) -> None:
     if need.provisioning:
-        raise RequestError("--ladder has every way to get machines: leave --provisioning out.")
+        raise RequestError("--ladder combines all provisioning models; omit --provisioning.")
     if not need.gpus or not (need.accelerator or need.min_gpu_memory_gb or gpus):
-        raise RequestError("--ladder is for GPUs: say which, such as --accelerator H100 --gpus 8.")
+        raise RequestError("--ladder needs GPUs, such as --accelerator H100 --gpus 8.")
     where = region or next(iter(checker.own_regions()), DEFAULT_REGION)
     proposal = ladder_proposal.proposed(
         need, region=where, gpus=gpus, deadline_s=placed_ladder.deadline_s(deadline), max_usd=max_usd

@@ -18,9 +18,9 @@ with at_first_use():
 app = typer.Typer()
 models = typer.Typer(
     help="Registered models: versions, the champion, promotion and rollback.\n\n"
-    "Meant is the registry of the runs on this machine, runs/registry; with --env NAME or --vertex that of the runs on "
-    "Vertex AI, of the settings; with --registry any other. A VERSION is a number or an alias, such as "
-    "champion. Every verb may be repeated, and killed and repeated: docs/how-to/promote-and-roll-back.md.",
+    "By default: runs/registry, the registry of runs on this machine. --env NAME or --vertex: the registry of the "
+    "settings, for runs on Vertex AI. --registry: any other. A VERSION is a number or an alias, such as champion. All "
+    "verbs are safe to repeat: docs/how-to/promote-and-roll-back.md.",
     no_args_is_help=True,
 )
 app.add_typer(models, name="models", epilog="Example: vgp models list --env prod")
@@ -30,14 +30,16 @@ Registry = Annotated[
 ]
 Vertex = Annotated[bool, typer.Option("--vertex", help="The registry of the settings.")]
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Name of the model; default: the only one.")]
-Why = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="The reason; the history keeps it.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
+Why = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="The reason, for the history of the registry.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")]
 One = Annotated[str, typer.Argument(metavar="VERSION", help="Number of a version, or an alias.")]
 
 
 @models.command("list", epilog="Example: vgp models list --env prod")
 def list_(
-    limit: Annotated[int, typer.Option(min=0, help="The newest so many of each model; 0: all.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Show this many versions of each model, newest first; 0: all.")
+    ] = 20,
     model: Model = None,
     registry: Registry = None,
     vertex: Vertex = False,
@@ -45,9 +47,9 @@ def list_(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """List the models and their versions, the newest first: alias, state, metrics, data and run."""
-    told = registered_models.listing(_place(registry, vertex, environment, settings), model)
-    options.show(model_view.newest(told, limit), as_json, model_view.listing)
+    """List the models and their versions, newest first: alias, state, metrics, data and run."""
+    listing = registered_models.listing(_place(registry, vertex, environment, settings), model)
+    options.show(model_view.newest(listing, limit), as_json, model_view.listing)
 
 
 @models.command(epilog="Example: vgp models show champion")
@@ -62,12 +64,12 @@ def show(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show a version: where it came from, how good it is, and what became of it.
+    """Show a version: its origin, metrics and history.
 
-    Of the champion first: since when it runs, why, what it replaced, and where a rollback leads.
+    For the champion also: its start, the reason, the version it replaced, and the target of a rollback.
     """
-    told = registered_models.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
-    options.show(told, as_json, lambda told: model_view.version(told, datetime.now(UTC)))
+    details = registered_models.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
+    options.show(details, as_json, lambda details: model_view.version(details, datetime.now(UTC)))
 
 
 @models.command(epilog="Example: vgp models compare 6 champion")
@@ -80,13 +82,13 @@ def compare(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Put versions side by side: metrics, and the facts in which they differ.
+    """Compare versions side by side: metrics, and the facts in which they differ.
 
-    The metrics are those of each version's own run. Where the test windows differ they are of other rows: what was
-    tested on the same rows stands in the decision (show), and in the report.
+    The metrics of each version come from its own run. If the test windows differ, so do the test rows. A comparison on
+    equal rows is in the decision (vgp models show) and in the report of the run.
     """
-    told = registered_models.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
-    options.show(told, as_json, model_view.comparison)
+    facts = registered_models.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
+    options.show(facts, as_json, model_view.comparison)
 
 
 @models.command(epilog='Example: vgp models promote 7 --env prod --why "checked on the Christmas weeks"')
@@ -100,9 +102,9 @@ def promote(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make a version the champion. A candidate that waits for a person is approved by it.
+    """Make a version the champion. This approves a candidate that waits for approval.
 
-    A deleted or rejected version is not promoted, nor one whose files are gone. One that is the champion stays it.
+    The command refuses a deleted or rejected version and one whose files are gone. For the champion it does nothing.
     """
     _change(_place(registry, vertex, environment, settings), as_json, "promote", version, model=model, why=why)
 
@@ -111,7 +113,7 @@ def promote(
 def rollback(
     origin: Annotated[
         int | None,
-        typer.Option("--from", metavar="N", help="The champion to take back; needed to go back further than once."),
+        typer.Option("--from", metavar="N", help="The champion to roll back; required to go back more than once."),
     ] = None,
     why: Why = None,
     model: Model = None,
@@ -121,10 +123,10 @@ def rollback(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make the version champion again that the champion replaced.
+    """Restore the version that the champion replaced.
 
-    Repeated, it does nothing: a champion that came by a rollback is taken back only with --from and its number, so an
-    answer that was lost, or two people at once, do not go back twice.
+    A repeated rollback does nothing: to roll back a champion that came by a rollback, use --from with its number. So a
+    lost reply or two people at once cannot go back twice.
     """
     words = [] if origin is None else [f"--from={origin}"]
     _change(_place(registry, vertex, environment, settings), as_json, "rollback", model=model, why=why, flags=words)
@@ -133,7 +135,7 @@ def rollback(
 @models.command(epilog="Example: vgp models alias stable 6")
 def alias(
     alias: Annotated[
-        str, typer.Argument(metavar="ALIAS", help="2 to 128 letters, digits and -, a small letter first.")
+        str, typer.Argument(metavar="ALIAS", help="2 to 128 letters, digits and -; the first is a lower-case letter.")
     ],
     version: One,
     why: Why = None,
@@ -144,13 +146,13 @@ def alias(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Give a version a name, which no other version has then. The champion's is moved by promote and rollback."""
+    """Move an alias to a version. Only promote and rollback move the alias champion."""
     _change(_place(registry, vertex, environment, settings), as_json, "alias", alias, version, model=model, why=why)
 
 
 @models.command(epilog="Example: vgp models unalias stable")
 def unalias(
-    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="The name.")],
+    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias to remove.")],
     why: Why = None,
     model: Model = None,
     registry: Registry = None,
@@ -159,7 +161,7 @@ def unalias(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Take a name away. Without a champion the next run is compared with the baseline."""
+    """Remove an alias. Without a champion, the next run is compared with the baseline."""
     _change(_place(registry, vertex, environment, settings), as_json, "unalias", alias, model=model, why=why)
 
 
@@ -174,7 +176,7 @@ def reject(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Decide that a version, such as a candidate that waits, never becomes champion. Its files stay."""
+    """Reject a version, such as a waiting candidate: it never becomes champion. Its files stay."""
     _change(_place(registry, vertex, environment, settings), as_json, "reject", version, model=model, why=why)
 
 
@@ -190,24 +192,24 @@ def delete(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Delete a version's files, which cannot be undone. Its number and its history stay.
+    """Delete the files of a version for good. Its number and its history stay.
 
-    A version that has an alias is not deleted.
+    The command refuses a version that has an alias.
     """
     place = _place(registry, vertex, environment, settings)
     if not yes:
-        told = registered_models.ask(place, "delete", version, model=model, options=["--dry-run"])
-        if told["changed"]:  # else it is deleted already: nothing to ask
-            confirm(f"Delete version {told['event']['version']} of {told['model']} from {place.root}?", yes)
+        preview = registered_models.ask(place, "delete", version, model=model, options=["--dry-run"])
+        if preview["changed"]:  # otherwise the version is deleted already
+            confirm(f"Delete version {preview['event']['version']} of {preview['model']} from {place.root}?", yes)
     _change(place, as_json, "delete", version, model=model, why=why)
 
 
 @models.command(epilog="Example: vgp models clean --dry-run")
 def clean(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go; delete nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the copies to delete; delete nothing.")] = False,
     yes: Yes = False,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Of this model; default: of all.")
+        str | None, typer.Option("--model", metavar="NAME", help="Name of the model; default: all.")
     ] = None,
     registry: Registry = None,
     vertex: Vertex = False,
@@ -215,18 +217,18 @@ def clean(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Remove copies of models that a killed run left in the registry, and that no version is. Shows them, and asks.
+    """Remove incomplete copies of models, left in the registry by killed runs. Shows them and asks first.
 
-    What was written to within a day stays, however it looks: a release may be at work there. No version is touched.
+    Copies changed within the last day stay, because a release may still be writing them. Versions are never removed.
     """
     place = _place(registry, vertex, environment, settings)
-    told = registered_models.ask(place, "clean", model=model, options=["--dry-run"])
-    if dry_run or not any(copy["goes"] for copy in told["copies"]):
-        return options.show(told, as_json, model_view.copies)
-    options.console(stderr=True).print(model_view.copies(told))
+    preview = registered_models.ask(place, "clean", model=model, options=["--dry-run"])
+    if dry_run or not any(copy["goes"] for copy in preview["copies"]):
+        return options.show(preview, as_json, model_view.copies)
+    options.console(stderr=True).print(model_view.copies(preview))
     confirm(f"Delete them from {place.root}?", yes)
-    told = registered_models.ask(place, "clean", model=model)
-    print_json(told) if as_json else say(told["said"])
+    result = registered_models.ask(place, "clean", model=model)
+    print_json(result) if as_json else say(result["said"])
 
 
 def _place(
@@ -239,10 +241,10 @@ def _change(
     place: "registered_models.Place", as_json: bool, verb: str, *words: str, model: str | None, why: str | None,
     flags: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Changes the record, brings Vertex AI's registry after it, and says what was done."""
-    told: JsonObject = registered_models.change(place, verb, *words, model=model, why=why, options=flags)
+    """Changes the registry, updates Vertex AI's Model Registry, and prints the changes."""
+    result: JsonObject = registered_models.change(place, verb, *words, model=model, why=why, options=flags)
     if as_json:
-        print_json(told)
+        print_json(result)
     else:
-        say(told["said"])
-        say(*(f"Vertex AI: {words}" for words in told.get("vertex", ())), stderr=True)
+        say(result["said"])
+        say(*(f"Vertex AI: {change}" for change in result.get("vertex", ())), stderr=True)

@@ -1,4 +1,4 @@
-"""What the groups of verbs share: options, how settings are loaded, how results are printed, imports at first use."""
+"""Shared parts of the verbs: options, loading of settings, printing of results, lazy imports."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 
 
 class _AtFirstUse(MetaPathFinder):
-    """Finds the library's modules as Python does, and puts their execution off until one of their names is used."""
+    """A finder that executes modules of the library only when one of their names is used."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -41,11 +41,12 @@ class _AtFirstUse(MetaPathFinder):
 
 @contextmanager
 def at_first_use() -> Iterator[None]:
-    """Executes the modules that are imported inside of the `with` when a verb first uses them.
+    """Delays the execution of modules imported inside the `with` until a verb first uses them.
 
-    `vgp submit --help` needs the verb's options, and not the second that its work takes to import. Import modules here,
-    no names of modules: a name is a use. https://docs.python.org/3/library/importlib.html#implementing-lazy-imports;
-    Python 3.15 has the statement `lazy import` for it (PEP 810).
+    `vgp submit --help` needs the verb's options only, and skips a second of imports. Import modules here, not names
+    from modules: importing a name executes the module.
+    https://docs.python.org/3/library/importlib.html#implementing-lazy-imports; Python 3.15 has the statement `lazy
+    import` for it (PEP 810).
     """
     finder = _AtFirstUse()
     sys.meta_path.insert(0, finder)
@@ -56,7 +57,7 @@ def at_first_use() -> Iterator[None]:
 
 
 class WithParameters(TyperCommand):
-    """A command with `--set`: an unknown option is answered with the way to set a parameter of the pipeline."""
+    """A command with `--set`, whose error for an unknown option explains how to set a parameter of the pipeline."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = list(args)
@@ -76,9 +77,7 @@ class WithParameters(TyperCommand):
         following = [*words[words.index(word) + 1 :], ""][0] if word in words else ""
         value = word.partition("=")[2] or (following if following and not following.startswith("-") else "VALUE")
         name = option.removeprefix("--").replace("-", "_")
-        return (
-            f"For a parameter of the pipeline write --set {shlex.quote(f'{name}={value}')}; vgp list NAME shows them."
-        )
+        return f"Set a parameter of the pipeline with --set {shlex.quote(f'{name}={value}')}; list them: vgp list NAME."
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")]
@@ -97,25 +96,26 @@ Parameters = Annotated[
     ),
 ]
 Preflight = Annotated[
-    bool, typer.Option("--preflight/--no-preflight", help="Look at credentials, bucket and account before.")
+    bool, typer.Option("--preflight/--no-preflight", help="Check credentials, bucket and account first.")
 ]
 Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Id, the beginning of one, resource name, console link, latest or latest:PIPELINE.",
+        help="Id, first letters of an id, resource name, console link, latest or latest:PIPELINE.",
     ),
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Follow the run; the exit code tells how it ended.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Follow the run; the exit code is its result.")]
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer; the run goes on.")
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0, help="Stop waiting after this time; the run continues."),
 ]
 
 
 def load_settings(
     file: Path | None, environment: str | None, overrides: Mapping[str, str | None] | None = None
 ) -> "Settings":
-    """The effective settings; pydantic and the catalog are imported here, once a verb needs them."""
+    """Returns the effective settings; imports pydantic and the catalog only when a verb needs them."""
     from vgp.settings import load
 
     return load(file, environment=environment, overrides=overrides)
@@ -129,7 +129,8 @@ def repository_of(file: Path | None = None) -> "Repository":
 
 
 def confirm(question: str, yes: bool, look: str = "") -> None:
-    """Asks, unless `yes`; an answer of no ends the command. `look` is the command that shows what would be done.
+    """Asks for confirmation unless `yes`; the answer no ends the command. `look` is the command that previews the
+    action.
 
     Raises:
         RequestError: there is no terminal to ask on.
@@ -143,7 +144,7 @@ def confirm(question: str, yes: bool, look: str = "") -> None:
 
 
 def console(stderr: bool = False) -> "Console":
-    """The terminal; a log file or a pipe has no width to fold lines to."""
+    """Returns the console; for a log file or pipe with 200 columns, because they have no width."""
     from rich.console import Console
 
     terminal = Console(stderr=stderr)
@@ -151,7 +152,7 @@ def console(stderr: bool = False) -> "Console":
 
 
 def show(value: Value, as_json: bool, drawn: "Callable[[Value], RenderableType]") -> None:
-    """Prints `value` as JSON, or what `drawn` makes of it."""
+    """Prints `value` as JSON, or rendered by `drawn`."""
     if as_json:
         print_json(value)
     else:
@@ -159,7 +160,7 @@ def show(value: Value, as_json: bool, drawn: "Callable[[Value], RenderableType]"
 
 
 def say(*lines: str, stderr: bool = False) -> None:
-    """Prints lines as they are: a name is no markup, and a link or a command is not folded."""
+    """Prints lines without markup and without folding, so that links and commands can be copied."""
     for line in lines:
         console(stderr).print(line, highlight=False, markup=False, soft_wrap=True)
 

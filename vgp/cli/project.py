@@ -1,4 +1,4 @@
-"""The verbs over a repository of one's own: new project, new table, update."""
+"""The verbs that write and update a project: new project, new table, update."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,7 +17,7 @@ with at_first_use():
     from vgp.workflow.project import project_files
 
 app = typer.Typer()
-new = typer.Typer(help="Write a repository of your own, or the task of a table.", no_args_is_help=True)
+new = typer.Typer(help="Write a new project, or the task of a table.", no_args_is_help=True)
 app.add_typer(new, name="new", epilog="Example: vgp new table titanic.csv --target survived")
 
 
@@ -28,13 +28,13 @@ def group() -> None:
 
 @new.command(epilog="Example: vgp new project churn && cd churn && ./setup.sh")
 def project(
-    name: Annotated[str, typer.Argument(help="Its name, and that of the folder that is made here.")],
+    name: Annotated[str, typer.Argument(help="Name of the project and of its new folder here.")],
     as_json: Json = False,
 ) -> None:
     """Write a repository that compiles, checks, trains on this machine and passes its own test.
 
-    It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI and a test; and the library as one
-    file, the wheel of this version. Everything else is yours from now on.
+    It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI, a test, and the wheel of this
+    library. All files except the wheel are yours to edit.
     """
     folder = project_files.write(name)
     if as_json:
@@ -60,55 +60,48 @@ def table(
         str, typer.Argument(help="Files, folders, globs, gs:// (CSV, Parquet, JSON lines), separated by commas.")
     ],
     target: Annotated[
-        str | None, typer.Option(help="The column that is to be predicted; without it the columns are listed.")
+        str | None, typer.Option(help="The column to predict; without it, the command lists the columns.")
     ] = None,
     kind: Annotated[
         Literal["classes", "regression"] | None,
-        typer.Option(
-            help="What is learned; default: regression for a number with more than 20 different values, or with "
-            "decimals, else classes."
-        ),
+        typer.Option(help="Default: regression for decimals or over 20 values, else classes."),
     ] = None,
     positive: Annotated[
         str | None,
-        typer.Option(help="Of two classes the one that is looked for; default: by its name, else the rarer."),
+        typer.Option(help="The positive one of two classes; default: by its name, else the rarer."),
     ] = None,
-    leave_out: Annotated[list[str] | None, typer.Option(help="A class whose rows are left out; repeatable.")] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="A class whose rows to leave out; repeatable.")] = None,
     key: Annotated[
-        list[str] | None, typer.Option(help="A column that names the rows, with others if repeated; default: found.")
+        list[str] | None, typer.Option(help="A column that identifies rows; repeatable; default: detected.")
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option(
-            help="The column with the time of each row: later rows test; default: found; none: rows are split "
-            "at random."
-        ),
+        typer.Option(help="Column with the time of each row; default: detected; none: split at random."),
     ] = None,
     group: Annotated[
         str | None,
         typer.Option(
-            help="What rows belong to, such as a customer: never parted. row: every row by itself; day: the day of the "
-            "time. Default: found, or asked for where rows that share a value share the target."
+            help="The column whose equal values stay in one split, such as the customer. row: no groups; day: the "
+            "day of the time. Default: detected; required if rows that share a value share the target."
         ),
     ] = None,
     read: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN=TYPE",
-            help="How to read a column that can be read in more than one way, such as 'price=number 1,234.5'; "
-            "repeatable.",
+            help="How to read an ambiguous column, such as 'price=number 1,234.5'; repeatable.",
         ),
     ] = None,
     out: Annotated[str, typer.Option(help="The file to write; its name ends in .toml.")] = "task.toml",
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Look at a table and write the task.toml that trains on it, without a line of Python.
+    """Analyze a table and write the task.toml that trains on it, without any Python.
 
-    It reads up to 100,000 rows from all over the data, proposes the type of every column, key, time and group, leaves
-    out columns that would tell the target by themselves or can tell nothing, and says why. Look at what it says: only
-    you know which columns are known before the outcome. Then:
+    The command reads up to 100,000 rows from all over the data, proposes the types of the columns, the key, time and
+    group, and leaves out columns that reveal the target or carry no information, with the reasons. Check its proposals:
+    only you know which columns are known before the outcome. Then:
 
         vgp run training --set task=task.toml --set data=DATA
     """
@@ -117,29 +110,28 @@ def table(
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
     texts += [f"--read={value}" for value in read or ()]
     words = ["table", "--json", *texts, *(["--force"] if force else []), "--", data]
-    made = training_code.ask(repository_of(settings).root, words, failed="the table could not be looked at")
+    result = training_code.ask(repository_of(settings).root, words, failed="the table could not be analyzed")
     if as_json:
-        return print_json(made)
-    what = "a regression: " if made["kind"] == "regression" else ""
-    console().print(_columns(made))
+        return print_json(result)
+    kind_text = "a regression: " if result["kind"] == "regression" else ""
+    console().print(_columns(result))
     say(
         *(
-            f"Look at {printable.one_line(column['name'])}: {doubt}. If it is known only after the outcome, take its "
-            "line out."
-            for column in made["columns"]
+            f"Check {printable.one_line(column['name'])}: {doubt}. If known only after the outcome, delete its line."
+            for column in result["columns"]
             if (doubt := column.get("doubt"))  # a copy of the training code may be an older one
         ),
-        f"Wrote {made['file']}, from {made['looked']}: {what}{made['why']}.",
-        f"Next: {made['next']}",
+        f"Wrote {result['file']}, from {result['looked']}: {kind_text}{result['why']}.",
+        f"Next: {result['next']}",
     )
 
 
-def _columns(made: JsonObject) -> "Table":
-    """What each column is to the task, and why: what is left out last."""
+def _columns(result: JsonObject) -> "Table":
+    """Returns a table of the columns with their roles and the reasons; left-out columns come last."""
     from rich.text import Text
 
     colours = {"target": "bold", "leak": "red", "ignored": "dim"}
-    ordered = sorted(made["columns"], key=lambda column: column["role"] in ("leak", "ignored"))
+    ordered = sorted(result["columns"], key=lambda column: column["role"] in ("leak", "ignored"))
     cells = [
         tuple(
             Text(printable.one_line(column[part]), "yellow" if column.get("doubt") else colours.get(column["role"], ""))
@@ -152,14 +144,14 @@ def _columns(made: JsonObject) -> "Table":
 
 @app.command(epilog="Example: vgp update --dry-run")
 def update(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing: say what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what would change.")] = False,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Let the project take this version of the library, and show what our own workflows have changed since.
+    """Update the library of a project to this version, and show how the shipped workflows have changed.
 
-    The wheel and the line that pins it are replaced. Workflows, steps, tasks and settings are yours and stay as they
-    are: what our own have become is printed as a diff, for you to take over what you want.
+    The command replaces the wheel and the line that pins it. Your workflows, steps, tasks and settings stay unchanged;
+    a diff shows the changes of the shipped ones, so that you can copy those that you want.
     """
     change = project_files.plan(repository_of(settings).root)
     if not dry_run:
@@ -169,10 +161,12 @@ def update(
         values = {"from": change.before, "to": change.after, "dry_run": dry_run, "files": paths, "diff": change.diff}
         return print_json(values)
     if not paths:
-        return print(f"Nothing to do: the project has version {change.after}, as this command.")
+        return print(f"Nothing to do: the project already has version {change.after}.")
     if change.diff:
         print(change.diff)
-        say("Above: what changed in ours since. Your own files stay as they are.")
-    print(f"{'Would change' if dry_run else 'Changed'} {', '.join(paths)}: {change.before} -> {change.after}.")
+        say("The diff shows how the shipped workflows have changed. Your own files stay unchanged.")
+    same = change.before == change.after
+    versions = f"same version {change.after}, new content" if same else f"{change.before} -> {change.after}"
+    print(f"{'Would change' if dry_run else 'Changed'} {', '.join(paths)}: {versions}.")
     if not dry_run:
         print("Next: ./setup.sh, then vgp image build.")

@@ -1,4 +1,4 @@
-"""The verbs on runs that there are: runs, show, wait, cancel, compare, logs, shell, clean."""
+"""The verbs on existing runs: runs, show, wait, cancel, compare, logs, shell, clean."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vgp.settings import Settings
 
 with at_first_use():
-    from vgp.vertex import cleaning, cleaning_view
+    from vgp.vertex import cleaning_view, run_cleanup
     from vgp.vertex.runs import follow, job_shell, outputs, run_cost, run_logs, run_pages, run_search, run_view
 
 app = typer.Typer()
@@ -31,19 +31,17 @@ app = typer.Typer()
 
 @app.command(epilog="Example: vgp runs --pipeline training --state failed --since 7d")
 def runs(
-    pipeline: Annotated[str, typer.Option(help="Only of this pipeline.")] = "",
+    pipeline: Annotated[str, typer.Option(help="Only runs of this pipeline.")] = "",
     state: Annotated[
-        list[str] | None, typer.Option(help="Only in this state: running, succeeded, failed ...; repeatable.")
+        list[str] | None, typer.Option(help="Only runs in this state: running, succeeded, failed ...; repeatable.")
     ] = None,
-    since: Annotated[str, typer.Option(help="Only created since: 90m, 12h, 7d, 2w, or a date.")] = "",
+    since: Annotated[str, typer.Option(help="Only runs created since: 90m, 12h, 7d, 2w, or a date.")] = "",
     label: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only with this label, or KEY for any value.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only runs with this label, or KEY for any value.")
     ] = None,
-    schedule: Annotated[str, typer.Option(metavar="NAME", help="Only those that a schedule started.")] = "",
-    mine: Annotated[
-        bool, typer.Option("--mine", help="Only those that this command line or its schedules started.")
-    ] = False,
-    limit: Annotated[int, typer.Option(help="The newest so many; 0: all.")] = 20,
+    schedule: Annotated[str, typer.Option(metavar="NAME", help="Only runs of this schedule.")] = "",
+    mine: Annotated[bool, typer.Option("--mine", help="Only runs that vgp or its schedules started.")] = False,
+    limit: Annotated[int, typer.Option(help="Show this many runs, newest first; 0: all.")] = 20,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
@@ -56,15 +54,15 @@ def runs(
         print_json([outputs.brief_report(loaded, run, now) for run in listed])
         return
     console().print(
-        run_view.listing(listed, now) if listed else f"There are no such runs in {loaded.region} of {loaded.project}."
+        run_view.listing(listed, now) if listed else f"No runs match in {loaded.region} of {loaded.project}."
     )
     if limit and len(listed) == limit:
-        console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
+        console(stderr=True).print(f"showing the newest {limit}; show more with --limit", style="dim", highlight=False)
 
 
 @app.command(epilog="Example: vgp show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
-    """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
+    """Show a run: steps with machine and cost, parameters, metrics, artifacts and errors."""
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     shown, rows = run_pages.look(loaded, run)
     last = run_cost.last_runs(loaded, shown.pipeline, without=shown.id)
@@ -82,15 +80,15 @@ def wait(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Follow a run until it ends: steps, machines, cost so far. Ctrl-C leaves it, and so does losing the network.
+    """Follow a run until it ends: steps, machines, cost so far. The run continues after Ctrl-C or a lost connection.
 
-    Exit codes: 0 succeeded, 1 failed, 3 cancelled, 124 not over after --timeout, 130 left with Ctrl-C.
+    Exit codes: 0 succeeded, 1 failed, 3 cancelled, 124 still running after --timeout, 130 Ctrl-C.
     """
     follow_run(load_settings(settings, environment), run, as_json=as_json, timeout_s=timeout)
 
 
 def follow_run(loaded: "Settings", reference: str, *, as_json: bool, timeout_s: float | None = None) -> NoReturn:
-    """Shows the run until it ends; the command's exit code tells how it did."""
+    """Shows the run until it ends, and exits with the exit code of its result."""
     outcome = follow.follow(loaded, reference, console(as_json), timeout_s=timeout_s)
     if as_json:
         print_json(outcome.result)
@@ -105,14 +103,14 @@ def cancel(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Stop a run. One that has ended already stays as it is; the exit code is 0 then too."""
+    """Stop a run. If it has already ended, nothing changes, and the exit code is 0."""
     loaded = load_settings(settings, environment)
     stopped, asked = follow.cancel(loaded, run)
     if wait and not stopped.over:
         outcome = follow.follow(loaded, stopped.name, console(as_json))
         if as_json:
             print_json({**outcome.result, "asked": asked})
-        # To be cancelled is what was asked for, and to have ended meanwhile is as good.
+        # A run that was cancelled or ended meanwhile fulfils the request.
         raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
     if as_json:
         print_json(follow.cancelled_json(loaded, stopped, asked))
@@ -122,13 +120,13 @@ def cancel(
 
 @app.command(epilog="Example: vgp compare training-0f5c training-91ab --all")
 def compare(
-    several: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs; see vgp runs.")],
-    all_rows: Annotated[bool, typer.Option("--all", help="Equal rows too.")] = False,
+    several: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs, as in vgp runs.")],
+    all_rows: Annotated[bool, typer.Option("--all", help="Also show equal rows.")] = False,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Put runs side by side: parameters, metrics, results, template, time and cost."""
+    """Compare runs side by side: parameters, metrics, results, template, time and cost."""
     loaded = load_settings(settings, environment)
     runs = run_pages.find_runs(loaded, several)
     rows = run_pages.comparison_rows(runs, datetime.now(UTC))
@@ -141,16 +139,20 @@ def compare(
 @app.command(epilog="Example: vgp logs latest train --severity warning --follow")
 def logs(
     run: Run,
-    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="One step; default: all, by time.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until the run ends.")] = False,
-    since: Annotated[str, typer.Option(help="Only since: 90m, 12h, 7d, or a time. Default: the run's start.")] = "",
-    limit: Annotated[int, typer.Option(help="The newest so many lines; 0: all.")] = 1000,
-    severity: Annotated[str, typer.Option(help="Only this and worse: info, warning, error ...")] = "",
+    step: Annotated[
+        str | None, typer.Argument(metavar="[STEP]", help="A step; default: all steps, ordered by time.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until the run ends.")] = False,
+    since: Annotated[
+        str, typer.Option(help="Only lines since: 90m, 12h, 7d, or a time. Default: the run's start.")
+    ] = "",
+    limit: Annotated[int, typer.Option(help="Print this many of the newest lines; 0: all.")] = 1000,
+    severity: Annotated[str, typer.Option(help="Only lines of at least this severity: info, warning, error ...")] = "",
     environment: Environment = None,
     settings: SettingsFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
 ) -> None:
-    """Print what the steps of a run wrote, from Cloud Logging: time, step, machine, severity, message."""
+    """Print the logs of the steps of a run, from Cloud Logging: time, step, machine, severity, message."""
     selection = run_logs.Selection(step, since, severity, limit)
     loaded = load_settings(settings, environment)
     entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: say(text, stderr=True))
@@ -171,50 +173,50 @@ def shell(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Print where a browser finds a shell on each machine of a running step: nvidia-smi, py-spy, a debugger.
+    """Print the address of a browser shell on each machine of a running step, for nvidia-smi, py-spy or a debugger.
 
-    Waits until the machines are there. Of a step with a ladder it is the job of the moment.
+    Waits until the machines have started. For a step with a ladder, the shell is on the current job.
     """
     loaded = load_settings(settings, environment)
     try:
-        found = job_shell.shells(loaded, run, step, timeout_s=timeout, tell=lambda text: say(text, stderr=True))
+        shells = job_shell.shells(loaded, run, step, timeout_s=timeout, tell=lambda text: say(text, stderr=True))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if as_json:
-        print_json(found.as_json())
+        print_json(shells.as_json())
     else:
-        width = max(map(len, found.uris))
-        say(*(f"{name.ljust(width)}  {uri}" for name, uri in found.uris.items()), f"the job: {found.link}")
+        width = max(map(len, shells.uris))
+        say(*(f"{name.ljust(width)}  {uri}" for name, uri in shells.uris.items()), f"the job: {shells.link}")
     if open_:
-        typer.launch(next(iter(found.uris.values())))
+        typer.launch(next(iter(shells.uris.values())))
 
 
 @app.command(epilog="Example: vgp clean --older-than 90d --dry-run")
 def clean(
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="AGE", help="What nothing was written to for so long: 60d, 10w.")
+        str, typer.Option("--older-than", metavar="AGE", help="Minimum age of the last change: 60d, 10w.")
     ] = "60d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go; delete nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the files to delete; delete nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")] = False,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Remove what runs left in runs/ of the bucket: outputs, checkpoints, pins. Shows it first, and asks.
+    """Remove old outputs, checkpoints and pins of runs from runs/ in the bucket. Shows them and asks first.
 
-    Stays, however old: what a champion, an open run, a schedule or pins of a younger run name; and whatever the cache
-    may still take, which is younger than four weeks. May be killed and repeated.
+    Files that a champion, an active run, a schedule or the pins of a newer run refer to stay, and so do results of the
+    last four weeks, which the cache may use. The command is safe to interrupt and repeat.
     """
-    age, loaded = cleaning.age(older_than), load_settings(settings, environment)
-    planned = cleaning.plan(loaded, age)
+    age, loaded = run_cleanup.age(older_than), load_settings(settings, environment)
+    planned = run_cleanup.plan(loaded, age)
     console(as_json).print(cleaning_view.drawn(planned))
     removed = None
     if planned.going and not dry_run:
         confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
         with console(stderr=True).status("Deleting") as status:
-            removed = cleaning.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
+            removed = run_cleanup.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
         say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
-            say(f"{removed.changed:,} were written anew meanwhile, and stay.", stderr=as_json)
+            say(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
     if as_json:
         print_json(cleaning_view.as_json(planned, removed))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vgp.base.text.times import calendar_day
+from vgp.base.text.times import parse_day
 from vgp.cli.options import (
     Environment,
     Json,
@@ -36,46 +36,46 @@ with at_first_use():
         schedule_view,
     )
 
-#: Of `backfill`, after Ctrl-C.
+#: Exit code of `backfill` after Ctrl-C.
 DETACHED = 130
-#: Of `plan --exit-code`, when `apply` would do something.
+#: Exit code of `plan --exit-code` if `apply` would change something.
 EXIT_PENDING = 3
 
 app = typer.Typer()
 schedule = typer.Typer(
-    help="Recurring runs: declared in pipelines.toml, brought to Vertex AI.\n\n"
-    "Write [schedules.NAME] into pipelines.toml, look at `plan`, then `apply`. Schedules that others made are never "
-    "touched. Times, clock changes and costs: docs/tutorials/nightly.md.",
+    help="Recurring runs: declared in pipelines.toml, applied to Vertex AI.\n\n"
+    "Write [schedules.NAME] into pipelines.toml, check with `plan`, then `apply`. Schedules of other tools are never "
+    "changed. Times, clock changes and costs: docs/tutorials/nightly.md.",
     no_args_is_help=True,
 )
 app.add_typer(schedule, name="schedule", epilog="Example: vgp schedule plan --env prod")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Declared schedules; default: all.")]
-One = Annotated[str, typer.Argument(metavar="NAME", help="As declared, or the id of a schedule that we made.")]
-Prune = Annotated[bool, typer.Option("--prune", help="Delete schedules of ours that are declared no longer.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
+One = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name in pipelines.toml, or id of a schedule that vgp created.")
+]
+Prune = Annotated[bool, typer.Option("--prune", help="Delete schedules of vgp that pipelines.toml does not declare.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")]
 
 
 @schedule.command(epilog="Example: vgp schedule plan --env prod --exit-code")
 def plan(
     names: Names = None,
     prune: Prune = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Also the line by line difference of changed pipelines.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Also show the diff of changed pipelines.")] = False,
     terraform: Annotated[
         bool, typer.Option("--terraform", help="Print google_vertex_ai_schedule resources instead, as JSON.")
     ] = False,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 3 if apply would do something, with 0 if not.")
+        bool, typer.Option("--exit-code", help="Exit with 3 if apply would change something, else with 0.")
     ] = False,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what apply would do, when the schedules run next, what they can cost, and which steps can be cached.
+    """Show the changes that apply would make, the next runs, their maximum costs, and the cacheable steps.
 
-    Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now.
+    Changes nothing. The comparison includes the pipeline of each live schedule and its newly compiled version.
     """
     loaded = load_settings(settings, environment)
     if terraform:
@@ -101,16 +101,16 @@ def apply(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Create and update the schedules as declared. Applying twice, or by two people at once, gives the same as once.
+    """Create and update the schedules as declared. Applying twice, or two people at once, has the effect of once.
 
-    A live schedule is changed in place, its pipeline and parameters included. A command that was killed or lost its
-    connection can simply be repeated.
+    Live schedules are updated in place, with their pipelines and parameters. You can repeat the command after an
+    interruption or a lost connection.
     """
     loaded = load_settings(settings, environment)
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
     console(as_json).print(schedule_view.plan(actions, now, {}))
     if any(action.pending for action in actions):
-        confirm(f"{schedule_view.summary(actions)}. Go on?", yes, "vgp schedule plan")
+        confirm(f"{schedule_view.summary(actions)}. Continue?", yes, "vgp schedule plan")
     tell = partial(say, stderr=as_json)
     outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
     if as_json:
@@ -120,21 +120,25 @@ def apply(
 
 @schedule.command("list", epilog="Example: vgp schedule list --env prod --json")
 def list_(environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
-    """List every schedule of the project and region: ours with their last run, and the others."""
+    """List every schedule of the project and region; those of vgp with their last run."""
     rows = schedule_list.rows(load_settings(settings, environment))
     if as_json:
         print_json([row.as_json() for row in rows])
     else:
-        console().print(schedule_view.listing(rows) if rows else "There are no schedules: vgp schedule apply.")
+        console().print(
+            schedule_view.listing(rows)
+            if rows
+            else "There are no schedules. Create the declared ones: vgp schedule apply."
+        )
 
 
 @schedule.command(epilog="Example: vgp schedule pause nightly")
 def pause(
     name: One, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False
 ) -> None:  # fmt: skip
-    """Start no more runs, until resume or apply; those that have started go on.
+    """Start no more runs until resume or apply. Active runs continue.
 
-    The next apply resumes it, unless pipelines.toml says paused = true.
+    The next apply resumes the schedule, unless pipelines.toml has paused = true.
     """
     _set_state(name, "paused", None, settings, environment, as_json)
 
@@ -144,15 +148,13 @@ def resume(
     name: One,
     catch_up: Annotated[
         bool | None,
-        typer.Option(
-            "--catch-up/--no-catch-up", help="Make up for the runs that fell into the pause; default: as declared."
-        ),
+        typer.Option("--catch-up/--no-catch-up", help="Also start the runs missed in the pause; default: as declared."),
     ] = None,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Start runs again, from the next time on; with --catch-up also those that the pause left out."""
+    """Resume a schedule from its next time on; with --catch-up also start the runs missed in the pause."""
     _set_state(name, "active", catch_up, settings, environment, as_json)
 
 
@@ -161,45 +163,43 @@ def backfill(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A declared schedule.")],
     first: Annotated[str, typer.Option("--from", metavar="DAY", help="The first day, by the schedule's time zone.")],
     last: Annotated[str, typer.Option("--to", metavar="DAY", help="The last day, included.")],
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Run also the nights that failed, with what they had pinned.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the nights and what they can cost.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run more than 100 nights.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Also retry failed nights, with their pinned inputs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the nights and their maximum costs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Allow more than 100 nights.")] = False,
     preflight: Preflight = True,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Run past nights of a schedule, each once and as of its own time, with what is declared now.
+    """Run past nights of a schedule, each once and as of its own time, with the current declaration.
 
-    At most max_concurrent_runs of the schedule go on at a time; the command waits for all. A night that ran is left, be
-    it the schedule that ran it. A command that was killed can be repeated: it starts no night twice.
+    At most max_concurrent_runs of the schedule run at a time; the command waits for all of them. It skips nights that
+    have run, from the schedule or a backfill. It is safe to interrupt and repeat: no night starts twice.
 
-    Exit codes: 0 all nights ended well; 1 one failed; 2 the request was wrong; 4 nothing was started, since all of them
+    Exit codes: 0 all nights succeeded; 1 a night failed; 2 invalid request; 4 nothing was started, because all nights
     had ended before; 130 Ctrl-C.
     """
     loaded = load_settings(settings, environment)
-    days = calendar_day(first, "--from"), calendar_day(last, "--to")
+    days = parse_day(first, "--from"), parse_day(last, "--to")
     made = nights.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
     tell = partial(say, stderr=as_json)
     if dry_run:
-        tell(f"dry run: {backfill_page.head(made)}")
+        tell(f"dry run: {backfill_page.summarize_plan(made)}")
         if as_json:
             print_json(backfill_page.plan_json(made))
         else:
-            console().print(backfill_page.planned(made))
+            console().print(backfill_page.render_plan(made))
         return
-    tell(("" if made.todo else "nothing was started: ") + backfill_page.head(made))
+    tell(("" if made.todo else "nothing was started: ") + backfill_page.summarize_plan(made))
     try:
         runs = nights.run(loaded, made, preflight=preflight, tell=tell)
     except KeyboardInterrupt:
-        tell("left; what has begun goes on. The same command goes on with the rest.")
+        tell("stopped; active runs continue. Repeat the command to run the remaining nights.")
         raise typer.Exit(DETACHED) from None
     if as_json:
         print_json(backfill_page.done_json(loaded, made, runs))
     else:
-        console().print(backfill_page.done(loaded, made, runs))
+        console().print(backfill_page.render_results(loaded, made, runs))
     raise typer.Exit(backfill_page.exit_code(made, runs))
 
 
@@ -207,9 +207,9 @@ def backfill(
 def delete(
     name: One, yes: Yes = False, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False
 ) -> None:
-    """Delete a schedule of ours. Its runs stay, or go on.
+    """Delete a schedule of vgp. Its runs stay, and active runs continue.
 
-    One that is known to be gone already is no error: it is declared, or runs of it are there.
+    Deleting a schedule that is already gone is not an error if it is declared or has runs.
     """
     loaded = load_settings(settings, environment)
     deleted = schedule_control.delete(
@@ -218,15 +218,15 @@ def delete(
     if as_json:
         print_json({"name": name, "deleted": deleted})
         return
-    say(f"deleted {name}" if deleted else f"{name} is not on Vertex AI: there is nothing to delete")
+    say(f"deleted {name}" if deleted else f"{name} is not on Vertex AI; there is nothing to delete")
     if name in loaded.schedules:
-        say(f"It is still declared: the next apply makes it{' again' if deleted else ''}.")
+        say(f"pipelines.toml still declares it; the next apply creates it{' again' if deleted else ''}.")
 
 
 def _set_state(
     name: str, target: str, catch_up: bool | None, file: Path | None, environment: str | None, as_json: bool
 ) -> None:
-    """Pauses or resumes, and says what the next apply makes of it."""
+    """Pauses or resumes schedules, and warns if the next apply would undo the change."""
     loaded = load_settings(file, environment)
     changes = schedule_control.set_state(loaded, name, target, catch_up=catch_up)
     if as_json:
@@ -237,23 +237,23 @@ def _set_state(
     declared = schedule_control.declared_state(loaded, changes)
     if declared:
         keep = "false" if declared == "paused" else "true"
-        say(f"The file says otherwise: the next apply makes it {declared}. To keep it: paused = {keep}.")
+        say(f"pipelines.toml differs: the next apply makes it {declared}. To keep this state, set paused = {keep}.")
 
 
 @app.command(epilog="Example: vgp doctor --env prod")
 def doctor(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Schedules; default: all.")] = None,
-    since: Annotated[str, typer.Option(help="Nights since: 12h, 7d, 2w, or a date.")] = "30d",
+    since: Annotated[str, typer.Option(help="Report nights since: 12h, 7d, 2w, or a date.")] = "30d",
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Tell of every schedule the last good night, failed and missed ones with step and error, and what to do.
+    """Report for every schedule the last good night, failed and missed nights with step and error, and what to do.
 
-    A night is a time at which a schedule is to start a run. Exit codes: 0 all is well; 1 something is wrong now: a
-    night since the last good one failed or was missed, or a schedule is not live as declared.
+    A night is a time at which a schedule starts a run. Exit codes: 0 all is well; 1 a night after the last good one
+    failed or was missed, or a live schedule differs from its declaration.
     """
-    diagnoses = schedule_doctor.examine(load_settings(settings, environment), names or (), since)
+    diagnoses = schedule_doctor.diagnose_schedules(load_settings(settings, environment), names or (), since)
     well = all(diagnosis.ok for diagnosis in diagnoses)
     if as_json:
         print_json({"ok": well, "schedules": [diagnosis.as_json() for diagnosis in diagnoses]})

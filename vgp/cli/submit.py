@@ -1,4 +1,4 @@
-"""The verbs that start runs, and the one that looks before: preflight, submit, rerun."""
+"""The verbs that start runs and check their prerequisites: preflight, submit, rerun."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -37,48 +37,51 @@ app = typer.Typer()
 
 Template = Annotated[
     str | None,
-    typer.Option(metavar="VERSION", help="An uploaded version instead of the local pipeline: a tag or sha256:..."),
+    typer.Option(metavar="VERSION", help="Run an uploaded version instead of the local pipeline: a tag or sha256:..."),
 ]
 Window = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="How long a run answers after its end: 0s, 30m, 12h; default: 1h."),
+    typer.Option(
+        metavar="DURATION", help="How long after its end a run answers for its request: 0s, 30m, 12h; default: 1h."
+    ),
 ]
 Retry = Annotated[
     bool,
     typer.Option(
         "--retry",
-        help="After a run that failed or was cancelled start the next attempt now, which goes on with its pins.",
+        help="Start the next attempt of a failed or cancelled run now, with its pinned inputs.",
     ),
 ]
 IfExists = Annotated[
     Literal["attach", "new", "fail"] | None,
     typer.Option(
-        help="If there is a run: attach (default) starts nothing, and --wait follows one that goes on; new starts "
-        "another one beside it, at each call; fail starts and follows nothing.",
+        help="If the run exists: attach (default) starts nothing, and --wait follows it if it is active; new starts "
+        "another run at each call; fail starts and follows nothing.",
     ),
 ]
 Key = Annotated[
     str | None,
     typer.Option(
         metavar="TEXT",
-        help="A name of this time, such as 2026-11-21: one run of request and key for as long as it exists, "
-        "however it ended; only --retry starts its next attempt.",
+        help="A name for this occasion, such as 2026-11-21: each request runs once per key, whatever its result; "
+        "only --retry starts its next attempt.",
     ),
 ]
 Id = Annotated[
     str | None,
-    typer.Option("--id", help="An id of your own: one run for ever. Default: one that follows from the request."),
+    typer.Option("--id", help="Your own id, which can run only once. Default: derived from the request."),
 ]
 Caching = Annotated[
     bool | None,
     typer.Option(
         "--cache/--no-cache",
-        help="Whether steps take results of earlier runs: all of them, or none; default: caching of the settings, "
-        "else those whose inputs are pinned.",
+        help="Whether all steps or none may reuse results of earlier runs; default: caching of the settings, "
+        "else steps with pinned inputs.",
     ),
 ]
 Policy = Annotated[
-    str | None, typer.Option(help="When a step fails: fast starts no further step, slow runs what still can.")
+    str | None,
+    typer.Option(help="When a step fails: fast starts no further step, slow runs steps that do not need it."),
 ]
 MaxUsd = Annotated[float | None, typer.Option(help="Start nothing if the run can cost more than this.")]
 
@@ -90,19 +93,20 @@ def preflight(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Look for what would stop a run, before it costs money: nothing is changed, nothing started.
+    """Find problems that would stop a run, before it costs money. Changes and starts nothing.
 
-    Credentials, APIs, machines in the region, quota, bucket, image, service account, key, network and repository,
-    each with the command that puts it right. What you may not see is unknown, not ok. Exit code 1: there are errors.
+    Checks credentials, APIs, machines in the region, quota, bucket, image, service account, key, network and
+    repository, and prints the command that fixes each problem. Facts that you have no permission to read are reported
+    as unknown, not ok. Exit code 1: there are errors.
     """
     from vgp.vertex.preflight import preflight, preflight_questions
 
     loaded = load_settings(settings, environment)
     workflow = compiling.compiled(name, loaded)
-    with console(stderr=True).status("looking ...") as status:
+    with console(stderr=True).status("checking ...") as status:
         findings = preflight(
             loaded, workflow.spec, workflow.report.steps,
-            progress=lambda done, of: status.update(f"looking ... {done} of {of}"),
+            progress=lambda done, of: status.update(f"checking ... {done} of {of}"),
         )  # fmt: skip
     if as_json:
         print_json(preflight_questions.findings_json(name, findings))
@@ -132,14 +136,16 @@ def submit(
     caching: Caching = None,
     failure_policy: Policy = None,
     label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; repeatable.")] = None,
-    service_account: Annotated[str | None, typer.Option(help="The account that the steps run as.")] = None,
+    service_account: Annotated[str | None, typer.Option(help="Account that the steps run as.")] = None,
     network: Annotated[str | None, typer.Option(help="projects/NUMBER/global/networks/NAME.")] = None,
-    experiment: Annotated[str | None, typer.Option(help="The experiment that the run belongs to.")] = None,
-    encryption_key: Annotated[str | None, typer.Option(help="Cloud KMS key of everything that the run makes.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Vertex AI experiment of the run.")] = None,
+    encryption_key: Annotated[
+        str | None, typer.Option(help="Cloud KMS key of all resources that the run creates.")
+    ] = None,
     max_usd: MaxUsd = None,
     preflight: Preflight = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check and show, start nothing; --json shows the job.")
+        bool, typer.Option("--dry-run", help="Check and show the run, but start nothing; --json shows the job.")
     ] = False,
     environment: Environment = None,
     settings: SettingsFile = None,
@@ -147,17 +153,17 @@ def submit(
 ) -> None:
     """Start a run on Vertex AI, once: the same request finds the run that it started, until an hour after its end.
 
-    Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings, labels,
-    --key), so a command that was killed, or is repeated by CI or a second person, starts nothing twice. Later it starts
-    the next attempt, ID-a2: after a failure with what the failed one had pinned, so that it goes on where that stood;
-    after a success with what there is by then.
+    The command checks machines and parameters first. The id derives from the request (pipeline, parameters, settings,
+    labels, --key), so you, CI or a colleague can repeat the command without starting a second run. Later the command
+    starts the next attempt, ID-a2: after a failure with the pinned inputs of the failed run, so that it resumes there;
+    after a success with the current inputs.
 
-    Every night: the same command; --window 0s if a run takes until the next one is due. In CI: --key "$COMMIT", and
-    --retry to go on with what failed.
+    Every night: repeat the command, with --window 0s if a run takes until the next is due. In CI: --key "$COMMIT", and
+    --retry to resume failed runs.
 
-    Exit codes: 0 started, or with --wait succeeded; 1 failed; 2 the request was wrong; 3 cancelled (--wait);
-    4 nothing was started: a run of the same request goes on (--wait follows it), or still answers for it;
-    124 not over after --timeout (--wait).
+    Exit codes: 0 started, or with --wait succeeded; 1 failed; 2 invalid request; 3 cancelled (--wait);
+    4 nothing was started: a run of this request is active (--wait follows it), or still answers for it (--window);
+    124 still running after --timeout (--wait).
     """
     _refuse_timeout(timeout, wait=wait)
     flags = {
@@ -181,11 +187,12 @@ def rerun(
     from_failed: Annotated[
         bool,
         typer.Option(
-            "--from-failed", help="Go on with what the run had pinned: finished steps from the cache, run the others."
+            "--from-failed",
+            help="Use the pinned inputs of the run: take finished steps from the cache, run the others.",
         ),
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step: the default.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Another run, even if the same rerun is going on.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Start another run, even if this rerun is active.")] = False,
     max_usd: MaxUsd = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -193,14 +200,14 @@ def rerun(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Run again what a run ran: the same pipeline, parameters, account, network and key, from what Google keeps.
+    """Repeat a run with its pipeline, parameters, account, network and key, which Vertex AI keeps.
 
-    Every step runs, on what there is now; --from-failed goes on where the run stood. Repeating the command finds the
-    rerun that it started, until an hour after its end. Exit codes: as of submit.
+    Every step runs, on current inputs; --from-failed resumes where the run failed. Until an hour after its end, the
+    command finds the rerun instead of starting a second one. Exit codes: those of submit.
     """
     _refuse_timeout(timeout, wait=wait)
     if from_failed and no_cache:
-        raise RequestError("--from-failed and --no-cache exclude each other: the one needs the cache.")
+        raise RequestError("--from-failed needs the cache; omit --no-cache.")
     loaded = load_settings(settings, environment)
     started = rerunning.rerun(loaded, run, set_ or (), from_failed=from_failed, new=new, max_usd=max_usd)
     say(*started.lines(), stderr=as_json)
@@ -208,13 +215,13 @@ def rerun(
 
 
 def _refuse_timeout(timeout: float | None, *, wait: bool) -> None:
-    """Raises RequestError: there is nothing that the timeout could end."""
+    """Raises RequestError for --timeout without --wait."""
     if timeout is not None and not wait:
-        raise RequestError("--timeout ends the waiting of --wait: give both, or neither. The run itself is not ended.")
+        raise RequestError("--timeout needs --wait. It limits the wait; it does not stop the run.")
 
 
 def _conclude(loaded: "Settings", result: JsonObject, *, wait: bool, timeout_s: float | None, as_json: bool) -> None:
-    """Follows a run that goes on, or prints what is known; the exit code says whether something was started."""
+    """Follows an active run, or prints the result; exits with the exit code of the result."""
     if wait and not result["over"]:
         follow_run(loaded, result["name"], as_json=as_json, timeout_s=timeout_s)
     if as_json:

@@ -1,4 +1,4 @@
-"""The verbs that publish pipelines and find them again: upload, templates."""
+"""The verbs of pipeline templates: upload, templates."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,8 +53,8 @@ def upload(
 ) -> None:
     """Publish a pipeline as a template: compiled, checked, uploaded, downloaded again and verified by its digest.
 
-    It gets the tags `latest`, the git commit (if nothing was changed since), and your own. The same content is one
-    version, however often it is uploaded, so a command that was interrupted can simply be repeated.
+    Its tags are `latest`, the git commit (without uncommitted changes), and your own. Equal content is one version, so
+    you can repeat the command after an interruption.
     """
     loaded = load_settings(settings, environment)
     done, commit = uploads.publish(
@@ -66,15 +66,15 @@ def upload(
 
 
 def _uploaded(done: "uploads.Uploaded", commit: "source_commit.Commit") -> list[str]:
-    """What was uploaded, and which tags mean it now."""
+    """Returns lines on the uploaded version and its tags."""
     moved = {tag: f" (before: {digest[:19]})" for tag, digest in done.moved.items()}
-    how = "uploaded" if done.new else "was there already"
+    how = "uploaded" if done.new else "existed already"
     return [
         f"{done.name}@{done.version.digest}",
         f"{how}, {done.version.size:,} bytes, verified by download",
         done.location,
         "tags: " + ", ".join(tag + moved.get(tag, "") for tag in done.tags),
-        *([f"no tag of the commit: {commit.because}"] if commit.because else []),
+        *([f"not tagged with the commit: {commit.because}"] if commit.because else []),
     ]
 
 
@@ -94,7 +94,7 @@ app.add_typer(templates, name="templates", epilog="Example: vgp templates traini
 @templates.command("list", epilog="Example: vgp templates training --limit 20")
 def list_(
     name: Annotated[str | None, typer.Argument(help="A template: list its versions.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="The most to show, newest first; 0: all.")] = 100,
+    limit: Annotated[int, typer.Option(min=0, help="Show this many, newest first; 0: all.")] = 100,
     place: Place = None,
     environment: Environment = None,
     settings: SettingsFile = None,
@@ -109,7 +109,7 @@ def list_(
     shown = rows[: limit or None]
     show(shown, as_json, table)
     if len(shown) < len(rows):
-        console(stderr=True).print(f"{len(shown)} of {len(rows)}; all: --limit 0", highlight=False)
+        console(stderr=True).print(f"showing {len(shown)} of {len(rows)}; show all with --limit 0", highlight=False)
 
 
 @templates.command("show", epilog="Example: vgp templates show training:v3")
@@ -120,7 +120,7 @@ def show_(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show one version: digest, tags, and the parameters that a run of it takes."""
+    """Show a version: digest, tags and parameters."""
     show(versions.detail(load_settings(settings, environment), template, place=place), as_json, versions.card)
 
 
@@ -128,7 +128,7 @@ def show_(
 def pin(
     template: Reference, place: Place = None, environment: Environment = None, settings: SettingsFile = None
 ) -> None:
-    """Print the URI, by digest, of what a tag means now: for scripts, and for runs that must not change."""
+    """Print the URI with digest of the version that a tag points to now, for reproducible runs."""
     print(versions.resolve(load_settings(settings, environment), template, place=place).location)
 
 
@@ -140,7 +140,7 @@ def download(
     environment: Environment = None,
     settings: SettingsFile = None,
 ) -> None:
-    """Download one version as it was uploaded, verified by its digest."""
+    """Download a version, verified by its digest."""
     if out is not None:
         refuse_address(out, "--out")
     content = versions.resolve(load_settings(settings, environment), template, place=place).content
@@ -153,13 +153,13 @@ def download(
 @templates.command(epilog="Example: vgp templates tag training@sha256:4be6d0f1 stable")
 def tag(
     template: Reference,
-    tag: Annotated[str, typer.Argument(help="The tag to create, or to move here.")],
+    tag: Annotated[str, typer.Argument(help="The tag to create or move.")],
     place: Place = None,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Point a tag to a version, wherever it pointed before. Repeating it changes nothing."""
+    """Point a tag to a version, whether or not the tag exists. Safe to repeat."""
     digest, before = uploads.move_tag(load_settings(settings, environment), template, tag, place=place)
     name = parse(template).name
     if as_json:
@@ -177,10 +177,10 @@ def untag(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Take a tag away. The version stays."""
+    """Remove a tag. The version stays."""
     digest = uploads.remove_tag(load_settings(settings, environment), template, place=place)
     reference = parse(template)
     if as_json:
         print_json({"name": reference.name, "tag": reference.tag, "version": digest})
     else:
-        typer.echo(f"{template} is gone; the version {reference.name}@{digest} stays")
+        typer.echo(f"removed {template}; the version {reference.name}@{digest} stays")

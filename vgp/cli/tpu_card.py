@@ -1,4 +1,4 @@
-"""One TPU machine: its chips, topologies and regions, and what a slice costs where; for a person and as JSON."""
+"""Details of one TPU machine and its prices by slice and region, as tables and as JSON."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
-from vgp.base.text.figures import facts
+from vgp.base.text.figures import facts_table
 from vgp.cli.machine_card import WAYS, price_sources, price_table
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.prices import Price
@@ -19,13 +19,13 @@ Priced = tuple[str, Price]
 
 
 def card(name: str, as_of: date) -> RenderableType:
-    """A table of facts, and a table of the prices that are known; `name` is a TPU machine."""
+    """Returns the facts and known prices of the TPU machine `name` as tables."""
     prices, machine = list(_prices(name)), tpu_machines.machines().get(name)
-    parts: list[RenderableType] = [f"[bold]{name}[/]", facts(_machine(machine) if machine else _boards())]
+    parts: list[RenderableType] = [f"[bold]{name}[/]", facts_table(_machine(machine) if machine else _boards())]
     if prices:
         parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]"]
         parts.append(price_table(("slice", "region"), (((size, price.region), price) for size, price in prices)))
-        old = times.too_old((price.date for _, price in prices), as_of)
+        old = times.price_age_warning((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
         parts += [] if machine else [f"not certain: {tpu_machines.OF_CORES}"]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpu_machines.sources(name)]
@@ -36,7 +36,7 @@ def card(name: str, as_of: date) -> RenderableType:
 
 
 def as_json(name: str) -> JsonObject:
-    """Everything that the catalog knows about the TPU machine; null = no page tells it."""
+    """Returns everything in the catalog about the TPU machine; null: not documented."""
     machine, prices = tpu_machines.machines().get(name), list(_prices(name))
     return {
         "machine_type": name,
@@ -57,8 +57,8 @@ def as_json(name: str) -> JsonObject:
 
 def _machine(machine: TpuMachine) -> Iterator[tuple[str, str]]:
     yield "chips", f"{machine.chips} x TPU {machine.generation.removeprefix('TPU')}"
-    yield "vCPU", str(machine.vcpu or "no page tells")
-    yield "memory", f"{machine.memory_gb:g} GB" if machine.memory_gb else "no page tells"
+    yield "vCPU", str(machine.vcpu or "not documented")
+    yield "memory", f"{machine.memory_gb:g} GB" if machine.memory_gb else "not documented"
     sizes = (f"{size} ({machine.vms(size)})" for size in machine.topologies)
     yield "topologies", f"{', '.join(sizes)} (machines of each)"
     yield "training", ", ".join(sorted(machine.training_regions)) or "no region"
@@ -74,7 +74,7 @@ def _boards() -> Iterator[tuple[str, str]]:
 
 
 def _prices(name: str) -> Iterator[Priced]:
-    """Of each topology, or of a board and the smallest Pod, as compile takes them."""
+    """Yields the prices of each topology, or of a board and the smallest Pod, as `vgp compile` computes them."""
     for size, accelerator, count, topology, regions in _slices(name):
         for region in regions:
             parts = name, accelerator, count, topology
@@ -84,7 +84,7 @@ def _prices(name: str) -> Iterator[Priced]:
 
 
 def _slices(name: str) -> Iterator[tuple[str, str | None, int, str | None, Iterable[str]]]:
-    """What a slice is called; accelerator, count and topology that ask for it; and the regions that have it."""
+    """Yields each slice's name, the accelerator, count and topology that request it, and its regions."""
     if machine := tpu_machines.machines().get(name):
         yield from ((size, None, 1, size, sorted(machine.training_regions)) for size in machine.topologies)
         return

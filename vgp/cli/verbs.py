@@ -1,4 +1,4 @@
-"""The verbs, by heading: each with the file that holds it, and what it does in a few words.
+"""The verbs of `vgp`, by heading, with their files and summaries.
 
 A verb's file is imported when the verb is used, so that `vgp --help` costs little more than Typer itself.
 """
@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 class Verb(NamedTuple):
     """A line of `vgp --help`."""
 
-    #: Below vgp/cli; its `app` has the verb.
+    #: Module in vgp/cli whose `app` has the verb.
     file: str
     #: At most 62 characters: a terminal of 80 columns shows it whole.
     summary: str
@@ -24,9 +24,9 @@ class Verb(NamedTuple):
 VERBS: dict[str, dict[str, Verb]] = {
     "Settings": {
         "new": Verb("project", "Write a repository that compiles, trains and passes its test."),
-        "update": Verb("project", "Take this version of the library into a project."),
+        "update": Verb("project", "Update a project to this version of the library."),
         "init": Verb("config", "Write a first pipelines.toml, with environments dev and prod."),
-        "config": Verb("config", "Show the settings in effect, and where each came from."),
+        "config": Verb("config", "Show the effective settings and the source of each."),
     },
     "On this machine": {
         "list": Verb("workflows", "List the pipelines, or the parameters of one."),
@@ -34,28 +34,28 @@ VERBS: dict[str, dict[str, Verb]] = {
         "run": Verb("workflows", "Run a pipeline on this machine: every step, on real data."),
         "check": Verb("check", "Check any spec or job against the GPU catalog."),
         "machines": Verb("machines", "List machines with their GPUs and prices, cheapest first."),
-        "convert": Verb("convert", "Turn a job, a gcloud line or a legacy job into another form."),
+        "convert": Verb("convert", "Convert a job, a gcloud line or a legacy job to another form."),
     },
     "Models": {
         "models": Verb("models", "Registered models: versions, champion, promotion, rollback."),
     },
     "On Vertex AI": {
-        "image": Verb("image", "Build the one image that every step runs in."),
-        "preflight": Verb("submit", "Look for what would stop a run, before it costs money."),
+        "image": Verb("image", "Build the image that all steps run in."),
+        "preflight": Verb("submit", "Find problems that would stop a run, before it costs money."),
         "submit": Verb("submit", "Start a run, once; follow it with --wait."),
-        "rerun": Verb("submit", "Run again what a run ran, whole or from what failed."),
+        "rerun": Verb("submit", "Repeat a run, from the start or from its failed steps."),
         "wait": Verb("runs", "Follow a run until it ends: steps, machines, cost so far."),
         "cancel": Verb("runs", "Stop a run."),
         "runs": Verb("runs", "List runs, newest first."),
-        "show": Verb("runs", "Show a run: steps, cost, parameters, metrics, what failed."),
+        "show": Verb("runs", "Show a run: steps, cost, parameters, metrics, errors."),
         "logs": Verb("runs", "Print what the steps of a run wrote."),
-        "shell": Verb("runs", "Open a shell on the machines where a step works now."),
+        "shell": Verb("runs", "Open a shell on the machines of a running step."),
         "compare": Verb("runs", "Put runs side by side: parameters, metrics, time, cost."),
         "upload": Verb("templates", "Publish a pipeline as a template, verified by its digest."),
         "templates": Verb("templates", "List templates and their versions; move tags, pin, download."),
-        "clean": Verb("runs", "Remove what runs left in the bucket and nothing needs."),
+        "clean": Verb("runs", "Remove files of old runs that nothing needs from the bucket."),
         "schedule": Verb("schedules", "Recurring runs: declared in pipelines.toml, planned, applied."),
-        "doctor": Verb("schedules", "Tell how the schedules are: failed and missed nights, and why."),
+        "doctor": Verb("schedules", "Report failed and missed runs of the schedules, and why."),
     },
 }
 
@@ -80,7 +80,7 @@ class Commands(Mapping[str, Any]):
 
 
 class Verbs(TyperGroup):
-    """The command `vgp`: what it lists stands in VERBS, what it runs in the verbs' files."""
+    """The command `vgp`, which lists VERBS and runs the commands of their files."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": Commands()})
@@ -94,7 +94,7 @@ class Verbs(TyperGroup):
 
 @cache
 def of_file(file: str) -> Mapping[str, Any]:
-    """The commands that a file of vgp/cli holds."""
+    """Returns the commands of a module of vgp/cli."""
     alone = typer.Typer(rich_markup_mode=None)
     alone.add_typer(import_module(f"vgp.cli.{file}").app)
     commands: Mapping[str, Any] = typer.main.get_group(alone).commands
@@ -105,5 +105,5 @@ def of_file(file: str) -> Mapping[str, Any]:
 
 
 def _first_sentence(text: str) -> str:
-    """Whole, where Click would cut it at the end of the line."""
+    """Returns the first sentence of `text` in full; Click would cut it at the end of the line."""
     return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."

@@ -1,4 +1,4 @@
-"""The verbs over workflows: list, compile, run."""
+"""The verbs of workflows: list, compile, run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,12 +35,12 @@ with at_first_use():
 
 app = typer.Typer()
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; all if none is named.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; default: all.")]
 
 
 @app.command("list", epilog="Example: vgp list training")
 def list_(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A pipeline: show its parameters.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A pipeline, to list its parameters.")] = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
@@ -90,13 +90,13 @@ def compile_(
 ) -> None:
     """Compile pipelines to the JSON that Vertex Pipelines runs, and check every machine in it.
 
-    If one has an error, none is written, and those from before stay.
+    If a pipeline has an error, no file changes.
     """
     refuse_address(out, "--out")
     loaded = load_settings(settings, environment)
     compiled = compiling.compile_all(names or (), loaded, out=out, max_usd=max_usd)
-    results = [_compiled(path, made, as_json) for path, made in compiled.items()]
-    steps = [row for made in compiled.values() for row in made.report.steps]
+    results = [_compiled(path, pipeline, as_json) for path, pipeline in compiled.items()]
+    steps = [row for pipeline in compiled.values() for row in pipeline.report.steps]
     say(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
     notes = [*loaded.warnings(), *compiling.unknown_steps(loaded, compiled.values()), *compiling.tagged_images(loaded)]
     notes += [*compiling.different_worlds(compiled.values()), *compiling.placeholder_image(loaded)]
@@ -125,20 +125,21 @@ def run_(
     nproc: Annotated[
         int | None,
         typer.Option(
-            help="Training processes; default: as before with --resume, else one per GPU, or 1.", show_default=False
+            help="Training processes; default: those of the run with --resume, else one per GPU, or 1.",
+            show_default=False,
         ),
     ] = None,
     nodes: Annotated[
         int | None,
         typer.Option(
-            help="Nodes of a step's own command, all on this machine; default: as before with --resume, else 1.",
+            help="Nodes of a step's own command, all on this machine; default: those of the run with --resume, else 1.",
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the run's own folder.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="Folder in which the run gets its own folder.")] = Path("runs"),
     resume: Annotated[
         Path | None,
-        typer.Option(help="Folder of a run that was stopped or failed: go on with it.", show_default=False),
+        typer.Option(help="Folder of a stopped or failed run to resume.", show_default=False),
     ] = None,
     environment: Environment = None,
     settings: SettingsFile = None,
@@ -146,13 +147,13 @@ def run_(
 ) -> None:
     """Run a pipeline on this machine: every step, on real data, with real training processes. No account, no Docker.
 
-    Ctrl-C ends every process and prints the command that goes on from the last checkpoint.
+    Ctrl-C ends every process and prints the command that resumes from the last checkpoint.
     """
     refuse_address(resume or out, "--resume" if resume else "--out")
     if resume and set_:
-        raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
+        raise RequestError("--resume keeps the parameters of the run; omit --set, or start a new run.")
     if resume and environment:
-        raise RequestError("--resume goes on with the run's own commands: leave out --env, or start a new run.")
+        raise RequestError("--resume keeps the commands of the run; omit --env, or start a new run.")
     terminal, processes = console(as_json), {"nproc": nproc, "nodes": nodes}
     if resume:
         request = local_run.resumed(name, resume, repository_of(settings), **processes)

@@ -1,4 +1,4 @@
-"""pipelines.toml -> typed settings, checked once.
+"""The settings of pipelines.toml, typed and checked.
 
 region = "us-central1"
 image = "us-central1-docker.pkg.dev/my-project/training/training@sha256:..."
@@ -9,7 +9,7 @@ machine = "g2-standard-24"
 [environments.prod]
 project = "my-project-prod"
 
-Every key: docs/reference/settings.md. What is in effect, and why: `vgp config`.
+Every key: docs/reference/settings.md. The effective settings and their sources: `vgp config`.
 
 settings_loading.py   file, environment, variables and flags become `Settings`, or one message; `vgp config`
 settings_model.py     the settings as all code sees them, with who is told of runs: people, an MLflow server

@@ -1,6 +1,6 @@
-"""The first pipelines.toml: what `vgp init` has to know, gcloud's project, and the text that it writes.
+"""The first pipelines.toml: the questions of `vgp init`, gcloud's project, and the text of the file.
 
-Places as gcloud has them: https://cloud.google.com/sdk/docs/configurations
+Folders of gcloud's configuration: https://cloud.google.com/sdk/docs/configurations
 """
 
 import configparser
@@ -13,7 +13,7 @@ from pathlib import Path
 from vgp.base.documents import toml_text
 from vgp.base.errors import RequestError
 from vgp.base.text import google_names
-from vgp.base.text.google_names import image_name
+from vgp.base.text.google_names import check_image
 from vgp.base.text.printable import is_secret
 from vgp.settings import value_rules
 from vgp.settings.settings_model import Settings
@@ -24,12 +24,12 @@ Answers = dict[str, str]
 
 @dataclass(frozen=True)
 class Question:
-    """One thing to know; its flag is `--` and the key with `-`."""
+    """A question of `vgp init`; its flag is `--` and the key with `-`."""
 
     key: str
     text: str
     rule: Callable[[str], str]
-    #: From the answers so far; None: only a person knows.
+    #: Computes the default from the answers so far; None: no default.
     default: Callable[[Answers], str | None]
 
     @property
@@ -37,7 +37,7 @@ class Question:
         return f"--{self.key.replace('_', '-')}"
 
     def checked(self, answer: str) -> str:
-        """Raises RequestError: the answer is none."""
+        """Returns the answer in canonical form; raises RequestError if it is invalid."""
         if is_secret(answer):
             raise RequestError(f"{self.flag}: looks like a credential.")
         try:
@@ -49,26 +49,27 @@ class Question:
 def _known_project(_: Answers) -> str | None:
     project = gcloud_project()
     try:
-        return google_names.project(project) if project else None
+        return google_names.check_project(project) if project else None
     except ValueError:
         return None
 
 
 def _account(value: str) -> str:
-    return google_names.service_account(value) if value else value
+    return google_names.check_service_account(value) if value else value
 
 
 #: The defaults are the names of what infra/ makes.
 QUESTIONS = (
-    Question("project", "Google Cloud project (its id)", google_names.project, _known_project),
+    Question("project", "Google Cloud project (its id)", google_names.check_project, _known_project),
     Question(
-        "prod_project", "Project of the environment prod", google_names.project, lambda answers: answers["project"]
+        "prod_project", "Project of the environment prod", google_names.check_project,
+        lambda answers: answers["project"],
     ),
     Question("region", "Region (its GPUs: vgp machines --region ...)", value_rules.region, lambda _: Settings().region),
     Question("bucket", "Bucket of the runs", value_rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     # example.com:my-project is example.com/my-project: https://cloud.google.com/artifact-registry/docs/docker/names
     Question(
-        "image", "Image of the steps", image_name,
+        "image", "Image of the steps", check_image,
         lambda known: (
             f"{known['region']}-docker.pkg.dev/{known['project'].replace(':', '/')}/pipelines-images/training:0.1.0"
         ),
@@ -87,7 +88,7 @@ _OF_A_PROJECT = ("bucket", "image", "template_repository", "service_account")
 
 
 def text(answers: Mapping[str, str], steps: str) -> str:
-    """A commented settings file with the environments dev and prod. `steps` are TOML tables of machines."""
+    """Returns a commented settings file with the environments dev and prod. `steps` are TOML tables of machines."""
     project, prod_project = answers["project"], answers["prod_project"]
     in_prod = {key: answers[key].replace(_short(project), _short(prod_project)) for key in _OF_A_PROJECT}
     others = [f"{key} = {json.dumps(in_prod[key])}\n" for key in _OF_A_PROJECT if in_prod[key] != answers[key]]
@@ -103,7 +104,8 @@ def text(answers: Mapping[str, str], steps: str) -> str:
 
 
 def is_bare(path: Path) -> bool:
-    """Whether the file, like the shipped one, says nothing that a first file would lose: no project, no environment."""
+    """Whether the file, like the shipped one, has no project and no environment, so that a first file may replace
+    it."""
     try:
         return set(toml_text.load(path)) <= {"image", "region", "steps"}
     except RequestError:
@@ -111,7 +113,7 @@ def is_bare(path: Path) -> bool:
 
 
 def steps_of(paths: list[Path]) -> str:
-    """The tables [steps.*], comments included, of the first file that has some."""
+    """Returns the tables [steps.*] with their comments, from the first file that has some."""
     import tomlkit
 
     for path in paths:
@@ -119,7 +121,7 @@ def steps_of(paths: list[Path]) -> str:
             document = read(path)
             steps = document.values.get("steps")
             Settings.model_validate({"steps": steps or {}})
-        except ValueError:  # not there, or broken: it is about to be replaced
+        except ValueError:  # a missing or broken file is about to be replaced
             continue
         if steps:
             alone = tomlkit.document()
@@ -139,10 +141,10 @@ registry = "{}/registry-dev"
 """
 
 _TEXT = """\
-# Where things run. Every key: docs/reference/settings.md. What is in effect, and from where: vgp config.
+# Where things run. Every key: docs/reference/settings.md. Effective settings and their sources: vgp config.
 # Strongest first: flags, variables (PIPELINES_REGION=...), the chosen environment, the top of this file, defaults.
 
-# Chosen unless --env or the variable PIPELINES_ENV says otherwise.
+# The default; --env and the variable PIPELINES_ENV override it.
 environment = "dev"
 
 region = {region}
@@ -156,7 +158,7 @@ image = {image}
 # Where `vgp upload` puts templates, for the console to offer.
 template_repository = {template_repository}
 
-# What the steps run as. Without it they run as Vertex AI's default account, which may do more than they need.
+# Account of the steps. The default is Vertex AI's account, which has more rights than they need.
 {service_account}
 
 [environments.dev]
@@ -185,7 +187,7 @@ project = {prod_project}
 
 
 def gcloud_project() -> str | None:
-    """GOOGLE_CLOUD_PROJECT, or the project of gcloud's active configuration; None if there is neither."""
+    """Returns GOOGLE_CLOUD_PROJECT or the project of gcloud's active configuration, or None without either."""
     return os.environ.get("GOOGLE_CLOUD_PROJECT") or os.environ.get("CLOUDSDK_CORE_PROJECT") or _active_configuration()
 
 

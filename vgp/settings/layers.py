@@ -27,13 +27,13 @@ _LADDER = ("capacity", "deadline")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a value came from."""
+    """The source of a value."""
 
     kind: Literal["default", "file", "variable", "flag"] = "default"
     #: environments.prod.region, PIPELINES_REGION, --region; empty for a default.
     name: str = ""
     document: Document | None = None
-    #: Keys under which the value stands in the file.
+    #: Keys of the value in the file.
     keys: Keys = ()
 
     @property
@@ -47,14 +47,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Layer:
-    """The settings of one place, as a tree of tables."""
+    """The settings of one source, as a tree of tables."""
 
     kind: Literal["default", "file", "variable", "flag"]
     values: Mapping[str, object]
     document: Document | None = None
     #: The table of the file that the tree is: () or ("environments", "prod").
     table: Keys = ()
-    #: Variable or flag that gave the value at some keys.
+    #: Keys -> the variable or flag of their value.
     names: Mapping[Keys, str] = field(default_factory=dict)
 
     def source(self, keys: Keys) -> Source:
@@ -76,18 +76,18 @@ class Merged:
     path: Path | None = None
 
     def source(self, keys: Keys) -> Source:
-        """The place of the value, or "default"."""
+        """Returns the source of the value, or "default"."""
         return self.origins[keys].source(keys) if keys in self.origins else Source()
 
     def nearest(self, keys: Keys) -> Source:
-        """The place of the value; of one that is not there, the place of its table."""
+        """Returns the source of the value, or of its table if the value is missing."""
         layers = (self.origins[keys[:size]] for size in range(len(keys), 0, -1) if keys[:size] in self.origins)
         layer = next(layers, None)
         return layer.source(keys) if layer else Source(name=".".join(keys))
 
 
 def merge(layers: Sequence[Layer]) -> Merged:
-    """The layers laid over one another, the weakest first."""
+    """Merges the layers, of which the first has the lowest priority."""
     merged = Merged()
     for layer in layers:
         _lay_over(merged, merged.values, layer.values, (), layer)
@@ -95,7 +95,7 @@ def merge(layers: Sequence[Layer]) -> Merged:
 
 
 def put(values: JsonObject, keys: Keys, value: object) -> None:
-    """Sets a value in a tree of tables; the ways to it that are no tables give way."""
+    """Sets a value in a tree of tables, and replaces values on its path that are not tables."""
     table = values
     for key in keys[:-1]:
         inner = table.get(key)
@@ -127,12 +127,13 @@ def _forget(merged: Merged, here: Keys) -> None:
 
 
 def is_whole(keys: Keys) -> bool:
-    """A parameter's value is the pipeline's own business: a table among them is one value."""
+    """Whether the value at these keys is merged as a whole; true for parameters, because a table among them is one
+    value."""
     return len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters"
 
 
 def _given_way(at: Keys, stronger: Mapping[str, object]) -> tuple[str, ...]:
-    """What a weaker place said about a step and no longer holds, now that a stronger one asks for another machine."""
+    """Removes settings of a step from weaker layers that do not fit the machine of a stronger layer."""
     if len(at) != 2 or at[0] != "steps":
         return ()
     gone: tuple[str, ...] = ()
@@ -146,19 +147,19 @@ def _given_way(at: Keys, stronger: Mapping[str, object]) -> tuple[str, ...]:
 
 
 PREFIX = "PIPELINES_"
-#: Chooses the environment; no setting.
+#: Chooses the environment; not a setting.
 ENVIRONMENT = "PIPELINES_ENV"
 
 
 def layer_of_variables(environ: Mapping[str, str], fields: Iterable[str], declared: Mapping[str, object]) -> Layer:
-    """The variables that are settings. `declared` are the file's values: names with `-` are found there.
+    """Returns the layer of the variables that are settings; `declared`, the file's values, resolves names with `-`.
 
     Raises:
-        RequestError: a name close to that of a setting, but not it; a table that is no JSON object.
+        RequestError: a variable's name is close to a setting's, or the value of a table is not a JSON object.
     """
     values: JsonObject = {}
     names: dict[Keys, str] = {}
-    for name in sorted(environ):  # the longer name is the stronger one, and comes later
+    for name in sorted(environ):  # the longer name has priority, so it comes later
         keys = _keys_of_variable(name, set(fields), declared)
         if keys and environ[name]:
             put(values, keys, _value_of_variable(name, keys, environ[name]))
@@ -167,7 +168,7 @@ def layer_of_variables(environ: Mapping[str, str], fields: Iterable[str], declar
 
 
 def _keys_of_variable(name: str, fields: set[str], declared: Mapping[str, object]) -> Keys | None:
-    """The keys that a variable names; None if it is not ours."""
+    """Returns the keys that a variable names, or None for a variable of another program."""
     if not name.startswith(PREFIX) or name == ENVIRONMENT:
         return None
     first, *rest = name.removeprefix(PREFIX).split("__")
@@ -181,7 +182,8 @@ def _keys_of_variable(name: str, fields: set[str], declared: Mapping[str, object
 
 
 def _refuse_near(name: str, key: str, fields: set[str]) -> None:
-    """Others use the prefix too (Bitbucket sets PIPELINES_JWT_TOKEN): only what looks like a slip is refused."""
+    """Raises RequestError for a probable typo. Other programs use the prefix too: Bitbucket sets
+    PIPELINES_JWT_TOKEN."""
     near = ENVIRONMENT if key == "environment" else nearest(key, fields, cutoff=0.75)
     if near:
         meant = near if near == ENVIRONMENT else PREFIX + near.upper()
@@ -189,7 +191,7 @@ def _refuse_near(name: str, key: str, fields: set[str]) -> None:
 
 
 def _as_declared(keys: Keys, declared: Mapping[str, object]) -> Keys:
-    """A variable's name cannot hold `-`: a step or schedule of the file is found with `_` for it."""
+    """Returns the keys as declared in the file, where a step or schedule may have `-` for the `_` of the variable."""
     table = declared.get(keys[0])
     if len(keys) < 2 or keys[0] not in ("steps", "schedules") or not isinstance(table, Mapping) or keys[1] in table:
         return keys
@@ -198,7 +200,7 @@ def _as_declared(keys: Keys, declared: Mapping[str, object]) -> Keys:
 
 
 def _value_of_variable(name: str, keys: Keys, text: str) -> Any:
-    """Text as the setting takes it; numbers and booleans are read by the model."""
+    """Returns the text as the setting's value; the model parses numbers and booleans."""
     if len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters":
         return _json_or_text(text)
     if keys[0] == "steps" and keys[2:] in (("command",), ("capacity",)):
@@ -207,7 +209,7 @@ def _value_of_variable(name: str, keys: Keys, text: str) -> Any:
         return text
     value = _json_or_text(text)
     if not isinstance(value, dict):
-        raise RequestError(f'{name}: {".".join(keys)} is a table: give it as a JSON object, {{"key": "value"}}.')
+        raise RequestError(f'{name}: {".".join(keys)} is a table; write a JSON object, {{"key": "value"}}.')
     return value
 
 

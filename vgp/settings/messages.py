@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
 from vgp.machines.placement import job_fields
@@ -20,7 +20,7 @@ from vgp.settings.schedule_settings import Schedule
 from vgp.settings.settings_model import Mlflow, Notify, Settings
 from vgp.settings.settings_text import Keys
 
-#: pydantic's kinds of mistakes, as a person says them.
+#: pydantic's error type -> the expected value in plain words.
 _TAKES = {
     "string_type": "text in quotes",
     "int_type": "a whole number",
@@ -37,7 +37,7 @@ _TAKES = {
 
 
 def explain(error: ValidationError, merged: Merged) -> list[str]:
-    """One line for each wrong value, in the order of the model."""
+    """Returns a line for each wrong value, in the order of the model."""
     by_keys: dict[Keys, list[Any]] = {}
     for detail in error.errors():
         by_keys.setdefault(_keys(detail["loc"], merged.values), []).append(detail)
@@ -45,19 +45,17 @@ def explain(error: ValidationError, merged: Merged) -> list[str]:
 
 
 def refuse_texts(merged: Merged) -> list[str]:
-    """One line for each text that no setting may hold: a credential, which is not told, or a placeholder."""
-    secret = (
-        "looks like a credential, and settings end up in specs and logs. Keep it in Secret Manager; revoke this one."
-    )
+    """Returns a line for each credential or placeholder among the settings, without its text."""
+    secret = "looks like a credential; specs and logs show settings. Revoke it; store the new one in Secret Manager."
     wrong = [(keys, secret) for keys in _holding(merged.values, is_secret)]
     wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
     return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
 
 
 def refuse_hosts(merged: Merged) -> list[str]:
-    """One line for each host in a settings file that would get a credential and is neither Google's nor this machine.
+    """Returns a line for each host in a settings file that would get a credential and is not Google's or this machine.
 
-    Variables are of the person who runs the command: they may name any host.
+    Variables belong to the user of the command, so they may name any host.
     """
     addresses: list[tuple[Keys, Callable[[], str]]] = [
         (("endpoints", api), partial(value_rules.endpoint_of_a_file, value))
@@ -79,7 +77,7 @@ def refuse_hosts(merged: Merged) -> list[str]:
 
 
 def _tables_of_variables(value: object, at: Keys) -> Iterator[tuple[Keys, Mapping[str, object]]]:
-    """The tables `env` of the steps, also of their rungs and sizes."""
+    """Yields the tables `env` of the steps, their rungs and sizes."""
     if isinstance(value, list):
         for number, inner in enumerate(value, 1):
             yield from _tables_of_variables(inner, (*at, str(number)))
@@ -91,7 +89,7 @@ def _tables_of_variables(value: object, at: Keys) -> Iterator[tuple[Keys, Mappin
 
 
 def _holding(value: object, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
-    """The keys of each text that matches; of a key that does, the keys of its table."""
+    """Yields the keys of each matching text, and the keys of the table of each matching key."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from [at] if matches(key) else _holding(inner, matches, (*at, str(key)))
@@ -110,9 +108,9 @@ def line(source: Source, keys: Keys, message: str) -> str:
 
 
 def _keys(location: tuple[int | str, ...], values: object) -> Keys:
-    """pydantic's location as keys of the file: without the branch of a union, and the mark of a key.
+    """Returns pydantic's location as keys of the file, without the branches of unions and the marks of keys.
 
-    A table in a list is known by its number there, from 1: steps.train.capacity.2.
+    A table in a list gets its number, from 1: steps.train.capacity.2.
     """
     keys: list[str] = []
     for part in location:
@@ -132,7 +130,7 @@ def _message(keys: Keys, details: list[Any]) -> str:
     if kinds:
         if keys[-1] == "capacity":
             kinds = {"a list of tables": None}
-        return f"given {_shown(details[0]['input'])}; it takes {listed(kinds)}."
+        return f"given {_shown(details[0]['input'])}; it takes {join_words(kinds)}."
     detail = details[0]
     match detail["type"]:
         case "extra_forbidden" if keys[2:3] == ("sizes",) and len(keys) == 5 and keys[-1] in Request.model_fields:
@@ -165,7 +163,7 @@ def _shown(value: object) -> str:
 
 
 def _fields(keys: Keys) -> list[str]:
-    """What could have been meant at this place."""
+    """Returns the valid keys at this place, for a suggestion."""
     if keys[0] in ("notify", "mlflow"):
         return list((Notify if keys[0] == "notify" else Mlflow).model_fields)
     if len(keys) == 1:

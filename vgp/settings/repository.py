@@ -14,7 +14,7 @@ from vgp.base.documents.toml_text import FILE_NAME, settings_file
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 
-#: What the image of the steps is built from, unless the settings name another: the first that there is.
+#: Default Dockerfiles of the image of the steps; the first existing one counts.
 DOCKERFILES = ("training/Dockerfile", "Dockerfile")
 MISSING = (
     f"there is no {FILE_NAME} in this folder or above it. Start a repository with vgp new project NAME, change into "
@@ -27,20 +27,20 @@ NO_WORKFLOW = (
 )
 
 _WORKFLOW = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]|^@(?:\w+\.)*pipeline\b", re.MULTILINE)
-#: Workflows of before: the one that does their work, and the way out.
+#: Removed workflow -> its replacement, and the message that names it.
 _GONE = {
     "retraining": (
         "training",
         'the pipeline retraining is part of training now: name training, with when = "drift" among its parameters.',
     )
 }
-#: A larger file is no workflow that people write; Python's parser would take seconds and gigabytes.
+#: Larger files are not parsed as workflows, because Python's parser would take seconds and gigabytes.
 _MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A pipelines.toml, and the folder of workflows beside it; both absolute."""
+    """A pipelines.toml and its folder of workflows, with absolute paths."""
 
     file: Path
     folder: Path
@@ -50,15 +50,14 @@ class Repository:
         return self.file.parent
 
     def is_nearest(self) -> bool:
-        """Whether a command finds it by itself from the current folder."""
+        """Whether a command finds this repository from the current folder without --settings."""
         nearest = settings_file()
         return nearest is not None and Path(os.path.abspath(nearest)) == self.file
 
 
 def find(repository: Repository) -> dict[str, Path]:
-    """The workflows by name: every file of the folder with a `@dsl.pipeline` function, or `build`, at its top.
-
-    None of them is imported.
+    """Returns the workflows by name, without importing them: each file with a top-level `@dsl.pipeline` or `build`
+    function.
 
     Raises:
         RequestError: a file cannot be read.
@@ -71,10 +70,10 @@ def find(repository: Repository) -> dict[str, Path]:
 
 
 def known(name: str, repository: Repository) -> Path:
-    """The file of the workflow `name`.
+    """Returns the file of the workflow `name`.
 
     Raises:
-        RequestError: there is none of this name.
+        RequestError: no workflow has this name.
     """
     workflows = find(repository)
     if name in workflows:
@@ -88,7 +87,7 @@ def known(name: str, repository: Repository) -> Path:
 
 
 def _is_workflow(path: Path) -> bool:
-    """Whether the text has a pipeline or `build` at its top; of a text that is no Python, whether it seems to."""
+    """Whether the text has a top-level pipeline or `build`; for invalid Python, whether it looks like that."""
     with path.open("rb") as file:
         text = file.read(_MAX_BYTES + 1)
     if len(text) > _MAX_BYTES:
@@ -112,7 +111,7 @@ def _names(statement: ast.stmt) -> list[str]:
 
 
 def _is_pipeline(statement: ast.stmt) -> bool:
-    """Whether the statement is a function with the decorator `dsl.pipeline`, or `pipeline` as it is imported."""
+    """Whether the statement is a function with the decorator `dsl.pipeline`, also if imported as `pipeline`."""
     if not isinstance(statement, ast.FunctionDef):
         return False
     called = (

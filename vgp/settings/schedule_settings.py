@@ -27,7 +27,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.google_names import matching
+from vgp.base.text.google_names import pattern_check
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import PASSWORD
 from vgp.settings.repository import Repository, known
@@ -47,13 +47,13 @@ _OBJECT = re.compile(r"(?P<place>gs://.+)/(?P<name>[^/]+)/(?P<version>[0-9a-f]{6
 
 @dataclass(frozen=True)
 class Reference:
-    """A template version as a person or a file names it: by tag or by digest."""
+    """A reference to a template version by tag or digest."""
 
     name: str
     tag: str | None
     #: `sha256:` and 8 to 64 hex digits.
     digest: str | None
-    #: The repository or bucket folder that it lies in; None: that of the settings.
+    #: Repository or bucket folder of the template; None: that of the settings.
     place: str | None = None
 
     def __str__(self) -> str:
@@ -61,13 +61,15 @@ class Reference:
 
 
 def parse(given: str) -> Reference:
-    """`given` as a reference.
+    """Parses a reference to a template version.
 
     Raises:
-        RequestError: it names no template, or breaks a rule of names.
+        RequestError: the text names no template, or breaks a rule of names.
     """
     if PASSWORD.search(given):
-        raise RequestError("a template's address must not hold a user or password: who asks is who is signed in.")
+        raise RequestError(
+            "a template's address must not contain a user or password. The command uses your Google credentials."
+        )
     name, sign, version = given.partition("@")
     if there := _located(given):
         return there
@@ -77,7 +79,7 @@ def parse(given: str) -> Reference:
         return there
     if "://" in given:
         raise RequestError(
-            f"{given} is no template. Write NAME, NAME:TAG, NAME@sha256:..., "
+            f"{given} is not a template. Write NAME, NAME:TAG, NAME@sha256:..., "
             "https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG, or gs://BUCKET/FOLDER/NAME/SHA256.json."
         )
     if not sign:
@@ -100,10 +102,10 @@ def _reference(name: str, version: str, place: str | None) -> Reference:
 
 
 def package(given: str) -> str:
-    """`given` as the name of a template.
+    """Returns a valid name of a template.
 
     Raises:
-        RequestError: Artifact Registry would not take it.
+        RequestError: Artifact Registry would refuse the name.
     """
     if not _NAME.fullmatch(given):
         raise RequestError(
@@ -114,10 +116,10 @@ def package(given: str) -> str:
 
 
 def tag(given: str) -> str:
-    """`given` as a tag.
+    """Returns a valid tag.
 
     Raises:
-        RequestError: it cannot be one.
+        RequestError: the text cannot be a tag.
     """
     if not _TAG.fullmatch(given):
         raise RequestError(
@@ -128,26 +130,28 @@ def tag(given: str) -> str:
 
 
 def digest(given: str) -> str:
-    """`given` as a version's digest, in full or its first eight digits or more.
+    """Returns a valid digest of a version, complete or shortened to at least eight digits.
 
     Raises:
-        RequestError: it is none.
+        RequestError: the text is not a digest.
     """
     if not _DIGEST.fullmatch(given):
-        raise RequestError(f"{given!r} is no digest: write sha256: and at least 8 of its 64 hex digits, in lower case.")
+        raise RequestError(
+            f"{given!r} is not a digest. Write sha256: and at least 8 of its 64 hex digits, in lower case."
+        )
     return given
 
 
-#: Of a schedule and of an environment.
+#: Name of a schedule or an environment.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _CRON = "minute hour day month weekday, as in 30 2 * * 1-5"
 
 
-name = matching(NAME.pattern, "'{value}' is no name: at most 40 lower-case letters, digits and -, a letter first.")
+name = pattern_check(NAME.pattern, "'{value}' is no name: at most 40 lower-case letters, digits and -, a letter first.")
 
 
 def pipeline(value: str, info: ValidationInfo) -> str:
-    """A workflow of the repository, as far as one is known: the context of the validation."""
+    """Checks that the workflow exists, if the context of the validation knows the repository."""
     if isinstance(info.context, Repository):
         known(value, info.context)
     return value
@@ -159,27 +163,28 @@ def template(value: str) -> str:
 
 
 def cron(value: str) -> str:
-    """Five fields of Unix cron. Extensions (L, W, #, seconds, @daily) are refused: Vertex AI documents none of them."""
+    """Checks five fields of Unix cron. Refuses extensions (L, W, #, seconds, @daily), which Vertex AI does not
+    document."""
     from cronsim import CronSim, CronSimError
 
     value = " ".join(value.split())
     if value.upper().startswith(("TZ=", "CRON_TZ=")):
-        raise ValueError(f"'{value}' holds a time zone: write it as time_zone = \"...\".")
+        raise ValueError(f"'{value}' contains a time zone; write it as time_zone = \"...\".")
     if len(value.split()) != 5:
-        raise ValueError(f"'{value}' is no cron expression: five fields, {_CRON}.")
+        raise ValueError(f"'{value}' is not a cron expression. Write five fields, {_CRON}.")
     try:
         if re.search(r"[^0-9A-Za-z*/, -]|[0-9]L|\bL", value):
             raise CronSimError("Only digits, names, * / , and - are allowed")
         next(CronSim(value, datetime(2000, 1, 1)))
     except CronSimError as error:
-        raise ValueError(f"'{value}' is no cron expression: {str(error).lower()}. Write {_CRON}.") from None
+        raise ValueError(f"'{value}' is not a cron expression: {str(error).lower()}. Write {_CRON}.") from None
     except StopIteration:
         raise ValueError(f"'{value}' never happens. Write {_CRON}.") from None
     return value
 
 
 def time_zone(value: str) -> str:
-    """A name of the IANA data base, https://www.iana.org/time-zones"""
+    """Checks a name of the IANA time zone database, https://www.iana.org/time-zones"""
     known = _time_zones()
     if value not in known:
         city = [zone for zone in known if zone.lower().endswith(f"/{value.lower()}")]
@@ -197,7 +202,7 @@ def _time_zones() -> frozenset[str]:
 
 
 def moment(value: object, zone: str) -> datetime | None:
-    """A day or time in UTC; without an offset it is local to `zone`, and a day begins at midnight."""
+    """Returns a day or time in UTC. Without an offset it is local to `zone`; a day means its midnight."""
     from zoneinfo import ZoneInfo
 
     if value is None or value == "":
@@ -211,7 +216,7 @@ def moment(value: object, zone: str) -> datetime | None:
     if not isinstance(value, datetime):
         raise ValueError(f"{value} is no time. Write 2027-01-31 or 2027-01-31T06:00:00.")
     there = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(zone))
-    # UTC, because Python compares two times of one zone by their clocks: wrong in the hour that comes twice.
+    # UTC, because Python compares times of one zone by the wall clock, which is wrong in the repeated hour in autumn.
     instant = there.astimezone(UTC)
     if instant.astimezone(there.tzinfo).replace(tzinfo=None) != value.replace(tzinfo=None):
         raise ValueError(f"{value} does not exist in {zone}: the clocks jump over it.")
@@ -226,7 +231,7 @@ TimeZone = Annotated[str, AfterValidator(time_zone)]
 
 
 class Schedule(BaseModel):
-    """When a pipeline runs by itself, and with what. https://cloud.google.com/vertex-ai/docs/pipelines/schedule-pipeline-run"""
+    """A recurring run of a pipeline. https://cloud.google.com/vertex-ai/docs/pipelines/schedule-pipeline-run"""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -25,7 +25,7 @@ from vgp.settings.schedule_settings import NAME
 from vgp.settings.settings_model import Settings
 from vgp.settings.settings_text import Document, Keys, read
 
-#: They stand at the top of the file alone: an environment, and where the workflows are.
+#: Keys that are allowed only at the top of the file.
 _TOP = ("environment", "workflows")
 _FIELDS = frozenset(Settings.model_fields) - set(_TOP)
 
@@ -33,18 +33,19 @@ _FIELDS = frozenset(Settings.model_fields) - set(_TOP)
 def load(
     path: Path | None = None, *, environment: str | None = None, overrides: Mapping[str, object] | None = None
 ) -> Settings:
-    """The effective settings.
+    """Loads the effective settings.
 
-    Strongest first: `overrides`, variables PIPELINES_..., the environment's table, the top of the file, defaults.
-    The file is checked as a whole, every environment of it.
+    Highest priority first: `overrides`, variables PIPELINES_..., the environment's table, the top of the file,
+    defaults. The file is checked as a whole, every environment of it.
 
     Args:
         path: The file; by default the nearest pipelines.toml, from this folder upward, or none.
         environment: Its name; else PIPELINES_ENV, else `environment` in the file, else the only one.
-        overrides: Values of flags by key, `service_account` or `labels.team`; None counts as not given.
+        overrides: Values of flags by key, such as `service_account` or `labels.team`; None: not set.
 
     Raises:
-        RequestError: the file cannot be read, is no TOML, or a value is not allowed: where it is, and the fix.
+        RequestError: the file cannot be read, is not TOML, or has an invalid value; the message has its line and the
+            fix.
     """
     document = _document(path)
     home = _repository(document) if document else None
@@ -70,10 +71,10 @@ def load(
 
 
 def repository_of(path: Path | None = None) -> Repository:
-    """The repository of the settings file `path`, by default of the nearest one; nothing else of the file is read.
+    """Returns the repository of the settings file `path`, by default the nearest one, and reads no other setting.
 
     Raises:
-        RequestError: there is no such file, it is no TOML, or names no folder of workflows.
+        RequestError: the file is missing, is not TOML, or names no folder of workflows.
     """
     document = _document(path)
     if document is None:
@@ -97,7 +98,7 @@ def _repository(document: Document) -> Repository:
 
 
 def _environments(document: Document | None) -> list[str]:
-    """Names of the declared environments, in the order of the file."""
+    """Returns the names of the declared environments, in the order of the file."""
     if document is None:
         return []
     tables = document.values.get("environments", {})
@@ -116,7 +117,7 @@ def _environments(document: Document | None) -> list[str]:
 
 
 def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) -> Layer | None:
-    """The chosen environment's name, as the setting that it is."""
+    """Returns the name of the chosen environment with its source."""
     key: Keys = ("environment",)
     variable = os.environ.get(ENVIRONMENT)
     if flag:
@@ -165,7 +166,7 @@ def _flags(overrides: Mapping[str, object]) -> Layer:
 
 
 def _checked(layers: Sequence[Layer], home: Repository | None) -> tuple[Settings | None, list[str]]:
-    """The settings of the layers, or what is wrong with them."""
+    """Returns the settings of the merged layers, and the errors in them."""
     merged = merge(layers)
     wrong = refuse_texts(merged)
     if wrong:
@@ -179,7 +180,7 @@ def _checked(layers: Sequence[Layer], home: Repository | None) -> tuple[Settings
 
 
 def _registry_of(other: Settings, chosen: Settings) -> str:
-    """The registry of another environment: a bucket that the file does not name, a variable gives to each of them."""
+    """Returns the registry root of another environment; a bucket from a variable applies to every environment."""
     by_variable = other.bucket is None and chosen.source("bucket").kind == "variable"
     return (other.model_copy(update={"bucket": chosen.bucket}) if by_variable else other).registry_root
 
@@ -189,7 +190,7 @@ def _at(document: Document, keys: Keys, message: str) -> str:
 
 
 def overview(settings: Settings) -> JsonObject:
-    """The file, its environments, the chosen one, and a row for each value."""
+    """Returns the file, its environments, the chosen environment, and a row for each value."""
     return {
         "file": str(settings.file) if settings.file else None,
         "environment": settings.environment,
@@ -201,10 +202,10 @@ def overview(settings: Settings) -> JsonObject:
 
 
 def below(settings: Settings, key: str) -> list[JsonObject]:
-    """The row of `key`, or the rows of its table.
+    """Returns the row of `key`, or the rows of its table.
 
     Raises:
-        RequestError: there is no such setting, or it has no value.
+        RequestError: the setting does not exist, or has no value.
     """
     rows = list(_rows(settings))
     below_key = [row for row in rows if row["key"] == key or row["key"].startswith(f"{key}.")]
@@ -217,7 +218,7 @@ def below(settings: Settings, key: str) -> list[JsonObject]:
 
 
 def shown(value: object) -> str:
-    """A value as it is written for a person or a script: text bare, the rest as JSON."""
+    """Returns a value as text: strings without quotes, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -231,7 +232,7 @@ def _rows(settings: Settings) -> Iterator[JsonObject]:
 
 
 def _flat(values: Mapping[str, object], at: str = "") -> Iterator[tuple[str, Any]]:
-    """Key and value of everything that has one; at the top also of what has none."""
+    """Yields the keys and values of the settings; at the top level also settings without a value."""
     for name, value in values.items():
         key = f"{at}{name}"
         if isinstance(value, Mapping) and value and not is_whole(tuple(key.split("."))):

@@ -26,8 +26,8 @@ from pydantic import (
 
 from vgp.base import webhook as sending
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
-from vgp.base.text.google_names import cut_uri, matching
+from vgp.base.text.figures import join_words
+from vgp.base.text.google_names import pattern_check, split_uri
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement.step_request import Request
 from vgp.settings import value_rules
@@ -38,7 +38,7 @@ from vgp.settings.value_rules import optional
 
 #: "at most three": https://cloud.google.com/vertex-ai/docs/pipelines/email-notifications
 MAX_EMAILS = 3
-email = matching(
+email = pattern_check(
     r"(?ai:[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63})",
     "'{value}' is no e-mail address. Write NAME@HOST.",
 )
@@ -52,7 +52,7 @@ def emails(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def webhook(value: str) -> str:
-    """An address, which stands in the spec for everyone to read, or the name under which Secret Manager has it."""
+    """Returns the checked address, which the spec holds in plain text, or the name of a secret in Secret Manager."""
     if value.startswith("projects/"):
         if not sending.is_secret_name(value):
             raise ValueError(
@@ -60,13 +60,13 @@ def webhook(value: str) -> str:
             )
         return value
     try:
-        return sending.checked(value)
+        return sending.check_url(value)
     except sending.Refused as error:
         raise ValueError(f"the address {error}") from None
 
 
 def _parted(value: object) -> object:
-    """A variable holds addresses separated by commas."""
+    """Splits a text with comma-separated addresses, as variables hold them."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -75,7 +75,7 @@ Webhook = Annotated[str | None, *optional(webhook)]
 
 
 class Notify(BaseModel):
-    """Who is told; by default nobody, and every run writes its summary all the same."""
+    """Recipients of the summary of a run; by default none. Every run writes its summary in any case."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,17 +85,20 @@ class Notify(BaseModel):
     webhook: Webhook = None
 
     def warnings(self) -> list[str]:
-        """A line if the address is likely to be as good as a password: it stands in specs and in the repository."""
+        """Returns a warning if the webhook probably contains a secret, because specs and the repository hold it in
+        plain text."""
         if not self.webhook or sending.is_secret_name(self.webhook) or not sending.may_hold_a_secret(self.webhook):
             return []
         fix = 'Keep it in Secret Manager: webhook = "projects/PROJECT/secrets/NAME"; docs/how-to/alerts.md.'
-        return [f"warning: notify.webhook: who knows this address may post there, and it stands in every spec. {fix}"]
+        return [f"warning: notify.webhook: anyone with this address can post there, and every spec contains it. {fix}"]
 
 
 def tracking_uri(value: str) -> str:
     parts = value_rules.split_address(value)
     if not parts or parts.scheme not in ("https", "http") or not value.isprintable() or " " in value:
-        raise ValueError("no address of a server. Write https://HOST, or http://HOST:PORT where no token is needed.")
+        raise ValueError(
+            "this is not the address of a server. Write https://HOST, or http://HOST:PORT if it needs no token."
+        )
     if parts.username or parts.password:
         raise ValueError("the address must not hold a user or password. Keep a token in Secret Manager: mlflow.token.")
     return value.rstrip("/")
@@ -103,15 +106,15 @@ def tracking_uri(value: str) -> str:
 
 def mlflow_experiment(value: str) -> str:
     if not value.isprintable() or len(value) > 250:
-        raise ValueError("no experiment's name: at most 250 characters that can be printed.")
+        raise ValueError("an experiment's name has at most 250 printable characters.")
     return value
 
 
 def token(value: str) -> str:
     if not sending.is_secret_name(value):
         raise ValueError(
-            "no secret's name, and a token must not stand here. Write projects/PROJECT/secrets/NAME, with /versions/N "
-            "or without."
+            "this is not the name of a secret; never write the token itself. Write projects/PROJECT/secrets/NAME, with "
+            "/versions/N or without."
         )
     return value
 
@@ -122,7 +125,7 @@ Token = Annotated[str | None, *optional(token)]
 
 
 class Mlflow(BaseModel):
-    """Which server is told; by default none."""
+    """The MLflow server of the runs; by default none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -136,13 +139,13 @@ class Mlflow(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> "Mlflow":
         if not self.tracking_uri and (self.token or self.experiment):
-            raise ValueError("without tracking_uri nothing is told. Add it, or take the others away.")
+            raise ValueError("mlflow needs tracking_uri. Add it, or remove the table.")
         if self.token and (self.tracking_uri or "").startswith("http://"):
-            raise ValueError("http:// would send the token for everybody to read. Write https://HOST.")
+            raise ValueError("http:// would send the token unencrypted. Write https://HOST.")
         return self
 
     def environment(self) -> dict[str, str]:
-        """What the steps that tell it find: vgp/train/mlflow_server.py, and MLflow's own clients."""
+        """Returns the environment variables that vgp/train/mlflow_server.py and MLflow's own clients read."""
         values = {
             "MLFLOW_TRACKING_URI": self.tracking_uri, "MLFLOW_EXPERIMENT_NAME": self.experiment,
             "MLFLOW_TRACKING_TOKEN_SECRET": self.token,
@@ -151,7 +154,7 @@ class Mlflow(BaseModel):
 
 
 class Settings(BaseModel):
-    """Where things run. Unknown keys are refused; an empty text is as good as no value."""
+    """The settings of a repository. Unknown keys are errors; an empty text counts as no value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -168,7 +171,7 @@ class Settings(BaseModel):
     #: `gs://BUCKET/FOLDER`, the root of the model registry. Default: `registry/` in `bucket`. Environments that share a
     #: registry share one champion, so give each its own.
     registry: value_rules.Bucket = None
-    #: Image of every step that names none of its own: by digest (`...@sha256:...`) or version tag. `latest` is refused,
+    #: Image of every step without its own image: by digest (`...@sha256:...`) or version tag. `latest` is refused,
     #: because Vertex AI caches steps by the image's name.
     image: value_rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
     #: Dockerfile of `vgp image build`, relative to this file. Default: `training/Dockerfile`, else `Dockerfile`.
@@ -189,15 +192,15 @@ class Settings(BaseModel):
     labels: value_rules.Labels = {}
     #: `slow`: after a failure, steps that do not need the failed one still run. `fast`: no further step starts.
     failure_policy: Literal["fast", "slow"] = "slow"
-    #: Whether steps may reuse results of earlier runs with equal inputs. Default: pinned steps do, others do not.
+    #: Whether steps may reuse results of earlier runs with equal inputs. Default: only pinned steps do.
     #: `true` includes every step of `vgp submit`, even if data behind an unchanged name has changed.
     caching: bool | None = None
     #: Recipients of a message when a run ends.
     notify: Notify = Notify()
     #: MLflow server that receives parameters and metrics of trainings.
     mlflow: Mlflow = Mlflow()
-    #: Addresses of APIs that replace Google's, for private access and tests. In the file only Google's hosts and this
-    #: machine; other hosts by variable, such as PIPELINES_ENDPOINTS__AIPLATFORM.
+    #: Addresses of APIs that replace Google's, for private access and tests. The file may name only Google's hosts and
+    #: this machine; set other hosts by variable, such as PIPELINES_ENDPOINTS__AIPLATFORM.
     endpoints: value_rules.Endpoints = {}
     #: Machine of each step, by the step's name.
     steps: dict[str, Request] = {}
@@ -214,8 +217,8 @@ class Settings(BaseModel):
     def _not_among_runs(cls, value: str | None, info: ValidationInfo) -> str | None:
         runs = f"{info.data.get('bucket') or ''}/runs"
         if value and f"{value}/".startswith(f"{runs}/"):
-            raise ValueError(f"'{value}' is below {runs}/, where old runs are deleted. Write a folder beside it.")
-        if value and not cut_uri(value)[1]:
+            raise ValueError(f"'{value}' is below {runs}/, where vgp clean deletes old runs. Write another folder.")
+        if value and not split_uri(value)[1]:
             raise ValueError(f"'{value}' is a bucket. Write a folder of it: {value}/registry.")
         return value
 
@@ -235,34 +238,34 @@ class Settings(BaseModel):
 
     @property
     def registry_root(self) -> str:
-        """The root of the registry of models that runs on Vertex AI use; "" without a bucket."""
+        """Returns the root of the model registry for runs on Vertex AI, or "" without a bucket."""
         return self.registry or (f"{self.bucket}/registry" if self.bucket else "")
 
     @property
     def registries(self) -> dict[str, str]:
-        """The roots of the registries of the other environments that the file declares."""
+        """Returns the registry roots of the other environments of the file."""
         return {name: root for name, root in self._registries.items() if name != self.environment}
 
     @property
     def registry_sharers(self) -> tuple[str, ...]:
-        """The other environments whose runs use the same registry."""
+        """Returns the other environments that share this registry."""
         root = self.registry_root
         return tuple(name for name, other in self.registries.items() if root and other == root)
 
     def registry_warnings(self) -> list[str]:
-        """A line if another environment uses the same registry."""
+        """Returns a warning if another environment shares this registry."""
         if not (others := self.registry_sharers):
             return []
         here = self.environment or "runs without an environment"
         danger = "what a run of one promotes is the champion of the other"
         return [
-            f"warning: registry: {here} and {listed(others, 'and')} share {self.registry_root}: {danger}. "
+            f"warning: registry: {here} and {join_words(others, 'and')} share {self.registry_root}: {danger}. "
             + self.registry_fix
         ]
 
     @property
     def registry_fix(self) -> str:
-        """How one of the environments that share the registry gets its own; the others keep what is there."""
+        """Returns the instruction that gives one environment its own registry; the others keep the shared one."""
         others = self.registry_sharers
         names = [*([self.environment] if self.environment else []), *others]
         leaves = next((name for name in names if not name.startswith("prod")), names[0])
@@ -273,12 +276,12 @@ class Settings(BaseModel):
         )
 
     def warnings(self) -> list[str]:
-        """A line for each thing that works and may surprise: whoever reads the spec, or shares the registry."""
+        """Returns warnings on a webhook that readers of the spec can use, and on a shared registry."""
         return [*self.notify.warnings(), *self.registry_warnings()]
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Names of those that the file declares."""
+        """Returns the names of the environments that the file declares."""
         return self._merged.environments
 
     @property
@@ -287,15 +290,15 @@ class Settings(BaseModel):
 
     @property
     def repository(self) -> Repository:
-        """The folder of the settings file, with its workflows.
+        """Returns the repository of the settings file.
 
         Raises:
-            RequestError: the settings are of no file.
+            RequestError: the settings come from no file.
         """
         if self._repository is None:
             raise RequestError(MISSING)
         return self._repository
 
     def source(self, key: str) -> Source:
-        """Where the effective value of `key` (region, steps.train.machine) came from."""
+        """Returns the source of the effective value of `key`, such as region or steps.train.machine."""
         return self._merged.source(tuple(key.split(".")))

@@ -30,11 +30,11 @@ class Document:
 
     @cached_property
     def values(self) -> JsonObject:
-        """Raises RequestError: the text is no TOML, or nested too deeply."""
+        """Returns the parsed values; raises RequestError if the text is not TOML, or is nested too deeply."""
         return toml_text.loads(self.text, str(self.path))
 
     def line(self, keys: Keys) -> int:
-        """Line on which the key stands, from 1; of a key that is not there, that of its table."""
+        """Returns the line of the key, from 1, or of its table if the key is missing."""
         for size in range(len(keys), 0, -1):
             inside = [line for at, line in self._lines.items() if at[:size] == keys[:size]]
             if inside:
@@ -61,15 +61,15 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """Raises RequestError: the file cannot be read."""
+    """Reads a settings file; raises RequestError if it cannot be read."""
     return Document(path, bounded_text.read(path, toml_text.MAX_BYTES))
 
 
 def write_value(path: Path, keys: Sequence[str], value: object) -> None:
-    """Sets one value, `("environments", "prod", "image")`; every other byte of the file stays. All or nothing.
+    """Sets one value atomically, such as `("environments", "prod", "image")`; every other byte of the file stays.
 
     Raises:
-        RequestError: the file cannot be read or written, is no TOML, or holds no table where `keys` need one.
+        RequestError: the file cannot be read or written, is not TOML, or has no table where `keys` need one.
     """
     import tomlkit
 
@@ -86,26 +86,28 @@ def write_value(path: Path, keys: Sequence[str], value: object) -> None:
 
 
 def _with(document: Document, keys: Sequence[str], value: object) -> JsonObject:
-    """The file's values as they shall be after the change."""
+    """Returns the file's values with the change."""
     values = copy.deepcopy(document.values)
     table: Any = values
     for depth, key in enumerate(keys[:-1], start=1):
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise RequestError(f"{document.path}:{document.line(tuple(keys))}: {'.'.join(keys[:depth])} is no table.")
+            raise RequestError(
+                f"{document.path}:{document.line(tuple(keys))}: {'.'.join(keys[:depth])} is not a table."
+            )
     table[keys[-1]] = value
     return values
 
 
 def _comparable(values: JsonObject) -> str:
-    """Equal for equal values, nan among them, in whatever order."""
+    """Returns a text that is equal for equal values, including nan, in any order."""
     return json.dumps(values, sort_keys=True, default=repr)
 
 
 def _items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Every item of a tomlkit container with its keys, in the order of the text.
+    """Yields every item of a tomlkit container with its keys, in the order of the text.
 
-    A table in a list is known by its number there, from 1.
+    A table in a list gets its number, from 1.
     """
     for key, item in container.body:
         if key is None:  # a comment or an empty line

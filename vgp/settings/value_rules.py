@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, BeforeValidator
 
 from vgp.base.text import google_names
-from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, cut_uri, image_name, is_bucket_uri, matching
+from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, check_image, is_bucket_uri, pattern_check, split_uri
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
 from vgp.machines.placement.job_options import none_if_empty
@@ -48,7 +48,9 @@ def workflows(value: object) -> str:
         raise ValueError("looks like a credential.")
     path = PurePath(value) if isinstance(value, str) and value.isprintable() else None
     if not path or not value or path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{value!r} is no folder of this repository. Write one like pipelines or src/workflows.")
+        raise ValueError(
+            f"{value!r} is not a folder of this repository. Write a path such as pipelines or src/workflows."
+        )
     return str(path)
 
 
@@ -62,7 +64,7 @@ def bucket(value: str) -> str:
     """gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
     if not is_bucket_uri(value):
         raise ValueError(f"'{value}' does not begin with gs://. Write gs://{value.split('/')[0] or 'BUCKET'}.")
-    name, folder = cut_uri(value)
+    name, folder = split_uri(value)
     folders = folder.rstrip("/").split("/") if folder.strip("/") else []
     parts = name.split(".")
     if not 3 <= len(name) <= (63 if len(parts) == 1 else 222) or not all(map(_BUCKET_PART.fullmatch, parts)):
@@ -70,10 +72,10 @@ def bucket(value: str) -> str:
             f"'{name}' is no bucket name: 3 to 63 lower-case letters, digits, - and _, a letter or digit at both ends."
         )
     if name.startswith("goog") or "google" in name or re.fullmatch(r"[0-9.]+\.[0-9]+", name):
-        raise ValueError(f"'{name}' is no bucket name: Google keeps goog... and takes no IP address.")
+        raise ValueError(f"'{name}' is not a bucket name: Google reserves goog... and refuses IP addresses.")
     if not all(map(_FOLDER.fullmatch, folders)):
         raise ValueError(
-            f"'{'/'.join(folders)}' is no folder to write into: letters, digits, and - _ . = between single /."
+            f"'{'/'.join(folders)}' is not a valid folder: use letters, digits, and - _ . = between single /."
         )
     return value.rstrip("/")
 
@@ -81,7 +83,9 @@ def bucket(value: str) -> str:
 def dockerfile(value: str) -> str:
     parts = value.split("/")
     if {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
-        raise ValueError(f"'{value}' is no file of the repository. Write its path below pipelines.toml: Dockerfile.")
+        raise ValueError(
+            f"'{value}' is not a file of the repository. Write its path relative to pipelines.toml, such as Dockerfile."
+        )
     return value
 
 
@@ -94,7 +98,7 @@ def network(value: str) -> str:
             f"gcloud projects describe {project_id} --format='value(projectNumber)'."
         )
     if not re.fullmatch(rf"projects/[0-9]+/global/networks/{RFC1035}", value):
-        raise ValueError(f"'{value}' is no network. Write projects/NUMBER/global/networks/NAME.")
+        raise ValueError(f"'{value}' is not a network. Write projects/NUMBER/global/networks/NAME.")
     return value
 
 
@@ -102,7 +106,9 @@ def encryption_key(value: str) -> str:
     if "/cryptoKeyVersions/" in value:
         raise ValueError(f"'{value}' names a version. Name the key: {value.split('/cryptoKeyVersions/')[0]}.")
     if not _KEY.fullmatch(value):
-        raise ValueError(f"'{value}' is no key. Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY.")
+        raise ValueError(
+            f"'{value}' is not a key. Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY."
+        )
     return value
 
 
@@ -122,7 +128,7 @@ def template_repository(value: str) -> str:
     return value.rstrip("/")
 
 
-experiment = matching(
+experiment = pattern_check(
     r"[a-z0-9][a-z0-9-]{0,127}",
     "'{value}' is no experiment's name: at most 128 lower-case letters, digits and -, no - first.",
 )
@@ -131,22 +137,22 @@ experiment = matching(
 def labels(value: dict[str, str]) -> dict[str, str]:
     """https://cloud.google.com/resource-manager/docs/labels-overview"""
     if len(value) > MAX_LABELS:
-        raise ValueError(f"{len(value)} labels; a resource takes at most {MAX_LABELS}.")
+        raise ValueError(f"{len(value)} labels; a resource can have at most {MAX_LABELS}.")
     return value
 
 
-label_key = matching(
+label_key = pattern_check(
     r"[a-z][a-z0-9_-]{0,62}",
     "'{value}' is no label's name: at most 63 lower-case letters, digits, _ and -, a letter first.",
 )
-label_value = matching(
+label_value = pattern_check(
     r"[a-z0-9_-]{0,63}", "'{value}' is no label's value: at most 63 lower-case letters, digits, _ and -."
 )
 
 
 def api(value: str) -> str:
     if value not in APIS:
-        raise ValueError(f"there is no such API. {did_you_mean(value, APIS)}")
+        raise ValueError(f"this API does not exist. {did_you_mean(value, APIS)}")
     return value
 
 
@@ -163,9 +169,9 @@ def endpoint(value: str) -> str:
     """https, or http to this machine: a token travels with every call."""
     parts = split_address(value)
     if parts and (parts.username or parts.password):
-        raise ValueError("an address must not hold a user or password. Write https://HOST.")
+        raise ValueError("an address must not contain a user or password. Write https://HOST.")
     if not parts or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError(f"'{value}' is no address of an API. Write https://HOST or https://HOST:PORT.")
+        raise ValueError(f"'{value}' is not the address of an API. Write https://HOST or https://HOST:PORT.")
     if not _ADDRESS.fullmatch(value):
         raise ValueError(f"'{value}' is no address of an API: a host is letters, digits, - and . alone.")
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
@@ -211,12 +217,12 @@ def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidato
 
 
 Workflows = Annotated[str, AfterValidator(workflows)]
-Project = Annotated[str | None, *optional(google_names.project)]
+Project = Annotated[str | None, *optional(google_names.check_project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]
-Image = Annotated[str, AfterValidator(image_name)]
+Image = Annotated[str, AfterValidator(check_image)]
 Dockerfile = Annotated[str | None, *optional(dockerfile)]
-ServiceAccount = Annotated[str | None, *optional(google_names.service_account)]
+ServiceAccount = Annotated[str | None, *optional(google_names.check_service_account)]
 Network = Annotated[str | None, *optional(network)]
 EncryptionKey = Annotated[str | None, *optional(encryption_key)]
 TemplateRepository = Annotated[str | None, *optional(template_repository)]

@@ -271,7 +271,7 @@ def test_the_verb_shows_first_and_writes_when_told(tmp_path, capsys):
     path.write_text(before)
     assert verb(tmp_path, "--fix") == 1 and path.read_text() == before
     out, err = capsys.readouterr()
-    assert out.splitlines()[:2] == [f"--- {path}", f"+++ {path}"] and "add --write" in err
+    assert out.splitlines()[:2] == [f"--- {path}", f"+++ {path}"] and "--write" in err
     assert "-    machineType: n1-standrd-8   # why\n+    machineType: n1-standard-8   # why\n" in out
     assert verb(path, "--fix", "--write") == 0 and path.read_text() == before.replace("standrd", "standard")
     assert "1 file written" in capsys.readouterr().err

@@ -128,8 +128,8 @@ def test_names_of_a_stranger_stay_in_code(folders):
 def test_what_cannot_be_compared_is_refused(folders, tmp_path):
     for paths, before, said in (
         (["."], Path("nowhere"), "no such folder"),
-        (["-"], folders[1], "below the current folder"),
-        (["../before"], folders[1], "below the current folder"),
+        (["-"], folders[1], "inside the current folder"),
+        (["../before"], folders[1], "inside the current folder"),
         (["lost.yaml"], folders[1], "not in the current folder and not in"),
     ):
         with pytest.raises(RequestError, match=said):

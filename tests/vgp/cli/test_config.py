@@ -181,9 +181,9 @@ def test_init_takes_the_project_of_the_environment(folder: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["init"], "there is no terminal to ask on. Missing: --project, --prod-project, --region, --bucket, --i"),
-        (["init", "--project", "my-project", "--region", "us-east1"], "Missing: --prod-project, --bucket, --image, "),
-        (["init", "--yes"], "no project is known: give --project, or set GOOGLE_CLOUD_PROJECT."),
+        (["init"], "there is no terminal to ask on. Set --project, --prod-project, --region, --bucket, --i"),
+        (["init", "--project", "my-project", "--region", "us-east1"], "Set --prod-project, --bucket, --image, "),
+        (["init", "--yes"], "no project is known. Use --project, or set GOOGLE_CLOUD_PROJECT."),
         (["init", "--yes", "--project", "X"], "--project: 'X' is not a project id"),
         (["init", "--yes", "--project", "my-project", "--region", "us-east9"], "--region: Vertex AI training has no"),
         (["init", "--yes", "--project", "ya29.canary"], "--project: looks like a credential."),
@@ -200,7 +200,7 @@ def test_init_without_what_it_needs_is_refused_and_writes_nothing(
 
 def test_init_overwrites_only_when_forced_and_keeps_the_steps(folder: Path) -> None:
     write(FILE)
-    assert "pipelines.toml is there already" in refusal("init", "--yes", "--project", "my-project")
+    assert "pipelines.toml exists" in refusal("init", "--yes", "--project", "my-project")
     assert Path("pipelines.toml").read_text() == FILE
     output("init", "--yes", "--project", "my-project", "--force")
     loaded = settings.load()

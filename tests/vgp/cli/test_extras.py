@@ -51,7 +51,7 @@ def test_a_lack_is_named_also_when_it_was_explained_on_the_way() -> None:
         except ModuleNotFoundError as error:
             raise RequestError("pipelines/training.py:3: ModuleNotFoundError") from error
     assert str(said.value) == (
-        f"this needs kfp, which is not installed. Install the extra vertex:\n  {REPOSITORY}/scripts/setup.sh vertex"
+        f"kfp is not installed. Install the extra vertex:\n  {REPOSITORY}/scripts/setup.sh vertex"
     )
 
 

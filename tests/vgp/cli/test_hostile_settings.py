@@ -78,4 +78,4 @@ def test_a_pipe_as_settings_is_refused_and_not_waited_for(capsys, tmp_path):
 def test_a_first_file_is_written_beside_one_that_cannot_be_read(capsys, tmp_path):
     (tmp_path / "pipelines.toml").write_text(DEEP["arrays"])
     code, _, err = run(capsys, "init", "--project", "my-project", "--yes")
-    assert code == 2 and "is there already" in err
+    assert code == 2 and " exists. " in err

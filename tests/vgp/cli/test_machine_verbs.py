@@ -139,11 +139,11 @@ NOTHING = [
     (["--count", "3"], 2, "No machine has 3 GPUs; the counts are 1, 2, 4, 8 or 16", "--count 4"),
     (["--accelerator", "none", "--count", "2"], 2, "needs a machine with GPUs", "Remove --count"),
     (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "vgp machines cloud-tpu"),
-    (["--accelerator", "TPU"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),
-    (["--accelerator", "cloud tpu v5e"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),
+    (["--accelerator", "TPU"], 2, "request TPUs by machine type", "ct5lp-hightpu-4t"),
+    (["--accelerator", "cloud tpu v5e"], 2, "request TPUs by machine type", "ct5lp-hightpu-4t"),
     (["--accelerator", "L4", "--region", "europe"], 2, "no region 'europe'", "There are europe-central2, "),
-    (["--provisioning", "preemptible"], 2, "no provisioning is called 'preemptible'", "Did you mean SPOT?"),
-    (["--provisioning", "cheap"], 2, "no provisioning is called 'cheap'. Choices: standard, ", "reservation."),
+    (["--provisioning", "preemptible"], 2, "there is no provisioning 'preemptible'", "Did you mean SPOT?"),
+    (["--provisioning", "cheap"], 2, "there is no provisioning 'cheap'. Choices: standard, ", "reservation."),
     (["--accelerator", "L4", "--region", "europe-west1"], 2, "europe-west1 has no NVIDIA_L4", "us-central1"),
     (["--accelerator", "GB200", "--provisioning", "spot"], 2, "not offered with SPOT", "reservation"),
     (["--accelerator", "none", "--provisioning", "flex_start"], 2, "FLEX_START is for", "standard"),
@@ -206,7 +206,7 @@ def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
                                            ("TPU_V3", "cloud-tpu"), ("1 x L4", "--accelerator NVIDIA_L4 --count 1"),
                                            ("8xH100", "--accelerator NVIDIA_H100_80GB --count 8")])  # fmt: skip
 def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
-    with pytest.raises(RequestError, match=f"is no machine, but part of some: vgp machines {ask}$"):
+    with pytest.raises(RequestError, match=f"is a GPU, not a machine. .*: vgp machines {ask}$"):
         machine_card.machine(name)
 
 
@@ -342,10 +342,10 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--gpus", "8"), "are for --ladder"),
-        (("--ladder", "--accelerator", "none"), "--ladder is for GPUs"),
-        (("--ladder", "--accelerator", "L4", "--provisioning", "spot"), "leave --provisioning out"),
-        (("--ladder", "--accelerator", "L4", "--deadline", "1x"), "'1x' is no duration"),
+        (("--gpus", "8"), "need --ladder"),
+        (("--ladder", "--accelerator", "none"), "--ladder needs GPUs"),
+        (("--ladder", "--accelerator", "L4", "--provisioning", "spot"), "omit --provisioning"),
+        (("--ladder", "--accelerator", "L4", "--deadline", "1x"), "'1x' is not a duration"),
         (("--ladder", "--accelerator", "L4", "--deadline", "5m"), "No rung can meet a deadline of 5m"),
     ],
 )

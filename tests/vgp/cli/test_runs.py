@@ -133,7 +133,7 @@ def test_runs_are_listed_for_people_and_machines(
     assert (told["id"], told["state"], told["pipeline"]) == ("small-1", "failed", "small")
     _, out, err = run(capsys, "runs", "--limit", "1")
     assert "small-1" not in out and "--limit" in err
-    assert run(capsys, "runs", "--pipeline", "other")[1] == "There are no such runs in us-central1 of test-project.\n"
+    assert run(capsys, "runs", "--pipeline", "other")[1] == "No runs match in us-central1 of test-project.\n"
     assert json.loads(run(capsys, "runs", "--pipeline", "other", "--json")[1]) == []
 
 

@@ -78,12 +78,15 @@ def test_from_nothing_to_a_schedule_and_back(cloud: Cloud, line: Line) -> None:
     assert re.search(r'^ +\+ .*"machine_type": "g2-standard-48"', out, re.M)
     assert "nightly: updated" in line("apply", "nightly", "-y")[1]
 
-    assert "nightly is paused\nThe file says otherwise" in line("pause", "nightly")[1]
+    assert "nightly is paused\npipelines.toml differs" in line("pause", "nightly")[1]
     assert "nightly is already paused" in line("pause", "nightly")[1]
     assert "nightly is active" in line("resume", "nightly")[1]
-    assert "deleted nightly\nIt is still declared" in line("delete", "nightly", "--yes")[1]
+    assert "deleted nightly\npipelines.toml still declares it" in line("delete", "nightly", "--yes")[1]
     code, out, _ = line("delete", "nightly", "--yes")
-    assert (code, "nightly is not on Vertex AI: there is nothing to delete\nIt is still declared" in out) == (0, True)
+    assert (
+        code,
+        "nightly is not on Vertex AI; there is nothing to delete\npipelines.toml still declares it" in out,
+    ) == (0, True)
     code, _, err = line("delete", "nihgtly", "--yes")
     assert (code, "there is no schedule 'nihgtly'. Did you mean nightly?" in err) == (2, True)
 
@@ -190,7 +193,7 @@ def test_on_a_terminal_it_asks(
             main(["schedule", "apply"])
         screen.flush()
         shown = b""
-        while b"Go on?" not in shown:  # a read returns what has arrived so far
+        while b"Continue?" not in shown:  # a read returns what has arrived so far
             shown += os.read(leader, 65536)
     os.close(leader)
     assert len(cloud.schedules) == left

@@ -142,7 +142,7 @@ def test_waiting_has_an_end_and_the_run_goes_on(cloud: Cloud, capsys: pytest.Cap
     started = len(cloud.jobs)
     with pytest.raises(SystemExit) as ended:
         main([*words, "--timeout", "60"])
-    assert ended.value.code == 2 and "--timeout ends the waiting of --wait" in capsys.readouterr().err
+    assert ended.value.code == 2 and "--timeout needs --wait" in capsys.readouterr().err
     assert len(cloud.jobs) == started
 
 

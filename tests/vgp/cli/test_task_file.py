@@ -9,7 +9,7 @@ import pytest
 
 from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
-from vgp.base.text.printable import abridged
+from vgp.base.text.printable import summarise_texts
 from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults
 from vgp.settings import load, repository_of
 from vgp.vertex.schedules import declared_schedule
@@ -110,9 +110,9 @@ def test_a_default_that_is_a_file_is_compiled_as_its_text(folder: Path) -> None:
 
 
 def test_a_long_text_is_shown_by_its_size_and_its_checksum() -> None:
-    shown = abridged({"declaration": TOML, "hidden": [8], "train": "1-6"})
+    shown = summarise_texts({"declaration": TOML, "hidden": [8], "train": "1-6"})
     assert shown["declaration"].startswith("5 lines, sha256 ") and shown["hidden"] == [8] and shown["train"] == "1-6"
-    assert abridged(TOML) != abridged(TOML + "#")
+    assert summarise_texts(TOML) != summarise_texts(TOML + "#")
 
 
 def test_new_table_writes_the_file_and_tells_what_it_decided(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,6 +140,6 @@ def test_new_table_asks_what_rows_belong_to_and_names_what_nearly_tells_the_targ
     assert "patient: 100 values in 600 rows" in err and "--group patient" in err and "--group row" in err
     code, out, err = call(capsys, *words, "--group", "patient")
     assert code == 0, err
-    assert "Look at fee: alone it nearly predicts the target (AUC 0.9" in out
+    assert "Check fee: alone it nearly predicts the target (AUC 0.9" in out
     assert 'group = "patient"' in (folder / "p.toml").read_text()
     assert json.loads(call(capsys, *words, "--group", "row", "--force", "--json")[1])["columns"][1]["doubt"]

@@ -81,11 +81,11 @@ def test_upload_tells_people_what_it_did(
     lines = out.splitlines()
     assert code == 0
     assert lines[0] == f"training@{version}"
-    assert lines[1].startswith("was there already, ") and lines[1].endswith(" bytes, verified by download")
+    assert lines[1].startswith("existed already, ") and lines[1].endswith(" bytes, verified by download")
     assert lines[2:] == [
         f"{REPOSITORY}/training/{version}",
         "tags: v4, latest",
-        "no tag of the commit: code.py changed since 0123456789ab",
+        "not tagged with the commit: code.py changed since 0123456789ab",
     ]
 
 
@@ -153,7 +153,7 @@ def test_tags_are_moved_and_taken_away(cloud: Cloud, capsys: pytest.CaptureFixtu
     told = json.loads(run(capsys, "templates", "tag", "training", "stable", "--json")[1])
     assert told == {"name": "training", "tag": "stable", "version": version, "before": version}
     _, out, _ = run(capsys, "templates", "untag", "training:stable")
-    assert out == f"training:stable is gone; the version training@{version} stays\n"
+    assert out == f"removed training:stable; the version training@{version} stays\n"
     assert "stable" not in tags(cloud)
 
 
@@ -164,7 +164,7 @@ def test_a_limit_shows_the_newest_and_says_how_many_there_are(cloud: Cloud, caps
         cloud.clock.advance(60)
     _, out, err = run(capsys, "templates", "training", "--limit", "2", "--json")
     assert [row["version"] for row in json.loads(out)] == [f"sha256:{4:064}", f"sha256:{3:064}"]
-    assert err == "2 of 5; all: --limit 0\n"
+    assert err == "showing 2 of 5; show all with --limit 0\n"
     _, out, err = run(capsys, "templates", "training", "--limit", "0", "--json")
     assert len(json.loads(out)) == 5 and err == ""
 

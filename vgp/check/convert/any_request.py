@@ -11,7 +11,7 @@ from vgp.base.documents.bounded_text import dotted, read, standard_input
 from vgp.base.documents.document import Document, parse
 from vgp.base.documents.node import placeholder
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.check import legacy
 from vgp.check.check_report import Report
 from vgp.check.checker import check
@@ -69,7 +69,7 @@ def _refuse_variables(data: object) -> None:
     names = list(dict.fromkeys(_variables(data)))
     if names:
         raise RequestError(
-            f"Only your shell knows the value of {listed(names, 'and')}. Write the value, or let the shell insert "
+            f"Only your shell knows the value of {join_words(names, 'and')}. Write the value, or let the shell insert "
             'it: pass the line in double quotes, "gcloud ...".'
         )
 

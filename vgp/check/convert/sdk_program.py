@@ -119,7 +119,7 @@ def _custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, no
 def _bucket(folder: str | None) -> str:
     """Returns the bucket of the folder; BUCKET if it names none."""
     try:
-        return google_names.join_uri(google_names.cut_uri(str(folder or ""))[0])
+        return google_names.join_uri(google_names.split_uri(str(folder or ""))[0])
     except ValueError:
         return "gs://BUCKET"
 

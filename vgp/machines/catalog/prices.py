@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import dollars
+from vgp.base.text.figures import format_dollars
 from vgp.machines.catalog import skus
 from vgp.machines.catalog.catalog import Machine, document, machines, regions
 
@@ -36,7 +36,7 @@ class Price:
 
     def __str__(self) -> str:
         bound = "at most " if self.at_most else ""
-        return f"{bound}${dollars(self.usd_per_hour)}/h"
+        return f"{bound}${format_dollars(self.usd_per_hour)}/h"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import Accelerator, Machine
 from vgp.machines.placement import search
@@ -68,7 +68,10 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     if tpu_machines.names_generation(name):
         text = f"'{name}' is not an accelerator type: request TPUs by machine type and topology."
         return Problem(
-            "GPU002", TYPE, text, f"The machines: {listed([*tpu_machines.machines(), tpu_machines.board_machine()])}."
+            "GPU002",
+            TYPE,
+            text,
+            f"The machines: {join_words([*tpu_machines.machines(), tpu_machines.board_machine()])}.",
         )
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
@@ -111,9 +114,9 @@ class _Parts:
         if self.count in counts or (machine is None and not counts):
             return []
         if machine is None:
-            text = f"No machine takes {self.count} of {name}; the counts are {listed(counts)}."
+            text = f"No machine takes {self.count} of {name}; the counts are {join_words(counts)}."
         elif counts:
-            text = f"{machine.name} takes {listed(counts)} of {name}, not {self.count}."
+            text = f"{machine.name} takes {join_words(counts)} of {name}, not {self.count}."
         else:
             rule = "GPU011" if accelerator.is_retired(self.as_of) else "GPU004"
             return [self._near(rule, TYPE, self._why_not(machine, accelerator), self.count)]
@@ -126,7 +129,7 @@ class _Parts:
         end = accelerator.end_of_support
         if end is None or (end - self.as_of).days > 180:
             return []
-        next_ones = f"Next: {listed(accelerator.successors)}." if accelerator.successors else ""
+        next_ones = f"Next: {join_words(accelerator.successors)}." if accelerator.successors else ""
         text = f"{accelerator.name} reaches its end of support on {end}."
         return [Problem("GPU011", TYPE, text, next_ones, severity="warning")]
 

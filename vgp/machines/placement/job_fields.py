@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean, nearest
 from vgp.machines.catalog.catalog import Machine
 from vgp.machines.placement.machine_rules import Problem
@@ -39,7 +39,7 @@ def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) ->
             text = f"No page confirms {disk_type} as boot disk of {machine.name}."
             yield Problem("GPU012", "bootDiskType", text, fix, severity="warning")
         else:
-            text = f"{machine.name} takes {listed(machine.boot_disks)} as boot disk, not {disk_type}."
+            text = f"{machine.name} takes {join_words(machine.boot_disks)} as boot disk, not {disk_type}."
             change = (("bootDiskType", machine.default_boot_disk),)
             yield Problem("GPU012", "bootDiskType", text, fix, nearest=change)
 
@@ -76,7 +76,7 @@ def _specific(name: str, key: str | None, values: Sequence[str] | None, regions:
     elif not (match := _RESERVATION.fullmatch(values[0])):
         yield Problem("GPU013", f"{name}.values", f"'{values[0]}' is not the name of a reservation.", form)
     elif regions and (home := match.group(1).rsplit("-", 1)[0]) not in regions:
-        text = f"The reservation is in {match.group(1)}, the job in {listed(regions)}."
+        text = f"The reservation is in {match.group(1)}, the job in {join_words(regions)}."
         yield Problem("GPU013", f"{name}.values", text, f"Run the job in {home}.")
 
 

@@ -16,7 +16,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
-from vgp.base.text.google_names import RFC1035, matching, network_attachment, persistent_resource, tensorboard
+from vgp.base.text.google_names import (
+    RFC1035,
+    check_persistent_resource,
+    network_attachment_region,
+    pattern_check,
+    tensorboard_region,
+)
 
 #: Default folder of a step's TensorBoard logs, separate for every run. Vertex AI replaces the placeholder.
 LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
@@ -28,16 +34,16 @@ def _named(rule: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(lambda value: (rule(value), value)[1])
 
 
-_domain = matching(
+_domain = pattern_check(
     r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+",
     "'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.",
 )
-_name = matching(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
-_path = matching("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
+_name = pattern_check(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
+_path = pattern_check("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
 
 
 def _folder(value: str) -> str:
-    google_names.cut_uri(value)
+    google_names.split_uri(value)
     return value.rstrip("/")
 
 
@@ -55,10 +61,10 @@ def none_if_empty(value: object) -> Any:
 
 
 _Empty = BeforeValidator(none_if_empty)
-_Resource = Annotated[Annotated[str, _named(persistent_resource)] | None, _Empty]
-_Tensorboard = Annotated[Annotated[str, _named(tensorboard)] | None, _Empty]
+_Resource = Annotated[Annotated[str, _named(check_persistent_resource)] | None, _Empty]
+_Tensorboard = Annotated[Annotated[str, _named(tensorboard_region)] | None, _Empty]
 _Folder = Annotated[Annotated[str, AfterValidator(_folder)] | None, _Empty]
-_Region = Annotated[Annotated[str, AfterValidator(google_names.region)] | None, _Empty]
+_Region = Annotated[Annotated[str, AfterValidator(google_names.check_region)] | None, _Empty]
 
 
 class Strict(BaseModel):
@@ -73,7 +79,7 @@ class DnsPeering(Strict):
     #: DNS suffix, such as `corp.`
     domain: Annotated[str, AfterValidator(_domain)]
     #: Project of the network.
-    project: Annotated[str, AfterValidator(google_names.project)]
+    project: Annotated[str, AfterValidator(google_names.check_project)]
     #: Name of the network.
     network: Annotated[str, AfterValidator(_name)]
 
@@ -83,7 +89,7 @@ class PrivateServiceConnect(Strict):
     https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
 
     #: `projects/PROJECT/regions/REGION/networkAttachments/NAME`.
-    network_attachment: Annotated[str, _named(network_attachment)]
+    network_attachment: Annotated[str, _named(network_attachment_region)]
     #: Domains that your network resolves: a list of `{domain, project, network}`.
     dns_peering: tuple[DnsPeering, ...] = ()
 
@@ -170,9 +176,9 @@ class JobOptions(Strict):
     def places(self) -> Iterator[tuple[str, str]]:
         """Yields key and region of the resources that must be in the job's region."""
         if self.tensorboard:
-            yield "tensorboard", tensorboard(self.tensorboard)
+            yield "tensorboard", tensorboard_region(self.tensorboard)
         if self.private_service_connect:
-            yield "private_service_connect", network_attachment(self.private_service_connect.network_attachment)
+            yield "private_service_connect", network_attachment_region(self.private_service_connect.network_attachment)
 
     def spec(self) -> JsonObject:
         """Returns the options as CustomJobSpec fields in snake_case, without those of scheduling and of the pools."""

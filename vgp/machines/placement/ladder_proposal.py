@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import dollars, took, usd
+from vgp.base.text.figures import format_dollars, format_duration, format_usd
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.prices import boot_disk
 from vgp.machines.placement import job_fields, plain, provisioning
@@ -193,12 +193,16 @@ def _within(
     while kept and (most_usd := _most_usd(kept, deadline_s, climber_usd)) > max_usd:
         dearest = max(kept, key=lambda rung: rung.usd_per_hour or 0.0)
         kept = [rung for rung in kept if rung is not dearest]
-        left.append(f"left out, as a ladder of {took(deadline_s)} with it can cost {usd(most_usd)}: {dearest.reason}")
+        left.append(
+            f"left out, as a ladder of {format_duration(deadline_s)} with it can cost {format_usd(most_usd)}: "
+            f"{dearest.reason}"
+        )
     if not kept:
         least = min(_most_usd([rung], deadline_s, climber_usd) for rung in rungs)
         raise RequestError(
-            f"--max-usd {max_usd:g} is less than the maximum cost of {took(deadline_s)} on the cheapest rung, "
-            f"{usd(least)}. Raise it, use fewer or smaller GPUs, or set an earlier deadline."
+            f"--max-usd {max_usd:g} is less than the maximum cost of {format_duration(deadline_s)} on the "
+            "cheapest rung, "
+            f"{format_usd(least)}. Raise it, use fewer or smaller GPUs, or set an earlier deadline."
         )
     return kept, deadline_s, left
 
@@ -209,7 +213,10 @@ def _affordable_s(rungs: list[ProposedRung], max_usd: float, climber_usd: float)
     beyond = bisect_right(minutes, max_usd, key=lambda minute: _most_usd(rungs, 60 * minute, climber_usd))
     affords_s = 60 * max(0, beyond - 1)
     if affords_s <= START_S:
-        pays = f"pays for {took(affords_s)} at ${dollars(max(rung.usd_per_hour or 0.0 for rung in rungs))}/h"
+        pays = (
+            f"pays for {format_duration(affords_s)} at "
+            f"${format_dollars(max(rung.usd_per_hour or 0.0 for rung in rungs))}/h"
+        )
         raise RequestError(f"--max-usd {max_usd:g} {pays}, which is less than a start takes.")
     return affords_s
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from vgp.base.gpu_peaks import peak_of_accelerator
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placement import Placement
@@ -129,7 +129,7 @@ def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: i
 
 def _work(placement: Placement) -> Iterator[Problem]:
     if placement.timeout_s > MAX_DEADLINE_S:
-        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {took(placement.timeout_s)}."
+        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {format_duration(placement.timeout_s)}."
         yield Problem("GPU028", "timeout", text, "Set 7d or less.")
 
 
@@ -137,7 +137,7 @@ def _wait(placement: Placement, limit_s: int) -> Iterator[Problem]:
     """Yields a problem if a rung waits as long as the step may take, because no other rung would be tried."""
     if placement.strategy != "flex_start" or placement.max_wait_s is None or 0 < placement.max_wait_s < limit_s:
         return
-    waits = f"{took(placement.max_wait_s)} waits as long as the step may take, {took(limit_s)}"
+    waits = f"{format_duration(placement.max_wait_s)} waits as long as the step may take, {format_duration(limit_s)}"
     how = waits if placement.max_wait_s else "0s waits without limit"
     text = f"max_wait = {how}, and no other rung would be tried."
     yield Problem("GPU028", "max_wait", text, "Limit the wait, for example max_wait = '2h'.")
@@ -148,11 +148,11 @@ def _deadline(request: Request, deadline_s: int | None) -> Iterator[Problem]:
     if deadline_s is None:
         return
     if deadline_s > MAX_DEADLINE_S:
-        text = f"Vertex AI ends a pipeline task after 7 days; the deadline is {took(deadline_s)}."
+        text = f"Vertex AI ends a pipeline task after 7 days; the deadline is {format_duration(deadline_s)}."
         yield Problem("GPU028", "deadline", text, "Set 7d or less.")
     if deadline_s <= START_S:
-        least = f"machines, image and processes take some {took(START_S)}"
-        text = f"No rung can meet a deadline of {took(deadline_s)}: {least} before the first step."
+        least = f"machines, image and processes take some {format_duration(START_S)}"
+        text = f"No rung can meet a deadline of {format_duration(deadline_s)}: {least} before the first step."
         yield Problem("GPU028", "deadline", text, "Set a longer one, for example 12h.")
     if request.command is not None:
         yield from _of_a_script(request, deadline_s)
@@ -169,8 +169,8 @@ def _of_a_script(request: Request, deadline_s: int) -> Iterator[Problem]:
         return
     least_s = min(seconds for seconds in timeouts if seconds is not None) + START_S
     if least_s > deadline_s:
-        least = f"timeout and start take {took(least_s)}"
-        text = f"No rung does the command's work by the deadline, {took(deadline_s)}: {least}."
+        least = f"timeout and start take {format_duration(least_s)}"
+        text = f"No rung does the command's work by the deadline, {format_duration(deadline_s)}: {least}."
         yield Problem("GPU028", "deadline", text, "Set a later deadline, or a shorter timeout.")
 
 

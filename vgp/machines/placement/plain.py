@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 
-from vgp.base.text.figures import GB_PER_GIB, listed
+from vgp.base.text.figures import GB_PER_GIB, join_words
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import compatibility, job_fields, tpu_rules
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
@@ -122,7 +122,7 @@ def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, co
     reachable = [row for row in having if _can_be_asked(row)]
     if not reachable:
         first = having[0].machine
-        why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {listed(first.provisioning)} only"
+        why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {join_words(first.provisioning)} only"
         text = f"{count} x {accelerator} needs {first.name}, which {why}"
         fix = "Run it as a custom job with that machine type."
         if accelerator in _LISTED:

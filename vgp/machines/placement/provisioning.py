@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean, nearest
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Accelerator, Machine
@@ -77,7 +77,7 @@ def strategy(combination: Combination, name: str, reserved: bool | None) -> list
         return _reservation(machine)
     message = f"{machine.name} is not offered with {name}, only with {_ways(machine)}."
     fix = {"spot": "set strategy SPOT", "reservation": "name a reservation", "flex_start": "set strategy FLEX_START"}
-    todo = listed(fix[offered] for offered in machine.provisioning if offered in fix)
+    todo = join_words(fix[offered] for offered in machine.provisioning if offered in fix)
     return [Problem("GPU009", "strategy", message, f"{todo[0].upper()}{todo[1:]}.")]
 
 
@@ -98,7 +98,7 @@ def _flex_start(combination: Combination) -> list[Problem]:
 
 
 def _ways(machine: Machine) -> str:
-    return listed(_WORDS[way] for way in machine.provisioning)
+    return join_words(_WORDS[way] for way in machine.provisioning)
 
 
 def region_known(region: str) -> list[Problem]:
@@ -112,7 +112,7 @@ def region_known(region: str) -> list[Problem]:
     text, near = f"Vertex AI training has no region '{region}'.", nearest(region, sorted(regions), 0.5)
     inside = [each for each in sorted(regions) if each.startswith(f"{region}-")]
     if inside:
-        return [Problem("GPU030", "region", text, f"There are {listed(inside)}.")]
+        return [Problem("GPU030", "region", text, f"There are {join_words(inside)}.")]
     if near is None:
         return [Problem("GPU030", "region", text, "See `vgp machines`.")]
     return [Problem("GPU030", "region", text, f"Did you mean {near}?", nearest=(("region", near),))]
@@ -170,11 +170,13 @@ def one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
             continue  # the rule about regions reports it
         shared = catalog.shared(kinds, where)
         if shared is None:
-            text = f"The job mixes {listed(kinds, 'and')}: all must be in one zone of {where}, which is not checkable."
+            text = (
+                f"The job mixes {join_words(kinds, 'and')}: all must be in one zone of {where}, which is not checkable."
+            )
             yield Problem("GPU010", "region", text, "Use one kind of GPU, or look up its zones.", "warning")
         elif not shared:
             places = "; ".join(f"{kind} is in {', '.join(sorted(catalog.zones(kind, where) or ()))}" for kind in kinds)
-            text = f"The job mixes {listed(kinds, 'and')}, which no zone of {where} has together: {places}."
+            text = f"The job mixes {join_words(kinds, 'and')}, which no zone of {where} has together: {places}."
             yield Problem("GPU010", "region", text, fix)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import date
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.placement import compatibility, provisioning
 from vgp.machines.placement.combination import Combination, combinations, counts_of
@@ -82,7 +82,7 @@ def _count(need: Need) -> Iterator[Problem]:
         counts = sorted({row.count for row in combinations()})
         if need.count not in counts:
             near = min(counts, key=lambda count: (abs(count - (need.count or 0)), -count))
-            text = f"No machine has {need.count} GPUs; the counts are {listed(counts)}."
+            text = f"No machine has {need.count} GPUs; the counts are {join_words(counts)}."
             yield Problem("GPU003", "count", text, f"Nearest that works: --count {near}.")
 
 

@@ -40,7 +40,7 @@ from pydantic import (
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
-from vgp.base.text.google_names import image_name
+from vgp.base.text.google_names import check_image
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.job_options import Strict
 from vgp.machines.placement.provisioning import region_known
@@ -84,7 +84,7 @@ class Rung(MachineNeed):
     #: Regions to try in this order, each as a rung of its own. Default: that of the step.
     regions: tuple[str, ...] = ()
     #: Image of this rung alone, such as one with kernels for its GPU.
-    image: Annotated[str, AfterValidator(image_name)] | None = None
+    image: Annotated[str, AfterValidator(check_image)] | None = None
     #: Type of the boot disk.
     boot_disk_type: str | None = None
     #: Size of the boot disk.
@@ -183,11 +183,11 @@ class BigQuery(_Finite):
     """Where queries run and what they may cost."""
 
     #: Project that runs and pays for the queries. Default: `project`.
-    project: Annotated[str, _unless_empty(google_names.project)] = ""
+    project: Annotated[str, _unless_empty(google_names.check_project)] = ""
     #: Dataset for intermediate tables, created if missing.
-    dataset: Annotated[str, AfterValidator(google_names.dataset)] = "vertex_gpu_pipelines"
+    dataset: Annotated[str, AfterValidator(google_names.check_dataset)] = "vertex_gpu_pipelines"
     #: Location of the source: `EU`, `us-central1`. Default: looked up when the step runs.
-    location: Annotated[str, _unless_empty(google_names.bigquery_location)] = ""
+    location: Annotated[str, _unless_empty(google_names.check_bigquery_location)] = ""
     #: GiB that the queries of one attempt may read. More is refused before anything is billed; the cost ceiling counts
     #: all of it.
     max_gb: float = Field(default=100.0, gt=0)
@@ -199,17 +199,17 @@ class Dataflow(_Finite):
     """A job that prepares shards on many machines."""
 
     #: Region of the job; best that of the data. Default: `region`.
-    region: Annotated[str, _unless_empty(google_names.region)] = ""
+    region: Annotated[str, _unless_empty(google_names.check_region)] = ""
     #: Machine type of the workers.
-    machine: Annotated[str, AfterValidator(google_names.machine)] = "n2-standard-4"
+    machine: Annotated[str, AfterValidator(google_names.check_machine_type)] = "n2-standard-4"
     #: Most workers at one time.
     max_workers: int = Field(default=10, ge=1, le=4000)
     #: Disk of each worker.
     disk_gb: int = Field(default=50, ge=30, le=64_000)
     #: Account of the workers. Default: `service_account`.
-    service_account: Annotated[str, _unless_empty(google_names.service_account)] = ""
+    service_account: Annotated[str, _unless_empty(google_names.check_service_account)] = ""
     #: `regions/REGION/subnetworks/NAME` with Private Google Access: workers then have no public address.
-    subnetwork: Annotated[str, _unless_empty(google_names.subnetwork)] = ""
+    subnetwork: Annotated[str, _unless_empty(google_names.check_subnetwork)] = ""
     #: Hours after which the job is cancelled.
     max_hours: float = Field(default=24.0, gt=0)
 

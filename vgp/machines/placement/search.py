@@ -12,7 +12,7 @@ from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-from vgp.base.text.nearest import MAX_NAME, counted, nearest
+from vgp.base.text.nearest import MAX_NAME, count_searches, nearest
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Accelerator, Machine, accelerator_key
 from vgp.machines.catalog.prices import Price
@@ -127,7 +127,7 @@ class Conditions:
         return first_error(found) is None and (self.among is None or near in self.among)
 
 
-@counted
+@count_searches
 def nearest_combination(
     machine: Machine | None, accelerator: Accelerator | None, count: int, *, as_of: date, region: str | None = None,
     conditions: Conditions | None = None,
@@ -176,7 +176,7 @@ def nearest_machine(name: str, has_gpu: bool) -> str | None:
     return _machine_type(name.lower().strip(), has_gpu) if len(name) <= MAX_NAME else None
 
 
-@counted
+@count_searches
 def _machine_type(text: str, has_gpu: bool) -> str | None:
     choices = [machine for machine in catalog.machines().values() if machine.choices or not has_gpu]
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]

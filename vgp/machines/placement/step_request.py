@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
-from vgp.base.text.google_names import image_name
+from vgp.base.text.google_names import check_image
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.job_options import JobOptions, Strict, none_if_empty
 from vgp.machines.placement.request_parts import (
@@ -40,7 +40,7 @@ MAX_RETRIES = 10
 REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 
 
-Image = Annotated[Annotated[str, AfterValidator(image_name)] | None, BeforeValidator(none_if_empty)]
+Image = Annotated[Annotated[str, AfterValidator(check_image)] | None, BeforeValidator(none_if_empty)]
 
 
 class ReductionServer(Strict):

@@ -7,7 +7,7 @@ https://docs.cloud.google.com/vertex-ai/docs/training/configure-compute#tpus
 import math
 import re
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.tpu_machines import TpuBoard, TpuMachine
 from vgp.machines.placement.machine_rules import Problem
@@ -38,7 +38,7 @@ def plain(accelerator: str, count: int) -> list[Problem]:
     """Returns the problems of TPUs in a plain step, for which only v2 and v3 are listed."""
     board = tpu_machines.boards().get(accelerator)
     if board is None:
-        text = f"No page of Google lists {accelerator} for plain steps, only {listed(tpu_machines.boards())}."
+        text = f"No page of Google lists {accelerator} for plain steps, only {join_words(tpu_machines.boards())}."
         return [Problem("GPU014", TYPE, text, "Run it as a custom job on a TPU machine.", severity="warning")]
     return _cores(board, count)
 
@@ -76,7 +76,7 @@ def spot(machine_type: str | None, accelerator: str | None, count: int, topology
 
 def _board(accelerator: str | None, count: int, topology: str | None) -> list[Problem]:
     """Returns the problems of cloud-tpu with its accelerator, count and topology."""
-    choices = f"{listed(tpu_machines.boards())} with {COUNT} 8"
+    choices = f"{join_words(tpu_machines.boards())} with {COUNT} 8"
     board = tpu_machines.boards().get(accelerator or "")
     if board is None:
         text = f"{tpu_machines.board_machine()} does not take {accelerator}." if accelerator else (
@@ -128,12 +128,12 @@ def _chips(machine: TpuMachine, accelerator: str | None, count: int) -> list[Pro
 def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[Problem]:
     if topology is None or topology in machine.topologies or (serving and not topology):
         return []
-    choices = f"{machine.name} trains as {listed(machine.topologies)}."
+    choices = f"{machine.name} trains as {join_words(machine.topologies)}."
     if not topology:
         text = f"{machine.name} is asked for without {TOPOLOGY}."
         return [Problem("GPU032", TOPOLOGY, text, choices, severity="warning")]
     others = [row.name for row in tpu_machines.machines().values() if topology in row.topologies]
-    near = f" {topology} is a topology of {listed(others)}." if others else ""
+    near = f" {topology} is a topology of {join_words(others)}." if others else ""
     text = f"{machine.name} has no topology {topology}."
     nearest = min(machine.topologies, key=lambda own: abs(_chips_of(own) - _chips_of(topology)))
     change = ((TOPOLOGY, nearest),)
@@ -155,11 +155,11 @@ def _unknown(machine_type: str) -> Problem:
     generation = tpu_machines.elsewhere(machine_type)
     if generation:
         text = f"{machine_type} is a TPU {generation} machine of GKE that Vertex AI does not list."
-        return Problem("GPU001", MACHINE, text, f"Vertex AI has {listed(tpu_machines.machines())}.")
+        return Problem("GPU001", MACHINE, text, f"Vertex AI has {join_words(tpu_machines.machines())}.")
     text = f"{machine_type} looks like a TPU machine that the catalog does not know."
-    return Problem("GPU001", MACHINE, text, f"It knows {listed(tpu_machines.machines())}.", severity="warning")
+    return Problem("GPU001", MACHINE, text, f"It knows {join_words(tpu_machines.machines())}.", severity="warning")
 
 
 def _on_serving() -> list[Problem]:
     text = f"{tpu_machines.board_machine()} trains only: predictions take TPU v5e, v6e and 7x."
-    return [Problem("GPU001", MACHINE, text, f"Choices: {listed(tpu_machines.machines())}.")]
+    return [Problem("GPU001", MACHINE, text, f"Choices: {join_words(tpu_machines.machines())}.")]

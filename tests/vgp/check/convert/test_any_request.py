@@ -38,7 +38,7 @@ def test_a_machine_without_a_successor_becomes_the_nearest_and_is_named(tmp_path
     path.write_text(json.dumps(legacy(**inputs)))
     assert convert(str(path)) == 1
     out, err = capsys.readouterr()
-    assert not out and "--nearest takes the nearest that works" in err
+    assert not out and "the nearest machines that work with --nearest" in err
     assert convert(str(path), "--nearest") == 0
     out, err = capsys.readouterr()
     assert not check(parse("config.yaml", out), as_of=DAY).errors and "which is not available" in err
@@ -51,7 +51,7 @@ def test_what_nothing_comes_near_to_is_refused_all_the_same(tmp_path, capsys):
     path.write_text(json.dumps(legacy(scaleTier="GIGANTIC_1")))
     assert convert(str(path), "--nearest") == 1
     out, err = capsys.readouterr()
-    assert not out and "No scale tier" in err and "--nearest takes" not in err
+    assert not out and "No scale tier" in err and "--nearest" not in err
 
 
 def test_what_can_be_had_stays_as_it_is(tmp_path, capsys):

@@ -444,7 +444,7 @@ def test_a_program_is_refused_with_what_to_give_instead(tmp_path, capsys, name):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [(["gcloud ai custom-jobs create --worker-pool-specs=machine-type=a"], "Did you mean --worker-pool-spec?"),
-     ([""], "give a file or a gcloud line"), (["."], "a folder: give a file"),
+     ([""], "convert needs either a file or gcloud line"), (["."], "a folder: give a file"),
      (["--step", "train"], "--settings FILE")],
 )  # fmt: skip
 def test_what_is_no_source_is_refused_with_what_to_give(capsys, tmp_path, monkeypatch, arguments, words):

@@ -122,8 +122,8 @@ def test_curves_go_into_a_folder_of_each_run_unless_one_is_named():
         ({"private_service_connect": {"network_attachment": "training"}}, "networkAttachments/NAME"),
         ({"base_output_directory": "/tmp/logs"}, "gs://BUCKET"),
         ({"nfs": [{"server": "a", "path": "data", "mount": "x"}]}, "starts with /"),
-        ({"nfs": [{"server": "a", "path": "/data", "mount": "../x"}]}, "no folder to mount at"),
-        ({"nfs": [{"server": "a", "path": "/data", "mount": "/mnt/x"}]}, "no folder to mount at"),
+        ({"nfs": [{"server": "a", "path": "/data", "mount": "../x"}]}, "not a mount folder"),
+        ({"nfs": [{"server": "a", "path": "/data", "mount": "/mnt/x"}]}, "not a mount folder"),
         (
             {
                 "private_service_connect": {

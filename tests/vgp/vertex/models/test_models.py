@@ -197,7 +197,7 @@ def test_without_the_extra_that_has_the_registry_the_command_says_what_to_instal
     monkeypatch.setattr(training_code.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="2"):
         main(["models", "list", "--settings", str(ROOT / "pipelines.toml")])
-    assert "this needs numpy, which is not installed. Install the extra training" in capsys.readouterr().err
+    assert "numpy is not installed. Install the extra training" in capsys.readouterr().err
 
 
 def test_the_list_names_the_environments_that_share_the_registry_and_the_models_that_stayed_behind(
