@@ -151,7 +151,7 @@ def _refuse_unused(spec: PipelineSpec, step: str, name: str, parameter: str, val
     if value == default:
         return
     if spec.parameters[parameter].type in ("STRUCT", "LIST"):
-        fix = "It is a setting of the step's own Python; write values for the command into it"
+        fix = "It is a setting of the step's own Python. Write the command's values into the command"
     else:
         fix = f"Write {{{name}}} into the command"
     shown = number(default) if isinstance(default, float) else repr(default)

@@ -118,7 +118,7 @@ def test_a_member_of_a_json_parameter_is_set_by_its_name(texts: list[str], value
         (["options.a=1", "options.a=2"], "--set options.a: another --set sets options.a to 1."),
         (['options={"a": 1}', "options.a=2"], "another --set sets options.a to 1."),
         (["options.a=1", "options.a.b=2"], "--set options.a.b: another --set sets options.a to 1."),
-        (["options.a.b=2", "options.a=1"], 'another --set says that options.a is {"b": 2}.'),
+        (["options.a.b=2", "options.a=1"], 'another --set sets options.a to {"b": 2}.'),
         (["epochs.x=1"], "epochs takes a number, which has no members"),
         (["columns.0=1"], "columns takes a JSON list, which has no members"),
         (["options.=1"], "write options.member=value"),

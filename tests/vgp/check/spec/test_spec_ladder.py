@@ -90,7 +90,7 @@ def test_what_another_step_of_the_turn_made_is_the_turns_own(spec):
         with dsl.ParallelFor([1, 2]):
             climb(x=made.output)
 
-    with pytest.raises(RequestError, match=r"each turn of for-loop-\d+"):
+    with pytest.raises(RequestError, match=r"each iteration of for-loop-\d+"):
         refuse_same_inputs(spec(outside))
 
 
@@ -105,7 +105,7 @@ def test_a_group_within_the_turn_changes_nothing(spec):
         with dsl.ParallelFor([1, 2]), dsl.If(x == 1):
             climb(x=x)
 
-    with pytest.raises(RequestError, match=r"each turn of for-loop-\d+"):
+    with pytest.raises(RequestError, match=r"each iteration of for-loop-\d+"):
         refuse_same_inputs(spec(same))
 
 
@@ -118,7 +118,7 @@ def test_values_of_a_parameter_are_looked_at_when_a_run_has_them(spec):
     refuse_same_inputs(found)
     refuse_same_inputs(found, {})
     refuse_same_inputs(found, {"rates": [1, 2, 3]})
-    with pytest.raises(RequestError, match="given the same, 2: "):
+    with pytest.raises(RequestError, match="have equal inputs, 2: "):
         refuse_same_inputs(found, {"rates": [1, 2, 2]})
 
 
