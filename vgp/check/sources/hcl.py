@@ -213,7 +213,7 @@ class Module:
         if name == "try":
             return next((each for each in values if not isinstance(each, _Absent)), _computed(node))
         if name == "jsonencode" and len(values) == 1:
-            return values[0]  # the text is read as what it says
+            return values[0]  # the text is evaluated
         if name not in _FUNCTIONS or any(isinstance(each, Computed) for each in values):
             return _computed(node)
         try:

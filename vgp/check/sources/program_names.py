@@ -136,7 +136,7 @@ def _calls(nodes: Sequence[ast.AST]) -> dict[str, list[ast.Call]]:
 
 
 def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
-    """By what the `__init__` of a class is called."""
+    """Returns (class name, "__init__") for each `__init__`, because calls use the name of the class."""
     return {
         each: (node.name, "__init__")
         for node in nodes

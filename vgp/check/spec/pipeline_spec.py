@@ -179,9 +179,7 @@ class Places:
 
 
 def with_places(spec: PipelineSpec, places: Places) -> PipelineSpec:
-    """The spec with the places as its defaults: a run that the console starts with another folder for its output has
-    the same registry.
-    """
+    """Returns the spec with the places as its defaults, so that runs from the console use this registry too."""
     if places.registry and registry_is(spec, [""]):
         spec = spec.with_defaults({_OF_A_REGISTRY[0]: places.registry})
     return PipelineSpec({**spec.content, "defaultPipelineRoot": places.runs}) if places.runs else spec
@@ -209,7 +207,7 @@ def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, object]], 
 # Vertex AI looks a step up by its pipeline's name, the values of its parameters, the ids of its input artifacts, its
 # outputs, image, command, arguments and environment; entries never expire. A text that names a bucket is the same text
 # when the bucket holds other data, so a step that reads one would be a hit for ever, and all that come after it. Only a
-# step whose inputs are pinned is a function of them, and its author says so: `target.step(component, pinned=True)`.
+# step whose inputs are pinned is a function of them, and its author marks it: `target.step(component, pinned=True)`.
 # https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching
 #: The cache key of pinned tasks between their call and `as_pinned`: kfp asks for the cache for every other task, too.
 PINNED = "pinned"

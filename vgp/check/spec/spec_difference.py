@@ -37,10 +37,10 @@ def differences(
 
     Both are JSON objects. Any other difference has its path as name.
     """
-    told = [*_parameters(before, after), *_steps(before, after, machines), *_elsewhere(before, after)]
-    if not told and before != after:
-        told = [Difference("definition", None, "changed")]
-    return told
+    result = [*_parameters(before, after), *_steps(before, after, machines), *_elsewhere(before, after)]
+    if not result and before != after:
+        result = [Difference("definition", None, "changed")]
+    return result
 
 
 def unified(before: PipelineSpec, after: PipelineSpec) -> list[str]:
@@ -67,7 +67,7 @@ def _parameter(declared: Parameter | None) -> JsonObject | None:
 
 
 def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines]) -> Iterator[Difference]:
-    handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # told as the flow
+    handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # compared as the flow
     for name in sorted((before.components.keys() | after.components.keys()) - handlers):
         step = name.removeprefix("comp-")
         sides = [

@@ -53,9 +53,11 @@ def restored(value: JsonObject) -> JsonObject:
 def first_container(container: JsonView) -> JsonObject | None:
     """Returns the training container of the first rung; other rungs differ in image and env only. None if there is
     none."""
-    told = plan(container)
+    ladder_plan = plan(container)
     try:
-        found = told["rungs"][0]["job"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] if told else None
+        found = (
+            ladder_plan["rungs"][0]["job"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] if ladder_plan else None
+        )
     except (KeyError, IndexError, TypeError):
         return None
     return found if isinstance(found, dict) else None
@@ -76,8 +78,8 @@ def worlds(spec: PipelineSpec) -> dict[str, dict[str, tuple[int, ...]]]:
 
 def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]:
     """Yields size and pools of every job of the step, for Google's launcher and for this library's."""
-    told = plan(table(spec.executor(component), "container"))
-    for rung in told.get("rungs", ()) if told else ():
+    ladder_plan = plan(table(spec.executor(component), "container"))
+    for rung in ladder_plan.get("rungs", ()) if ladder_plan else ():
         yield str(table(rung).get("size") or ""), table(rung, "job", "jobSpec").get("workerPoolSpecs")
     given = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs")
     if "defaultValue" in given:
@@ -105,8 +107,8 @@ SIZE_OPTION = "--size"
 
 def sizes_of(container: JsonView) -> tuple[str, ...]:
     """Returns the sizes that a launcher chooses from; empty for any other container."""
-    told = plan(container) if SIZE_OPTION in (container.get("args") or ()) else None
-    rungs = told.get("rungs") if told else None
+    ladder_plan = plan(container) if SIZE_OPTION in (container.get("args") or ()) else None
+    rungs = ladder_plan.get("rungs") if ladder_plan else None
     listed = [rung for rung in rungs if isinstance(rung, dict)] if isinstance(rungs, list) else []
     return tuple(dict.fromkeys(str(rung["size"]) for rung in listed if rung.get("size")))
 
@@ -196,9 +198,9 @@ def refuse_same_inputs(spec: PipelineSpec, arguments: Mapping[str, object] | Non
     for task, place, given in _climbing(spec, spec.root, around, values, 0):
         for loop, items in place.loops.items():
             _refuse_turns(task, loop, items, given)
-        told = plan(table(spec.executor(task), "container")) or {}
+        ladder_plan = plan(table(spec.executor(task), "container")) or {}
         key = (
-            str(told.get("step")),
+            str(ladder_plan.get("step")),
             *place.branches,
             *sorted(f"{name}={source.key}" for name, source in given.items()),
         )
