@@ -159,8 +159,8 @@ def ladder_differences(before: JsonView, after: JsonView) -> Iterator[tuple[str,
     for key in kept:
         for change in _changed_leaves(_of_rung(old[key]), _of_rung(new[key])):
             where.setdefault(json.dumps(change), []).append(_name(new[key]))
-    for change, rungs in where.items():
-        field, old_value, new_value = json.loads(change)
+    for key, rungs in where.items():
+        field, old_value, new_value = json.loads(key)
         whose = "every rung" if len(rungs) == len(kept) > 1 else f"rung {', '.join(rungs)}"
         yield f"{whose}: {field}", old_value, new_value
     yield from _changed_leaves(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
