@@ -171,10 +171,10 @@ def test_a_request_is_judged_all_the_same(tmp_path, text, code):
 
 
 FAULTY = {
-    "two.yaml": ("a: 1\n---\n" + JOB + "---\njobSpec: [\n", "no YAML"),
-    "job.json": ('{\n"jobSpec": {"workerPoolSpecs": [}', "no JSON"),
-    "JOB.YAML": ("jobSpec: [\n", "no YAML"),
-    "lines.ndjson": ('{"workerPoolSpecs": []}\n{"workerPoolSpecs": [', "line 2 is no JSON"),
+    "two.yaml": ("a: 1\n---\n" + JOB + "---\njobSpec: [\n", "invalid YAML"),
+    "job.json": ('{\n"jobSpec": {"workerPoolSpecs": [}', "invalid JSON"),
+    "JOB.YAML": ("jobSpec: [\n", "invalid YAML"),
+    "lines.ndjson": ('{"workerPoolSpecs": []}\n{"workerPoolSpecs": [', "line 2 is not JSON"),
     "old.py": ("print 'x'\naiplatform.CustomJob()\n", "no Python"),
     "large.json": ('{"workerPoolSpecs": "' + "x" * 20_000_000 + '"}', "larger than 20 MB"),
     "latin.py": ("aiplatform.CustomJob('\xe9')".encode("latin-1"), "not a text file"),

@@ -85,7 +85,7 @@ def test_one_value_is_written_and_no_other_changes(
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            with pytest.raises(RequestError, match="is no table"):
+            with pytest.raises(RequestError, match="is not a table"):
                 write_value(path, keys, value)
             return
     table[keys[-1]] = value
@@ -151,8 +151,8 @@ def test_a_failed_write_leaves_the_file_and_nothing_else(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
-        ("a = \n", ("a",), "is not valid TOML"),
-        ("\na = 1\n", ("a", "b"), ":2: a is no table."),
+        ("a = \n", ("a",), "not valid TOML"),
+        ("\na = 1\n", ("a", "b"), ":2: a is not a table."),
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path: Path, text: str, keys: tuple[str, ...], message: str) -> None:
