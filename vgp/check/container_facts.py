@@ -124,7 +124,7 @@ def _arm(image: str, machine: Machine) -> list[Problem]:
     if "arm64" in lowered or "aarch64" in lowered:
         return []
     wrong = "amd64" in lowered or "x86" in lowered
-    text = f"{machine.name} has an Arm host ({machine.cpu_platform}); the name of {image} does not say arm64."
+    text = f"{machine.name} has an Arm host ({machine.cpu_platform}); arm64 is not in the name of {image}."
     if wrong:
         text = f"{machine.name} has an Arm host ({machine.cpu_platform}); {image} is for x86."
     fix = "Build for linux/arm64, or as a multi-platform image."

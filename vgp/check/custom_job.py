@@ -108,7 +108,7 @@ def _tpus(reader: Reader, pools: list[Pool]) -> None:
         text = (
             f"A job on {chief.spec.machine_type} has one worker pool with one replica; this one has {len(pools)} pools."
         )
-        fix = "Keep that pool: its topology, or count, says how many machines there are."
+        fix = "Keep that pool: its topology or count determines the number of machines."
         reader.add(next(pool.at for pool in pools if pool is not chief), "GPU007", text, fix)
 
 
@@ -180,7 +180,7 @@ def _dearest_disk(pools: list[Pool], region: str) -> tuple[str, int] | None:
 
 UNUSED_SERVERS = "GPU036"
 _SERVER = "/training/reductionserver"
-#: Google's training images with GPUs contain the plugin, as their page says; other images are not known to.
+#: Google's training images with GPUs contain the plugin, according to their page; other images are not known to.
 _HAS_PLUGIN = re.compile(r"^[a-z]+-docker\.pkg\.dev/vertex-ai/training/(pytorch|tf)-gpu\.")
 
 

@@ -159,7 +159,7 @@ KNOWN = {
 
 
 class Reader:
-    """Reads the fields of one step, and reports each unreadable field once."""
+    """A reader of one step's fields, which reports each unreadable field once."""
 
     def __init__(self, judgement: Judgement, step: str) -> None:
         self.judgement, self.step = judgement, step

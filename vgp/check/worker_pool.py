@@ -106,8 +106,8 @@ def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
         return None
     problems = job_fields.reservation(name, reader.text(key, "key"), names, terms.strategy, terms.regions)
     is_whole = len(names) == len(items) and values.known and key.known
-    told = [each for each in problems if is_whole or not each.field.endswith((".key", ".values"))]
-    reader.report(affinity, *told)
+    known_problems = [each for each in problems if is_whole or not each.field.endswith((".key", ".values"))]
+    reader.report(affinity, *known_problems)
     return name in ("ANY_RESERVATION", "SPECIFIC_RESERVATION")
 
 

@@ -1,4 +1,4 @@
-"""Files in which people write requests -> documents of them, without running anything.
+"""Reads requests from programs and scripts as documents, without running anything.
 
 python_code.py      a Python program: calls, dictionaries, and the limits of kfp's tasks
 sdk_calls.py        calls of Google's SDK, pipeline components, Airflow and Ray

@@ -1,7 +1,7 @@
-"""What attributes of the program's classes and its flags stand for: `Config.MACHINE`, `Machine.TRAIN.value`.
+"""Resolves attributes of the program's classes and its flags: `Config.MACHINE`, `Machine.TRAIN.value`.
 
-Followed are values in the body of a class, defaults of dataclasses, what one call of it gives instead, members of
-enums, what `__init__` alone sets, and fields of a SimpleNamespace. An attribute that is set anywhere else is unknown.
+It follows values in the body of a class, defaults of dataclasses, arguments of their only call, members of
+enums, values that only `__init__` sets, and fields of a SimpleNamespace. An attribute set elsewhere is unknown.
 """
 
 import ast
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from vgp.check.sources.program_names import is_void
 
 _ENUMS = {"Enum", "StrEnum", "IntEnum"}
-#: Classes of a file, and bases of a class, beyond which an attribute is unknown: a look-up visits all.
+#: Number of classes of a file, and of bases of a class, above which an attribute is unknown: a look-up visits all.
 _MOST_CLASSES, _MOST_BASES = 500, 20
-#: Follows a name to the expression that it is set to.
+#: Resolves a name to the expression assigned to it.
 Assigned = Callable[[ast.AST], ast.AST | None]
 
 
@@ -22,11 +22,11 @@ class _Class:
     node: ast.ClassDef
     bases: list[str]
     is_dataclass: bool
-    #: Name -> value; None: set more than once, or under a condition.
+    #: Values by name; None: set more than once, or under a condition.
     attributes: dict[str, ast.expr | None] = field(default_factory=dict)
-    #: Annotated names in their order, which are the arguments of a dataclass.
+    #: Annotated names in their order, the arguments of a dataclass.
     fields: list[str] = field(default_factory=list)
-    #: What `__init__` sets on the instance, by constant expressions or its arguments.
+    #: Attributes that `__init__` sets from constant expressions or from its arguments.
     own: dict[str, ast.expr | None] = field(default_factory=dict)
     has_init: bool = False
 
@@ -47,7 +47,7 @@ class Classes:
                 self._set_elsewhere.add(node.attr)
 
     def attribute(self, node: ast.Attribute) -> ast.expr | None:
-        """The expression that an attribute stands for; None where that is not known."""
+        """Returns the expression of an attribute; None if it is unknown."""
         if node.attr in ("value", "name") and isinstance(node.value, ast.Attribute):
             return self._member(node.value, node.attr)
         if node.attr in self._set_elsewhere or len(self._classes) > _MOST_CLASSES:
@@ -60,7 +60,7 @@ class Classes:
         return self._of_call(base, node.attr) if isinstance(base, ast.Call) else None
 
     def _member(self, node: ast.Attribute, part: str) -> ast.expr | None:
-        """Machine.TRAIN.value, and .name."""
+        """Returns the member for Machine.TRAIN.value, and for .name."""
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         value = self._of_class(name, node.attr) if self._is_enum(name) else None
         return ast.copy_location(ast.Constant(node.attr), node) if value is not None and part == "name" else value
@@ -69,7 +69,7 @@ class Classes:
         return any(_ENUMS & set(each.bases) for each in self._line(name))
 
     def _line(self, name: str) -> Iterator[_Class]:
-        """The class and those that it inherits from, as far as they are in the file."""
+        """Yields the class and its bases, if they are in the file."""
         names: list[str] = [name]
         seen: set[str] = set()
         while names and len(seen) < _MOST_BASES:
@@ -86,7 +86,7 @@ class Classes:
         return None
 
     def _of_self(self, node: ast.Attribute) -> ast.expr | None:
-        """What a method finds in its own class, if no class of the file changes it."""
+        """Returns an attribute of a method's own class, if no class of the file changes it."""
         around = [each for each in self._classes.values() if each and _holds(each.node, node.lineno)]
         if len(around) != 1:
             return None
@@ -99,7 +99,7 @@ class Classes:
         return None if own.is_dataclass else self._of_class(own.node.name, node.attr)
 
     def _of_call(self, call: ast.Call, attribute: str) -> ast.expr | None:
-        """The attribute of what Config(machine=...) makes."""
+        """Returns the attribute of the object that Config(machine=...) creates."""
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         given = {word.arg: word.value for word in call.keywords if word.arg}
         if any(word.arg is None for word in call.keywords) or any(isinstance(arg, ast.Starred) for arg in call.args):
@@ -141,7 +141,7 @@ def _init_body(node: ast.ClassDef) -> list[ast.stmt]:
 
 
 def _of_init(node: ast.ClassDef) -> list[ast.Attribute]:
-    """What `__init__` sets on `self`."""
+    """Returns the attributes of `self` that `__init__` sets."""
     return [
         each
         for statement in _init_body(node)
@@ -151,7 +151,7 @@ def _of_init(node: ast.ClassDef) -> list[ast.Attribute]:
 
 
 def _sets(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a statement of a class's body sets; one under a condition to something that is not known."""
+    """Yields the names that a statement of a class's body sets; one under a condition with an unknown value."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name, None
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -168,7 +168,7 @@ def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 
 def _default(value: ast.expr | None) -> ast.expr | None:
-    """The default of a dataclass's field: the value itself, or field(default=...)."""
+    """Returns the default of a dataclass's field: the value itself, or field(default=...)."""
     if not isinstance(value, ast.Call) or _word(value.func) not in ("field", "Field"):
         return value
     named = {word.arg: word.value for word in value.keywords}
@@ -176,7 +176,7 @@ def _default(value: ast.expr | None) -> ast.expr | None:
 
 
 def _word(node: ast.AST) -> str:
-    """The last word of a name."""
+    """Returns the last word of a name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
@@ -188,7 +188,7 @@ _DEFINES = ("DEFINE_string", "DEFINE_integer", "DEFINE_enum")
 
 
 def environment_default(node: ast.Call) -> ast.expr | None:
-    """The default of os.environ.get(NAME, DEFAULT) and os.getenv; None where there is none."""
+    """Returns the default of os.environ.get(NAME, DEFAULT) and os.getenv; None if there is none."""
     function = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
     if function not in ("os.environ.get", "environ.get", "os.getenv", "getenv"):
         return None
@@ -197,7 +197,7 @@ def environment_default(node: ast.Call) -> ast.expr | None:
 
 
 def flags(calls: Iterable[ast.Call]) -> Mapping[str, ast.expr]:
-    """Name of a flag -> its default, for those that the program defines once."""
+    """Returns the defaults of the flags that the program defines once."""
     found: dict[str, ast.expr | None] = {}
     for call in calls:
         name, default = _flag(call)
@@ -207,7 +207,7 @@ def flags(calls: Iterable[ast.Call]) -> Mapping[str, ast.expr]:
 
 
 def _flag(call: ast.Call) -> tuple[str, ast.expr | None]:
-    """The flag that a call defines, and its default."""
+    """Returns the flag that a call defines, and its default."""
     function = getattr(call.func, "attr", getattr(call.func, "id", ""))
     texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     if function == "add_argument" and texts:

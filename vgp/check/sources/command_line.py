@@ -1,4 +1,4 @@
-"""The words of a gcloud command line: its flags with their values, as gcloud reads them, and what became of each."""
+"""The words of a gcloud command line: its flags with their values, as gcloud parses them, and notes on each."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,13 +12,13 @@ from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
 from vgp.check.sources import shell_variables
 
-#: Stands where a request names no image: for the user to fill in.
+#: Placeholder for the image of a request that names none.
 IMAGE = "IMAGE"
 
 
 @dataclass(frozen=True)
 class Note:
-    """What happened to one field of the input."""
+    """A note on one field of the input."""
 
     field: str
     became: str
@@ -31,59 +31,59 @@ _BOOLEAN = (
     "enable-dashboard-access", "no-enable-dashboard-access", "user-output-enabled", "no-user-output-enabled",
     "log-http", "no-log-http",
 )  # fmt: skip
-#: Flags whose values gcloud adds up.
+#: Flags whose repeated values gcloud combines.
 REPEATED = ("args", "command", "env-vars", "python-package-uris", "packages", "worker-pool-spec", "labels")
-_OWN = "it is about the command, not about the job"
-#: Flags that no job has.
+_OWN = "it applies to the command, not to the job"
+#: Flags without a field in a job.
 LOST = {
     "async": "gcloud's create never waits for a job, nor does the SDK's submit", "no-async": _OWN, "stream-logs": _OWN,
     "quiet": _OWN, "format": _OWN, "verbosity": _OWN, "user-output-enabled": _OWN, "no-user-output-enabled": _OWN,
-    "account": "who starts the job is who runs the command or program", "configuration": _OWN,
-    "impersonate-service-account": "who starts the job is who runs the command or program", "billing-project": _OWN,
+    "account": "the account that runs the command starts the job", "configuration": _OWN,
+    "impersonate-service-account": "the account that runs the command starts the job", "billing-project": _OWN,
     "log-http": _OWN, "no-log-http": _OWN, "trace-token": _OWN, "flatten": _OWN, "access-token-file": _OWN,
-    "staging-bucket": "gcloud puts packages there; upload them, and name them by their gs:// addresses",
+    "staging-bucket": "gcloud uploads packages there; upload them yourself, and use their gs:// addresses",
 }  # fmt: skip
 
 
 class FlagError(RequestError):
-    """The line is none that is understood, or a flag of it has a wrong value."""
+    """The line is not understood, or one of its flags has a wrong value."""
 
 
 @dataclass
 class Line:
-    """What the words of a command say: its flags in their order, and the words after a lone `--`."""
+    """The words of a command: its flags in their order, and the words after a lone `--`."""
 
     command: list[str]
     flags: list[tuple[str, str]]
     after: list[str]
     lost: list[Note] = field(default_factory=list)
-    #: Gives the documents of the file of --config.
+    #: Returns the documents of the file of --config.
     read: Callable[[str], list[Document]] = lambda path: load(Path(path))
 
     def values(self, name: str) -> list[str]:
-        """Every value of a flag."""
+        """Returns every value of a flag."""
         return [value for flag, value in self.flags if flag == name]
 
     def value(self, name: str) -> str | None:
-        """The value of a flag: the last, as gcloud takes it."""
+        """Returns the last value of a flag, which gcloud uses."""
         return next(reversed(self.values(name)), None)
 
     def given(self, names: Mapping[str, str]) -> JsonObject:
-        """The flags of these names that have a value, as fields of an object."""
+        """Returns the flags of these names that have a value, as fields of an object."""
         return {key: self.value(flag) for flag, key in names.items() if self.value(flag)}
 
     def labels(self) -> dict[str, str]:
         return {key: value for text in self.values("labels") for key, value in pairs(text, "labels").items()}
 
     def items(self, name: str) -> list[str]:
-        """The items of all its values: gcloud adds them up."""
+        """Returns the items of all values of a flag, which gcloud combines."""
         return [item for value in self.values(name) for item in split(value)]
 
     def lose(self, flag: str, why: str) -> None:
         self.lost.append(Note(f"--{flag}", why, dropped=True))
 
     def switched(self, name: str) -> bool | None:
-        """Whether the last of --name and --no-name is on; None where neither is given."""
+        """Whether the last of --name and --no-name is on; None without either."""
         values = [(flag, value) for flag, value in self.flags if flag in (name, f"no-{name}")]
         if not values:
             return None
@@ -91,7 +91,7 @@ class Line:
         return flag == name and value.lower() not in ("false", "no", "0")
 
     def kms_key(self) -> str | None:
-        """--kms-key with the parts of its name that other flags give."""
+        """Returns --kms-key, completed with the parts of its name from other flags."""
         key = self.value("kms-key")
         if key is None or "/" in key:
             return key
@@ -104,16 +104,18 @@ class Line:
         return "/".join(word for part in parts for word in part)
 
     def config(self) -> JsonObject:
-        """What the file of --config says; flags lie over it.
+        """Returns the object in the file of --config, which flags override.
 
         Raises:
-            RequestError: the file cannot be read, or holds no object.
+            RequestError: the file is unreadable, or does not hold an object.
         """
         path = self.value("config")
         if path is None:
             return {}
         if "://" in path:
-            raise FlagError(f"--config={path}: gcloud reads a file of this machine. Copy it here, and give its path.")
+            raise FlagError(
+                f"--config={path}: gcloud reads local files only. Copy the file to this machine, and pass its path."
+            )
         documents = self.read(path)
         if len(documents) == 1 and documents[0].fault:
             raise FlagError(f"--config={path}: {documents[0].fault}")
@@ -124,7 +126,7 @@ class Line:
 
 
 def parse(line: str) -> Line:
-    """Raises FlagError: the line cannot be split into words, or is more than one command."""
+    """Parses a command line. Raises FlagError if it cannot be split into words, or has more than one command."""
     joined = re.sub(r"\\[ \t]+\n", " \\\n", line.replace("\r\n", "\n"))
     try:
         own = shell_variables.split(joined)
@@ -132,12 +134,12 @@ def parse(line: str) -> Line:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
     rest = own.redirection or joined[own.end :].strip()
     if rest:
-        raise FlagError(f"one command is read at a time: leave out '{rest[:100]}'.")
+        raise FlagError(f"pass one command only: remove '{rest[:100]}'.")
     return of_words(own.words)
 
 
 def of_words(words: list[str]) -> Line:
-    """Likewise of the words that a shell makes of a line."""
+    """Parses the words that a shell makes of a line; raises FlagError for a wrong flag."""
     at = words.index("--") if "--" in words else len(words)
     return Line([], [], words[at + 1 :]) if not words else _read(words[:at], words[at + 1 :])
 
@@ -159,7 +161,7 @@ def _read(words: list[str], after: list[str]) -> Line:
 
 
 def refuse_others(line: Line, known: set[str], words: int) -> None:
-    """Raises FlagError for a flag that is not known, and for a word that belongs to none."""
+    """Raises FlagError for an unknown flag, and for a word that belongs to no flag."""
     for name, _ in line.flags:
         if name not in known | set(LOST):
             near = nearest(name, sorted(known), 0.8)
@@ -170,18 +172,19 @@ def refuse_others(line: Line, known: set[str], words: int) -> None:
 
 
 def split(value: str) -> list[str]:
-    """a,b,c; or with another delimiter, as in ^;^a;b. https://cloud.google.com/sdk/gcloud/reference/topic/escaping"""
+    """Splits a,b,c; also with another delimiter: ^;^a;b.
+    https://cloud.google.com/sdk/gcloud/reference/topic/escaping"""
     match = re.match(r"\^([^^]+)\^", value)
     delimiter, rest = (match.group(1), value[match.end() :]) if match else (",", value)
     return rest.split(delimiter) if rest else []
 
 
 def pairs(value: str, flag: str) -> dict[str, str]:
-    """key=value,key=value."""
+    """Parses key=value,key=value."""
     items = [item.partition("=") for item in split(value) if item]
     unknown = next((key for key, equals, _ in items if not equals and key.startswith(("$", "`"))), None)
     if unknown:
-        raise FlagError(f"--{flag}={value}: what {unknown} stands for only the shell knows.")
+        raise FlagError(f"--{flag}={value}: only the shell knows the value of {unknown}.")
     if not items or not all(key and equals for key, equals, _ in items):
         raise FlagError(f"--{flag}={value}: write key=value,key=value.")
     values = {key: text for key, _, text in items}
@@ -191,14 +194,14 @@ def pairs(value: str, flag: str) -> dict[str, str]:
 
 
 def whole(value: str, flag: str) -> int | str:
-    """A whole number of 0 or more; what is to be filled in, as a variable of the shell, stays what it is."""
+    """Returns a whole number of 0 or more; a placeholder such as a shell variable stays text."""
     if value.startswith("$") or placeholder(value):
         return value
     if not (value.isascii() and value.isdigit() and len(value) < 10):
-        raise FlagError(f"--{flag}: '{value}' is no whole number.")
+        raise FlagError(f"--{flag}: '{value}' is not a whole number.")
     return int(value)
 
 
 def accelerator(name: str) -> str:
-    """nvidia-tesla-t4 is NVIDIA_TESLA_T4."""
+    """Returns NVIDIA_TESLA_T4 for nvidia-tesla-t4."""
     return name.upper().replace("-", "_")

@@ -1,7 +1,7 @@
-"""Python expressions -> the values that they have in every run, found without running anything.
+"""Evaluates Python expressions that have the same value in every run, without running anything.
 
-Constants and names that are set once are followed, and so are texts and lists put together from them. What a caller may
-give is its default: arguments of functions, flags of the program, variables of the environment. All else is `Computed`,
+It follows constants, names that are set once, and texts and lists composed of them. Values from callers have their
+default: arguments of functions, flags of the program, environment variables. All others are `Computed`,
 with the reason. Each value's line is kept.
 """
 
@@ -23,16 +23,16 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
 }  # fmt: skip
 _MAX_TEXT = 1_000_000
-#: Ends of names that are called with the fields of a message, or of a dictionary.
+#: Suffixes of callables that take the fields of a message or of a dictionary.
 _MESSAGES = ("dict", "Spec", "Scheduling", "Resources", "CustomJob", "DeployedModel")
-#: Ends of what flags are read from: args, FLAGS, parser.parse_args().
+#: Suffixes of objects that hold flags: args, FLAGS, parser.parse_args().
 _STARTED_WITH = ("args", "arguments", "opt", "opts", "options", "flags")
-#: Fields of the API that stand beside each other.
+#: Fields of the API that appear together.
 _TOGETHER = (
     ("machineType", "acceleratorType", "acceleratorCount"), ("machineSpec", "replicaCount", "containerSpec"),
     ("workerPoolSpecs",),
 )  # fmt: skip
-#: Enums of the API, whose members stand for their names.
+#: Enums of the API, whose members evaluate to their names.
 _ENUMS = ("AcceleratorType", "Strategy")
 
 
@@ -40,10 +40,10 @@ class Constants:
     """The values of a module's expressions."""
 
     def __init__(self, tree: ast.Module) -> None:
-        #: All of the program, outer before inner: walked once, for that takes longest.
+        #: All nodes of the program, outer before inner; collected once, because walking the tree is slow.
         self.nodes = list(ast.walk(tree))
         self.names = Names(tree, self.nodes)
-        #: Literals that were read as part of a larger one or of a call.
+        #: Literals that were read as part of a larger literal or of a call.
         self.used: set[ast.AST] = set()
         self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
         self._runs: dict[object, ast.Call] = {}
@@ -51,7 +51,7 @@ class Constants:
             if called(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
                 owner = call.func.value
                 self._runs.setdefault(owner.id if isinstance(owner, ast.Name) else owner, call)
-        #: Line and value of what names stand for: a text that is put together of itself is read once.
+        #: Line and value by name; so a text composed of itself is read once.
         self._known: dict[ast.AST, tuple[int, Any]] = {}
         self._targets: dict[ast.AST, list[str]] = {}
         for node in self.nodes:
@@ -65,7 +65,7 @@ class Constants:
         return flags(self.calls)
 
     def _is_parsed(self, node: ast.Name) -> bool:
-        """Whether a name holds what the program was started with, by what it is called or set to."""
+        """Whether a name holds the parsed flags, by its name or its value."""
         return (called(self.assigned(node) or node) or node.id).lower().endswith(_STARTED_WITH)
 
     @cached_property
@@ -73,13 +73,13 @@ class Constants:
         return Classes(self.nodes, self.assigned)
 
     def run_of(self, maker: ast.Call) -> ast.Call | None:
-        """The run or submit of the job that a call makes: CustomJob(...).run(...), or by the name that it has."""
+        """Returns the run or submit call of the created job: CustomJob(...).run(...), or a call on its name."""
         owners = [maker, *self._targets.get(maker, [])]
         return next((self._runs[owner] for owner in owners if owner in self._runs), None)
 
     @cached_property
     def _changes(self) -> dict[str, list[tuple[list[ast.expr | None], int]]]:
-        """By name what statements change of lists and dictionaries, with the line."""
+        """Returns the keys and the line of each change to a list or dictionary, by name."""
         found: dict[str, list[tuple[list[ast.expr | None], int]]] = {}
         for node in self.nodes:
             for name, keys in changed(node):
@@ -87,7 +87,7 @@ class Constants:
         return found
 
     def changes(self, literal: ast.expr) -> Iterator[tuple[FieldPath, int]]:
-        """What the program changes of a list or dictionary below: where in it, and on which line."""
+        """Yields path and line of each change to a list or dictionary after its definition."""
         for name in self._targets.get(literal, []):
             for keys, line in self._changes.get(name, []):
                 spend("look-ups")
@@ -95,7 +95,7 @@ class Constants:
                     yield tuple(self._seen(keys)), line
 
     def _seen(self, keys: list[ast.expr | None]) -> Iterator[str | int]:
-        """The keys up to the first that is not known."""
+        """Yields the keys before the first unknown one."""
         for key in keys:
             value = None if key is None else self.value(key, (), {})
             if not isinstance(value, str | int) or isinstance(value, Computed):
@@ -103,11 +103,11 @@ class Constants:
             yield value
 
     def value(self, node: ast.AST, path: FieldPath, places: dict[FieldPath, int], depth: int = 0) -> Any:
-        """The value, its parts' lines in `places` under `path`."""
+        """Returns the value, and adds the lines of its parts to `places` under `path`."""
         spend("look-ups")
         places.setdefault(path, getattr(node, "lineno", 1))
         if depth > MAX_DEPTH:
-            return Computed("it refers to too much")
+            return Computed("it has too many references")
         match node:
             case ast.Constant(value=bool() | str() | int() | float() | None):
                 return node.value
@@ -134,7 +134,8 @@ class Constants:
         return _computed(node)
 
     def assigned(self, node: ast.AST | None) -> ast.AST | None:
-        """What a name stands for, if it is set once; any other expression is itself."""
+        """Returns the expression that a name is set to, if it is set once; any other expression is returned
+        unchanged."""
         for _ in range(MAX_DEPTH):
             if not isinstance(node, ast.Name):
                 return node
@@ -158,7 +159,7 @@ class Constants:
         return result
 
     def _item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
-        """CONFIG["machine"] of a dictionary or list that is known."""
+        """Evaluates CONFIG["machine"] for a known dictionary or list."""
         inside: dict[FieldPath, int] = {}
         whole = self.value(node.value, (), inside, depth + 1)
         key = self.value(node.slice, path, {}, depth + 1)
@@ -189,7 +190,8 @@ class Constants:
         return _opened(values) if is_open else values
 
     def _call(self, node: ast.Call, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
-        """dict(...) and the API's messages are what their arguments say; str, int and json.dumps what they hold."""
+        """Evaluates dict(...) and the API's messages from their arguments; str, int and json.dumps from their
+        content."""
         name = called(node)
         if not node.args and name.endswith(_MESSAGES):
             self.used.add(node)
@@ -214,7 +216,7 @@ class Constants:
         return _computed(node)
 
     def _formatted(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
-        """'{}-{}'.format(...) of what is known."""
+        """Evaluates '{}-{}'.format(...) with known arguments."""
         text = self.value(template, path, {}, depth + 1)
         parts = [self.value(each, path, {}, depth + 1) for each in node.args]
         simple = isinstance(text, str) and text.count("{}") == text.count("{") == text.count("}") == len(parts)
@@ -227,7 +229,7 @@ class Constants:
         for part in _parts(node):
             value = self.value(part, path, {}, depth + 1)
             if isinstance(value, Computed | dict):
-                return _computed(node)  # what the others are no longer matters
+                return _computed(node)  # the other operands no longer matter
             parts.append(value)
         if isinstance(node, ast.JoinedStr):
             has_list = any(isinstance(part, list) for part in parts)
@@ -245,8 +247,8 @@ class Constants:
 
 
 def _opened(values: JsonObject) -> Any:
-    """An object with **other, which is not known and may have the fields that go with those that are."""
-    unknown = Computed("the program may give it in **other")
+    """Returns an object with **other, whose unknown content may include fields related to the known ones."""
+    unknown = Computed("the program may pass it in **other")
     for group in _TOGETHER:
         spelled = next((index for name in group for index, key in enumerate(spellings(name)) if key in values), None)
         if spelled is not None:
@@ -255,7 +257,7 @@ def _opened(values: JsonObject) -> Any:
 
 
 def called(node: ast.AST) -> str:
-    """The last word of what is called: CustomJob of aiplatform.CustomJob(...)."""
+    """Returns the last word of the callable: CustomJob for aiplatform.CustomJob(...)."""
     function = node.func if isinstance(node, ast.Call) else node
     if isinstance(function, ast.Attribute):
         return function.attr
@@ -268,7 +270,7 @@ def _is_member(node: ast.AST | None) -> bool:
 
 
 def _large(left: object, right: object) -> bool:
-    """Whether an operation could make much of little: 'x' * 10 ** 9."""
+    """Whether the result of an operation may be huge: 'x' * 10 ** 9."""
     sizes = [len(side) if isinstance(side, str | list) else abs(side) if isinstance(side, int | float) else 0
              for side in (left, right)]  # fmt: skip
     return (
@@ -279,7 +281,7 @@ def _large(left: object, right: object) -> bool:
 
 
 def _parts(node: ast.BinOp | ast.UnaryOp | ast.JoinedStr) -> list[ast.expr]:
-    """What an operation takes, in its order."""
+    """Returns the operands of an operation in their order."""
     match node:
         case ast.JoinedStr():
             return [_part(part) for part in node.values]
@@ -293,7 +295,7 @@ def _computed(node: ast.AST) -> Computed:
 
 
 def _part(node: ast.expr) -> ast.expr:
-    """The expression of {...} in a text; one with a format is computed."""
+    """Returns the expression of {...} in a text; one with a format is computed."""
     plain = isinstance(node, ast.FormattedValue) and node.format_spec is None and node.conversion < 0
     return node.value if isinstance(node, ast.FormattedValue) and plain else node
 

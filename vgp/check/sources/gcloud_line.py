@@ -1,4 +1,4 @@
-"""A gcloud command line -> the data of a file that says the same, and what of the line is in no file.
+"""Converts a gcloud command line into the data of an equivalent file, and notes the flags that no file has.
 
     data("gcloud ai-platform jobs submit training j --scale-tier=custom --master-machine-type=n1-standard-8 ...")
 
@@ -35,10 +35,10 @@ _KEYS = {
     "boot-disk-size": ("diskSpec", "bootDiskSizeGb"),
 }
 _NUMBERS = ("accelerator-count", "boot-disk-size")
-#: Keys with which gcloud builds an image of local code first.
+#: Keys with which gcloud first builds an image of local code.
 _BUILD = ("local-package-path", "output-image-uri", "script", "requirements", "extra-packages", "extra-dirs")
 _TEXTS = {"service-account": "serviceAccount", "network": "network", "persistent-resource-id": "persistentResourceId"}
-#: What a pool runs, and the lists that it has.
+#: Bodies of a pool, and their list fields.
 _FIELDS = {"containerSpec": ("args", "command", "env"), "pythonPackageSpec": ("args", "packageUris", "env")}
 _KNOWN = {
     "config", "worker-pool-spec", "args", "command", "env-vars", "python-package-uris", "region", "display-name",
@@ -48,7 +48,7 @@ _KNOWN = {
 
 
 def custom_job(line: Line) -> JsonObject:
-    """The job of the command: the file of --config, and the flags laid over it, as gcloud does."""
+    """Returns the job of the command: the file of --config, overridden by the flags, as in gcloud."""
     refuse_others(line, _KNOWN, 4)
     if line.after:
         raise FlagError("custom-jobs create takes nothing after `--`: give the arguments with --args.")
@@ -65,7 +65,7 @@ def custom_job(line: Line) -> JsonObject:
 
 
 def tuning_job(line: Line) -> JsonObject:
-    """The tuning job of the command: the file of --config, which has the study and the trials' job, and the counts."""
+    """Returns the tuning job: the file of --config, which has the study and the trials' job, and the counts."""
     counts = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
     refuse_others(line, _KNOWN - {"worker-pool-spec", "args", "command", "env-vars"} | {*counts, "algorithm"}, 4)
     job = copy.deepcopy(line.config())
@@ -84,7 +84,7 @@ def tuning_job(line: Line) -> JsonObject:
 
 
 def _beside(job: JsonObject, line: Line) -> JsonObject:
-    """The job, with what the flags say about it."""
+    """Returns the job with the values of its flags."""
     job |= line.given({"display-name": "displayName", "region": "location", "project": "project"})
     job |= {"labels": line.labels()} if line.values("labels") else {}
     if line.kms_key():
@@ -112,7 +112,7 @@ def _pool(text: str, line: Line) -> JsonObject:
 
 
 def _built(pool: JsonObject, values: dict[str, str], line: Line) -> JsonObject:
-    """gcloud builds an image of the local code and runs that: the image is the job's, the building is not."""
+    """Returns the pool with the image that gcloud would build of the local code; notes that the build is missing."""
     image = values.get("output-image-uri", IMAGE)
     package = pool.pop("pythonPackageSpec", {})
     for key in (*_BUILD, "executor-image-uri", "python-module"):
@@ -123,7 +123,7 @@ def _built(pool: JsonObject, values: dict[str, str], line: Line) -> JsonObject:
 
 
 def _arguments(pools: list[Any], line: Line) -> None:
-    """--args, --command, --env-vars and --python-package-uris go to every pool whose body has such a field."""
+    """Adds --args, --command, --env-vars and --python-package-uris to every pool whose body has the field."""
     bodies = [(kind, pool[kind]) for pool in pools if isinstance(pool, dict) for kind in _FIELDS if kind in pool]
     variables = [pair for value in line.values("env-vars") for pair in pairs(value, "env-vars").items()]
     lists: dict[str, tuple[str, list[Any]]] = {
@@ -144,7 +144,7 @@ _REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxRe
 
 
 def deployment(line: Line) -> JsonObject:
-    """The deployed model with its machine; without --machine-type Google chooses one."""
+    """Returns the deployed model with its machine; without --machine-type Google chooses the machine."""
     machine = line.given({"machine-type": "machineType"})
     if line.value("accelerator"):
         values = pairs(str(line.value("accelerator")), "accelerator")
@@ -183,7 +183,7 @@ _OF_ROLES = {
 
 
 def legacy_job(line: Line) -> JsonObject:
-    """The job of the command: the file of --config, and the flags laid over it."""
+    """Returns the legacy job of the command: the file of --config, overridden by the flags."""
     at = line.command.index("training") + 1
     refuse_others(line, set(_LEGACY_FIELDS) | _OTHERS | _OF_ROLES, at + 1)
     job = copy.deepcopy(line.config())
@@ -217,7 +217,7 @@ def _roles(line: Line, inputs: JsonObject) -> None:
 
 
 def _accelerator(line: Line, flag: str) -> JsonObject:
-    """type=nvidia-tesla-t4,count=2 as an acceleratorConfig."""
+    """Returns type=nvidia-tesla-t4,count=2 as an acceleratorConfig."""
     text = line.value(flag)
     if text is None:
         return {}
@@ -241,15 +241,15 @@ def _others(line: Line, job: JsonObject, inputs: JsonObject) -> None:
     job |= line.given({"project": "project"})
     if line.value("package-path") is not None:
         path = line.value("package-path")
-        line.lose("package-path", f"gcloud packs {path} itself: pack it, upload it, and name it in packageUris")
+        line.lose("package-path", f"gcloud packages {path} itself: package it, upload it, and add it to packageUris")
 
 
 class _Command(NamedTuple):
-    """A command of gcloud that asks for machines."""
+    """A command of gcloud that requests machines."""
 
     words: tuple[str, ...]
     read: Callable[[Line], JsonObject]
-    #: How many words it takes that belong to no flag: the name of a job, the id of an endpoint.
+    #: Number of positional words: the name of a job, the id of an endpoint.
     names: int = 0
 
 
@@ -262,7 +262,7 @@ _COMMANDS = (
 
 
 def recognises(words: Sequence[str]) -> bool:
-    """Whether these words, without the flags, are a command that asks for machines."""
+    """Whether these words, without flags, are a command that requests machines."""
     return words[:1] == ["gcloud"] and _command(words) is not None
 
 
@@ -272,7 +272,7 @@ def _command(words: Sequence[str]) -> _Command | None:
 
 
 def take_unknown(line: Line) -> list[str]:
-    """Takes the words out of a script's command that may be flags and that only the shell knows: ${ARGS[@]}."""
+    """Removes the words that may be flags and that only the shell knows, such as ${ARGS[@]}, and returns them."""
     command = _command(line.command)
     own = [word for word in line.command if word not in ("alpha", "beta")]
     behind = own[1 + len(command.words) + command.names if command else 4 :]
@@ -282,24 +282,24 @@ def take_unknown(line: Line) -> list[str]:
 
 
 def has_machines(data: JsonObject) -> bool:
-    """Whether the data of a command name machines, or leave them to Google's choice by name."""
+    """Whether the data of a command name machines, or explicitly leave the choice to Google."""
     model, inputs = data.get("deployedModel", {}), data.get("trainingInput", {})
     named = (data.get("jobSpec", {}).get("workerPoolSpecs"), data.get("trialJobSpec"), model.get("dedicatedResources"))
     return any((*named, inputs.get("scaleTier"), inputs.get("masterType")))
 
 
 def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
-    """What the command line asks for as the data of a file, and what is in no file.
+    """Returns the command line's request as the data of a file, and notes on the rest.
 
     Raises:
-        FlagError: no such command, a flag that is not known, or a flag with a wrong value.
+        FlagError: an unknown command, an unknown flag, or a flag with a wrong value.
     """
     words = command_line.parse(line) if isinstance(line, str) else line
     words.command[1:3] = [word for word in words.command[1:3] if word not in ("alpha", "beta")]
     command = _command(words.command)
     if command is None or words.command[:1] != ["gcloud"]:
         raise FlagError(
-            "not a command that can be converted. Give `gcloud ai-platform jobs submit training ...`, "
+            "this command cannot be converted. Use `gcloud ai-platform jobs submit training ...`, "
             "`gcloud ai custom-jobs create ...` or `gcloud ai hp-tuning-jobs create ...`."
         )
     job = command.read(words)
@@ -308,5 +308,5 @@ def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
             words.lose(name, LOST[name])
         elif name not in REPEATED:
             for value in words.values(name)[:-1]:
-                words.lose(f"{name}={value}", "given again, and gcloud takes the last")
+                words.lose(f"{name}={value}", "given again; gcloud uses the last value")
     return job, words.lost

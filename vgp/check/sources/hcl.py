@@ -1,7 +1,7 @@
-"""The values of the expressions of Terraform's language, without running anything.
+"""Evaluates the expressions of Terraform's language, without running anything.
 
-Variables have the value of terraform.tfvars, else their default. What only Terraform or the cloud knows is `Computed`,
-with the reason.
+Variables have the value of terraform.tfvars, else their default. Values that only Terraform or the cloud knows are
+`Computed`, with the reason.
 """
 
 import json
@@ -44,13 +44,13 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class _Absent(Computed):
-    """A field that a known object does not have, for which try() has another value."""
+    """A missing field of a known object, for which try() uses another value."""
 
     __slots__ = ()
 
 
 class Module:
-    """What the files of a folder set together: variables, locals, and the region of the provider."""
+    """The variables, locals and provider region that the files of a folder set together."""
 
     def __init__(self, own: list[Block], others: list[Block], given: Mapping[str, tuple[Expression, int]]) -> None:
         self.variables: dict[str, Block] = {}
@@ -66,16 +66,16 @@ class Module:
                 self.regions.append(block.attributes["region"][0])
 
     def region(self) -> str | None:
-        """The region of the provider, where the folder has one."""
+        """Returns the region of the provider, if the folder has one."""
         found = {self.value(expression, {}) for expression in self.regions}
         region = found.pop() if len(found) == 1 else None
         return region if isinstance(region, str) and not isinstance(region, Computed) else None
 
     def value(self, node: Expression, scope: Scope, depth: int = 0) -> Json:
-        """The value of an expression; `scope`: what each, count and the iterators around it are."""
+        """Returns the value of an expression; `scope`: the values of each, count and the iterators around it."""
         spend("look-ups")
         if depth > MAX_DEPTH:
-            return Computed("it refers to too much")
+            return Computed("it has too many references")
         if not is_tree(node):
             return self._of_json(node, scope, depth)
         inside = trees(node)
@@ -114,7 +114,7 @@ class Module:
         return _computed(node)
 
     def _of_json(self, value: Json, scope: Scope, depth: int) -> Json:
-        """A value of Terraform's JSON: texts may hold ${...}."""
+        """Returns a value of Terraform's JSON, whose texts may hold ${...}."""
         if isinstance(value, dict):
             return {key: self.value(item, scope, depth + 1) for key, item in value.items()}
         if isinstance(value, list):
@@ -129,7 +129,7 @@ class Module:
             return Computed(f"Terraform computes {value[:60]}")
 
     def _text(self, node: "Tree[Token]", scope: Scope, depth: int) -> Json:
-        """A text, with the values of its ${...}."""
+        """Returns a text with the values of its ${...}."""
         parts: list[Json] = []
         for part in trees(node):
             if not trees(part):
@@ -174,7 +174,7 @@ class Module:
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
     def _item(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
-        """var.x, local.x, each.value, and fields and items of what is known."""
+        """Evaluates var.x, local.x, each.value, and fields and items of known values."""
         owner, last = inside
         name = word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
         origin = word(owner) if len(trees(owner)) == 1 and trees(owner)[0].data == "identifier" else ""
@@ -201,7 +201,7 @@ class Module:
             return self.value(self.given[name][0], {}, depth + 1)
         block = self.variables.get(name)
         if block is None or "default" not in block.attributes:
-            return Computed(f"var.{name} has no default" if block else f"var.{name} is declared nowhere here")
+            return Computed(f"var.{name} has no default" if block else f"var.{name} is not declared in this folder")
         return self.value(block.attributes["default"][0], {}, depth + 1)
 
     def _call(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
@@ -213,7 +213,7 @@ class Module:
         if name == "try":
             return next((each for each in values if not isinstance(each, _Absent)), _computed(node))
         if name == "jsonencode" and len(values) == 1:
-            return values[0]  # the text is read as what it says
+            return values[0]  # the text is evaluated
         if name not in _FUNCTIONS or any(isinstance(each, Computed) for each in values):
             return _computed(node)
         try:
@@ -261,7 +261,7 @@ def _unescaped(text: str) -> str:
 
 
 def _heredoc(node: "Tree[Token]") -> str:
-    """<<EOT ... EOT, where nothing is to be filled in."""
+    """Returns the text of <<EOT ... EOT without placeholders."""
     first, *lines = word(node).rstrip("\n").split("\n")
     text = "\n".join([*lines[:-1], ""])
     if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
@@ -274,18 +274,18 @@ def _computed(node: "Tree[Token]") -> Computed:
 
 
 def _short(node: "Tree[Token]") -> str:
-    """The expression, but for its blanks."""
+    """Returns the expression without blanks."""
     text = " ".join(source(node).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def source(node: Expression) -> str:
-    """The text of an expression, but for its blanks; of one in JSON itself."""
+    """Returns the text of an expression without blanks; an expression of JSON is returned as it is."""
     return "".join(str(token) for token in node.scan_values(lambda _: True)) if is_tree(node) else str(node)
 
 
 def module(name: str, own: list[Block], folder: Path | None) -> Module:
-    """The file together with those beside it; what cannot be read of these is not known."""
+    """Returns the file together with the others of its folder; unreadable ones are treated as unknown."""
     others: list[Block] = []
     given: dict[str, tuple[Expression, int]] = {}
     beside = sorted(path for path in folder.iterdir() if path.is_file())[:MAX_FILES] if folder else []

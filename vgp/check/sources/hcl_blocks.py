@@ -1,6 +1,6 @@
-"""Text of Terraform's language, or of its JSON -> blocks, whose expressions are trees of its grammar.
+"""Parses Terraform's language, or its JSON, into blocks whose expressions are trees of its grammar.
 
-The files beside a file set its variables; of these, what cannot be read is not known.
+The other files of the folder set variables; unreadable ones are treated as unknown.
 """
 
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".tf", ".tf.json")
 MAX_CHARACTERS, MAX_FILES = 300_000, 200
-#: A file beside matters where it has one of these.
+#: Other files of the folder are read only if they contain one of these.
 _SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
 
 
@@ -40,10 +40,10 @@ class Block:
 
 
 def blocks(name: str, text: str) -> list[Block]:
-    """The blocks of a file.
+    """Returns the blocks of a file.
 
     Raises:
-        Unreadable: it is no Terraform.
+        Unreadable: it is not Terraform.
         Exhausted: it is too large.
     """
     if len(text) > MAX_CHARACTERS:
@@ -55,7 +55,7 @@ def blocks(name: str, text: str) -> list[Block]:
 
 @lru_cache(maxsize=32)
 def parsed(name: str, text: str) -> "Tree[Token]":
-    """The body of a text of HCL, as a tree of its grammar."""
+    """Returns the body of an HCL text as a tree of its grammar."""
     from hcl2.api import parses_to_tree
     from lark.exceptions import UnexpectedInput
 
@@ -64,7 +64,7 @@ def parsed(name: str, text: str) -> "Tree[Token]":
         return body
     except UnexpectedInput as error:
         line, column = getattr(error, "line", 1), getattr(error, "column", 1)
-        raise Unreadable(name, f"no Terraform: line {line}, column {column} is not understood") from None
+        raise Unreadable(name, f"not Terraform: line {line}, column {column} is not understood") from None
 
 
 def filled_block(tree: "Tree[Token]", block: Block) -> Block:
@@ -83,7 +83,7 @@ def is_tree(node: "Expression | Token") -> "TypeIs[Tree[Token]]":
 
 
 def trees(tree: "Tree[Token]") -> list["Tree[Token]"]:
-    """The parts of a tree that are no punctuation and no comment."""
+    """Returns the children of a tree without punctuation and comments."""
     return [each for each in tree.children if is_tree(each) and each.data != "new_line_or_comment"]
 
 
@@ -92,11 +92,11 @@ def word(tree: "Tree[Token] | Token") -> str:
 
 
 def _of_json(name: str, text: str) -> list[Block]:
-    """The resources, variables, locals and providers of a file of Terraform's JSON, whose expressions are texts."""
+    """Returns the resources, variables, locals and providers of Terraform's JSON, whose expressions are texts."""
     try:
         data = json_text.loads(text)[0]
     except (ValueError, RecursionError) as error:
-        raise Unreadable(name, f"no JSON: {error}") from None
+        raise Unreadable(name, f"not JSON: {error}") from None
     depths = {"resource": 2, "variable": 1, "provider": 1, "locals": 0}
     given = data if isinstance(data, dict) else {}
     found = [
@@ -113,7 +113,7 @@ def _of_json(name: str, text: str) -> list[Block]:
 
 
 def _labelled(value: object, depth: int, path: FieldPath) -> Iterator[tuple[tuple[str, ...], JsonObject, FieldPath]]:
-    """(labels, body, path) of each block of JSON, which may stand in lists."""
+    """Yields (labels, body, path) of each block of JSON, which may be inside lists."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _labelled(item, depth, (*path, index))
@@ -134,7 +134,7 @@ def read_blocks(path: Path) -> list[Block]:
 
 
 def read_values(path: Path) -> dict[str, tuple[Expression, int]]:
-    """The values that a file gives to variables."""
+    """Returns the values that a file assigns to variables."""
     try:
         text = read(path, MAX_CHARACTERS)
         if path.name.endswith(".json"):

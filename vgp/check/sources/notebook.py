@@ -1,4 +1,4 @@
-"""Notebooks -> the documents of their code cells: Python, and gcloud commands behind `!` or in a %%bash cell."""
+"""Reads notebooks as documents of their code cells: Python, and gcloud commands after `!` or in a %%bash cell."""
 
 import re
 import warnings
@@ -15,23 +15,23 @@ from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
 from vgp.check.sources import python_code, shell_commands, shell_script
 
-#: NAME = ! command, or = %magic: what it gives is computed.
+#: NAME = ! command, or = %magic: the result is computed.
 _TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
-#: What the shell runs of a line, and what IPython does: no `% (values)` below a text.
+#: Lines for the shell, and lines for IPython; a `% (values)` below a text is neither.
 _COMMAND = re.compile(r"\s*(?:!!?(?!=)|%(?:sx|system|bash|sh)\s)")
 _MAGIC = re.compile(r"\s*(?:%[A-Za-z_]|\?|[\w.]+\?{1,2}\s*$)")
-#: Each is read as Python by itself first.
+#: Cells are first parsed separately as Python.
 MAX_CELLS = 10_000
 _SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
-#: Cells of the first notebooks of Datalab.
+#: Cells of early Datalab notebooks.
 _OLD_SHELL_CELLS = ("%bash", "%sh", "%system")
 
 
 def documents(file: str, text: str, folder: Path | None) -> list[Document]:
-    """What the cells ask for; a finding's line is that of the file, and its cell is told.
+    """Returns the requests of the cells; a finding has the line in the file and the cell.
 
-    Names that one cell sets are known in all: cells are read as one program. A cell that is no Python is left out, and
-    named where it has the words of a request. Variables of a shell end with their cell.
+    Names that one cell sets are known in all, because cells are parsed as one program. A cell that is not Python is
+    skipped, and reported if it has the words of a request. Shell variables end with their cell.
     """
     try:
         data, _ = json_text.loads(text)
@@ -55,7 +55,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
         script += commands
         origins.add(cell, len(commands))
     asked = python_code.documents(file, "\n".join(program), origins)
-    if broken:  # what the program lacks may stand in a cell that is left out
+    if broken:  # a skipped cell may contain the missing parts
         asked = [replace(document, broken=()) for document in asked]
     found = [
         *asked,
@@ -69,7 +69,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
 
 
 def _broken(file: str, numbered: list[tuple[int, str]], text: str, origins: At) -> Iterator[Document]:
-    """The fault of each cell that has the words of a request and is no Python: lines above it, and its text."""
+    """Yields the fault of each cell that has the words of a request and is not Python."""
     for above, cell in numbered:
         if python_code.is_request(cell, text):
             for document in python_code.documents(file, cell, lambda line, above=above: origins(above + line)):  # type: ignore[misc]
@@ -77,11 +77,11 @@ def _broken(file: str, numbered: list[tuple[int, str]], text: str, origins: At) 
 
 
 def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The cell's lines as Python and as shell, each with blanks where the other stands, so that lines keep numbers."""
+    """Returns the cell's lines as Python and as shell, with blank lines in place of the other, so line numbers stay."""
     blank, first = [""] * len(lines), lines[0].strip()
     if first.startswith(_SHELL_CELLS) or first in _OLD_SHELL_CELLS:
         return blank, ["", *lines[1:]]
-    if first.startswith(("%%writefile ", "%writefile ")):  # gcloud may be given the file
+    if first.startswith(("%%writefile ", "%writefile ")):  # gcloud may read the file
         end, name = "END_OF_THE_CELL", first.partition(" ")[2].strip().removeprefix("-a ").strip()
         return [*blank, ""], [f"cat > {name} << {end}", *lines[1:], end]
     if first.startswith("%%") and not first.startswith(("%%time", "%%capture")):
@@ -96,7 +96,7 @@ def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
         python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
         script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
         goes_on = of_shell and line.endswith("\\")
-    # {NAME} in a command is a variable of Python: not known here, as a variable of the shell is not.
+    # A {NAME} in a command is a Python variable, as unknown as a shell variable.
     return python, [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
 
 
@@ -104,7 +104,7 @@ def _is_python(text: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, "<cell>", "exec", flags=0x400)  # PyCF_ONLY_AST: nothing is run
+            compile(text, "<cell>", "exec", flags=0x400)  # only parsed, because of PyCF_ONLY_AST
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
@@ -117,12 +117,12 @@ def is_notebook(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell. `number` counts all cells of the notebook, from 1; its source stands at `path`, in `parts`."""
+    """A code cell. `number` counts all cells of the notebook, from 1; its source is at `path`, in `parts`."""
 
     number: int
     path: FieldPath
     parts: tuple[str, ...]
-    #: Whether the source is a list of texts, each on a line of its own in most files.
+    #: Whether the source is a list of texts, in most files one per line.
     is_list: bool
 
     @cached_property
@@ -131,17 +131,17 @@ class Cell:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """How many line breaks stand up to the end of each part."""
+        """Returns the number of line breaks up to the end of each part."""
         return list(accumulate(part.count("\n") for part in self.parts))
 
     def path_of(self, line: int) -> FieldPath:
-        """The path of the text in the file that a line (from 1) begins in."""
+        """Returns the path of the text in the file that contains the start of a line (from 1)."""
         part = min(bisect_right(self._ends, line - 1), len(self.parts) - 1)
         return (*self.path, max(part, 0)) if self.is_list else self.path
 
 
 def code_cells(data: object) -> Iterator[Cell]:
-    """The code cells; also those of the older form with worksheets."""
+    """Yields the code cells, also those of the older format with worksheets."""
     number = 0
     for path, cells in _lists(data):
         for index, cell in enumerate(cells):
@@ -171,14 +171,14 @@ def _cell(number: int, path: FieldPath, source: object) -> Cell:
 
 
 class Origins:
-    """Where the lines of the texts that are made of cells stand. The file is searched when the first is asked for."""
+    """The positions of the cells' lines in the file, which is searched at the first request."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines: list[tuple[Cell, int]] = []
 
     def add(self, cell: Cell, count: int) -> None:
-        """The next `count` lines are those of the cell; what is more than it has stands for its last."""
+        """Assigns the next `count` lines to the cell; excess lines count as its last line."""
         most = len(cell.lines)
         self._lines += [(cell, min(line, most)) for line in range(1, count + 1)]
 

@@ -1,4 +1,4 @@
-"""What the names of a Python program stand for at a line, as far as that is the same in every run.
+"""The values of the names of a Python program at a line, if they are equal in every run.
 
 Statements of one scope run in their order, so the last assignment above a line counts; one that stands under a
 condition or in a loop makes the name unknown from there on, and so does a method that fills a list or dictionary: an
@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _MODULE = (0, 1 << 60)
-#: Calls of a function beyond which its arguments are not known: each argument is looked for in all of them.
+#: Number of calls of a function above which its arguments are unknown, because each argument is searched in all calls.
 _MOST_CALLS = 100
-#: Methods that change what a name stands for.
+#: Methods that change the value of a name.
 _FILLING = ("append", "extend", "insert", "update", "setdefault", "add", "pop", "remove", "clear")
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A name is set on a line to an expression; None: to something that is computed."""
+    """An assignment of an expression to a name on a line; None: a computed value."""
 
     line: int
     value: ast.expr | None
     scope: tuple[int, int]
-    #: The lines of the condition or loop that it stands under.
+    #: Lines of the condition or loop around it.
     under: tuple[int, int] | None
 
 
@@ -42,7 +42,7 @@ class Names:
         self._scopes.sort(key=lambda scope: scope[0] - scope[1])
 
     def at(self, name: str, line: int) -> ast.expr | str:
-        """The expression that a name stands for on a line, or why that is not known."""
+        """Returns the expression of a name at a line, or the reason why it is unknown."""
         found = self._set.get(name)
         if not found:
             return f"{name} has no constant value in this file"
@@ -60,7 +60,7 @@ class Names:
         return last.value if last.value is not None else f"{name} is computed by the program"
 
     def may_be(self, name: str, value: ast.expr, line: int) -> bool:
-        """Whether a name may be on a line what that expression above it made."""
+        """Whether a name at a line may hold the expression assigned above it."""
         found = [each for each in self._set.get(name, []) if each.value is not None]
         scope = self._scope(line)
         own = [each for each in found if each.scope == scope] or [each for each in found if each.scope == _MODULE]
@@ -98,11 +98,11 @@ class Names:
     def _arguments(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     ) -> Iterator[tuple[str, ast.expr | None]]:
-        """The arguments of a function, each with what its one call gives, or its default where no call gives it."""
+        """Yields the arguments of a function, each with the value of its only call, or with the default."""
         called = self._made_by.get(node, ()) or (getattr(node, "name", ""),)
         calls = [call for name in called for call in self._calls.get(name, [])[: _MOST_CALLS + 1]]
         positional = [*node.args.posonlyargs, *node.args.args]
-        own = sum(each.arg in ("self", "cls") for each in positional[:1])  # what no call writes
+        own = sum(each.arg in ("self", "cls") for each in positional[:1])  # arguments that no call passes
         defaults = dict(zip([each.arg for each in positional][::-1], node.args.defaults[::-1], strict=False))
         keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
         defaults |= {each.arg: value for each, value in keywords if value is not None}
@@ -116,18 +116,18 @@ class Names:
     def _set_by(
         self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None
     ) -> Iterator[tuple[str, Assignment]]:
-        """The names that a statement sets itself."""
+        """Yields the names that a statement sets."""
         for name, value in _targets(node):
             yield name, Assignment(node.lineno, value, scope, under)
 
 
 def _around(assignment: Assignment, line: int) -> bool:
-    """Whether the line stands in the loop or under the condition in which the name is set."""
+    """Whether the line is in the loop or condition in which the name is set."""
     return assignment.under is not None and assignment.under[0] <= line <= assignment.under[1]
 
 
 def _calls(nodes: Sequence[ast.AST]) -> dict[str, list[ast.Call]]:
-    """The calls of a program by the last word of what is called."""
+    """Returns the calls of a program by the last word of the callable."""
     calls: dict[str, list[ast.Call]] = {}
     for node in nodes:
         if isinstance(node, ast.Call):
@@ -136,7 +136,7 @@ def _calls(nodes: Sequence[ast.AST]) -> dict[str, list[ast.Call]]:
 
 
 def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
-    """By what the `__init__` of a class is called."""
+    """Returns (class name, "__init__") for each `__init__`, because calls use the name of the class."""
     return {
         each: (node.name, "__init__")
         for node in nodes
@@ -147,7 +147,7 @@ def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
 
 
 def _given(call: ast.Call, name: str, place: int) -> ast.expr | bool:
-    """What a call gives for an argument of that name and place; True: what is not seen, in *args or **kwargs."""
+    """Returns the argument of a call by name or position; True: hidden in *args or **kwargs."""
     if any(isinstance(each, ast.Starred) for each in call.args):
         return True
     if 0 <= place < len(call.args):
@@ -157,23 +157,23 @@ def _given(call: ast.Call, name: str, place: int) -> ast.expr | bool:
 
 
 def _only(given: Sequence[ast.expr | bool], default: ast.expr | None) -> ast.expr | None:
-    """What the one call gives, else the default, unless that only says that something is to be given."""
+    """Returns the argument of the only call, else the default, unless that is a placeholder."""
     value = given[0] if given else default
     return None if isinstance(value, bool) or value is None or is_void(value) else value
 
 
 def is_void(default: ast.expr) -> bool:
-    """Whether a default only says that something is to be given: None, "", 0."""
+    """Whether a default is only a placeholder: None, "", 0."""
     return isinstance(default, ast.Constant) and not default.value
 
 
 def _is_empty(value: ast.expr | None) -> bool:
-    """[] or {}, which the program fills later, or never."""
+    """Whether the value is [] or {}, which the program may fill later."""
     return (isinstance(value, ast.List) and not value.elts) or (isinstance(value, ast.Dict) and not value.values)
 
 
 def _is_main(node: ast.stmt) -> bool:
-    """if __name__ == "__main__":"""
+    """Whether the statement is `if __name__ == "__main__"`."""
     test = node.test if isinstance(node, ast.If) else None
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
@@ -206,14 +206,14 @@ def _targets(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _names(tree: ast.AST) -> list[str]:
-    """The names that a target sets; of a["x"] and a.x it is a, which is then another."""
+    """Returns the names that a target sets; a["x"] and a.x change a."""
     return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
 
 
 def changed(node: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
-    """(name, keys) of each part of a list or dictionary that a statement changes: a["x"][0].update(y=1) is a, x, 0, y.
+    """Yields (name, keys) of each change to a list or dictionary: a["x"][0].update(y=1) gives a, x, 0, y.
 
-    None stands for a key that is not seen.
+    None stands for an unknown key.
     """
     match node:
         case ast.Assign():
@@ -232,7 +232,7 @@ def changed(node: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
 
 
 def _chain(node: ast.expr) -> tuple[str, list[ast.expr | None]]:
-    """The name and the keys of a["x"][0]."""
+    """Returns the name and the keys of a["x"][0]."""
     keys: list[ast.expr | None] = []
     while isinstance(node, ast.Subscript):
         keys.insert(0, node.slice)
@@ -241,7 +241,7 @@ def _chain(node: ast.expr) -> tuple[str, list[ast.expr | None]]:
 
 
 def _updated(method: str, call: ast.Call) -> list[ast.expr | None]:
-    """The keys that a method sets; None: all there are."""
+    """Returns the keys that a method sets; None: all."""
     if method in ("setdefault", "pop") and call.args:
         return [call.args[0]]
     given = call.args[0] if call.args else None

@@ -1,9 +1,9 @@
-"""Python programs -> the documents of the machines that they ask for, without running anything.
+"""Reads Python programs as documents of the machines that they request, without running anything.
 
 Read are calls of Google's SDK (CustomJob, CustomTrainingJob(...).run, deploy, batch_predict, create_ray_cluster), of
 its pipeline components (CustomTrainingJobOp, create_custom_training_job_from_component), of Airflow's operators, of kfp
 (set_accelerator_type and what goes with it), and requests written as dictionaries. What they compute is said to be
-unknown.
+(set_accelerator_type and related methods), and requests written as dictionaries. Computed values are reported as
 """
 
 import ast
@@ -21,47 +21,47 @@ from vgp.check.sources.constants import Constants, called
 from vgp.check.sources.sdk_calls import CALLS, Found, message, ray_cluster
 
 MAX_CHARACTERS = 2_000_000
-#: Keys by which a dictionary is recognised as a request.
+#: Keys that identify a dictionary as a request.
 _TELLING = {
     "worker_pool_specs", "workerPoolSpecs", "job_spec", "jobSpec", "trial_job_spec", "trialJobSpec", "trainingInput",
     "deployed_model", "deployedModel",
 }  # fmt: skip
 _POOL = {"machine_spec", "machineSpec"}
-#: Pools without one of these are parts of something else, such as what AutoML is told of its machines.
+#: Pools without one of these are parts of something else, such as machines of AutoML.
 _BODY = {"container_spec", "containerSpec", "python_package_spec", "pythonPackageSpec"}
-#: Each program that asks for machines has one of these words.
+#: Each program that requests machines contains one of these words.
 _WORDS = re.compile("|".join(sorted({
     *_TELLING, *_POOL, "CustomJob", "create_custom_training_job", "machine_type", "accelerator_type",
     "accelerator_count", "set_accelerator_limit", "set_gpu_limit", "add_node_selector_constraint",
     "resource_pools", "create_ray_cluster",
 })))  # fmt: skip
-#: Of these, words that other programs have too: they count beside the name of Google's SDK.
+#: Words of these that other programs have too; they count only with the name of Google's SDK.
 _COMMON = re.compile(r"machine_type|accelerator_type|accelerator_count|add_node_selector_constraint|resource_pools")
 _SDK = re.compile(r"aiplatform|google_cloud_pipeline_components|kfp|vertex_ai")
 
 
 def may_ask(text: str) -> bool:
-    """Whether a program, or a notebook, has a word of a request: known before megabytes of it are parsed."""
+    """Whether a program or a notebook contains a word of a request; a quick test before megabytes are parsed."""
     return _WORDS.search(text) is not None
 
 
 def is_request(text: str, around: str = "") -> bool:
-    """Whether a program that cannot be read is one that asks for machines, by its words and those around it."""
+    """Whether an unreadable program requests machines, judged by its words and those around it."""
     words = {match.group() for match in _WORDS.finditer(text)}
     return any(not _COMMON.fullmatch(word) for word in words) or bool(words and _SDK.search(text + around))
 
 
 def documents(file: str, text: str, at: At = Place) -> list[Document]:
-    """What the program asks for, in the order of its lines; `at`: where these stand.
+    """Returns the requests of the program in the order of its lines; `at`: the positions of these lines.
 
-    A program that is no Python, or is too deep, is one document with the fault.
+    A program that is not Python, or is nested too deeply, is one document with the fault.
     """
     if len(text) > MAX_CHARACTERS:
         fault = bounded_text.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
         return [_faulty(file, text, fault)]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python thinks of the style of others
+            warnings.simplefilter("ignore")  # python's warnings about the style of others
             tree = ast.parse(text)
         with bounded_text.document():
             found = _found(tree)
@@ -98,13 +98,13 @@ def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
 
 
 def _rendered(text: str) -> str:
-    """A text of one of Airflow's operators, whose templates the run fills in."""
+    """Returns a text of one of Airflow's operators, unknown if the run fills in its templates."""
     is_template = "{{" in text and not isinstance(text, Computed)
     return Computed(f"Airflow fills in {text}") if is_template else text
 
 
 def _literals(constants: Constants) -> Iterator[Found]:
-    """Dictionaries and lists of pools that no call took which is read above."""
+    """Yields dictionaries and lists of pools that are not part of a call."""
     for node in constants.nodes:  # the outer before the inner
         if isinstance(node, ast.Dict | ast.List) and node not in constants.used and _is_request(node):
             yield _literal(node, constants)
@@ -130,7 +130,7 @@ def _literal(node: ast.Dict | ast.List, constants: Constants) -> Found:
 
 
 def _changed(data: object, path: FieldPath, unknown: Computed) -> Any:
-    """The data, of which a part is not known."""
+    """Returns the data with one part unknown."""
     if not path or isinstance(data, Computed) or not isinstance(data, dict | list):
         return unknown
     key, *rest = path
@@ -158,7 +158,7 @@ _KUBERNETES = "ContainerOp"
 
 
 def limits(constants: Constants) -> Iterator[Found]:
-    """One container for each task with a request for an accelerator."""
+    """Yields one container for each task that requests an accelerator."""
     if any(_KUBERNETES in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in constants.nodes):
         return
     tasks: dict[object, list[ast.Call]] = {}
@@ -172,7 +172,7 @@ def limits(constants: Constants) -> Iterator[Found]:
 
 
 def _task(node: ast.Call) -> object:
-    """What the chain of methods begins with: a variable's name, or the call that made the task."""
+    """Returns the beginning of a chain of methods: a variable's name, or the call that created the task."""
     owner: ast.AST = node
     while (
         isinstance(owner, ast.Call)
@@ -210,7 +210,7 @@ def _container(calls: list[ast.Call], constants: Constants) -> Found:
 
 
 def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
-    """Label and value of add_node_selector_constraint."""
+    """Returns label and value of add_node_selector_constraint."""
     given = dict(zip(("label_name", "value"), call.args, strict=False)) | {
         word.arg: word.value for word in call.keywords
     }
@@ -218,7 +218,7 @@ def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
 
 
 def _is_type(call: ast.Call) -> bool:
-    """Whether the call names an accelerator and no label, as kfp 2 takes it: set_accelerator_type by its older name."""
+    """Whether the call names an accelerator and no label: kfp 2's older name for set_accelerator_type."""
     words = [word.arg for word in call.keywords]
     return (len(call.args) == 1 and not words) or (not call.args and words == ["accelerator"])
 

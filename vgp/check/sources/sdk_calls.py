@@ -1,4 +1,5 @@
-"""Calls of Google's SDK, of its pipeline components and of Airflow's operators as the requests that they send.
+"""Converts calls of Google's SDK, of its pipeline components and of Airflow's operators into the requests that they
+send.
 
 Defaults are those of google-cloud-aiplatform 1.165.1, which Airflow's operators have too, and of
 google-cloud-pipeline-components 2.20.
@@ -22,11 +23,11 @@ MACHINE = {
 }  # fmt: skip
 DISK = {"boot_disk_type": "bootDiskType", "boot_disk_size_gb": "bootDiskSizeGb"}
 _STAGING = (
-    "The SDK raises RuntimeError: CustomJob is given no staging_bucket, and this file sets none.",
-    "aiplatform.init(..., staging_bucket='gs://BUCKET'), before the job is made.",
+    "The SDK raises RuntimeError: CustomJob has no staging_bucket, and this file sets none.",
+    "aiplatform.init(..., staging_bucket='gs://BUCKET'), before the job is created.",
 )
 _MAPPING = (
-    "worker_pool_specs is a dictionary: Google's Python client takes a list alone, and raises TypeError.",
+    "worker_pool_specs is a dictionary: Google's Python client accepts only a list, and raises TypeError.",
     "Write a list: [{'machine_spec': ...}].",
 )
 
@@ -46,29 +47,29 @@ class Found:
 
 
 class Arguments:
-    """The keyword arguments of a call, and the values that they have."""
+    """The keyword arguments of a call with their values."""
 
     def __init__(self, node: ast.Call, constants: Constants) -> None:
         self.constants = constants
         self.nodes = {word.arg: word.value for word in node.keywords if word.arg}
-        #: Whether there may be arguments that are not seen: **options.
+        #: Whether there may be hidden arguments: **options.
         self.is_open = any(word.arg is None for word in node.keywords)
         self.places: dict[FieldPath, int] = {}
 
     def put(self, data: JsonObject, names: dict[str, str], path: FieldPath) -> JsonObject:
-        """The arguments of these names as fields of an object at `path`."""
+        """Returns the arguments of these names as fields of an object at `path`."""
         for name, key in names.items():
             if name in self.nodes:
                 value = self.constants.value(self.nodes[name], (*path, key), self.places)
                 if value is not None:
                     data[key] = value
             elif self.is_open and key in ("machineType", "acceleratorType", "acceleratorCount"):
-                data[key] = Computed("the program gives it in **arguments")
+                data[key] = Computed("the program passes it in **arguments")
         return data
 
 
 def custom_job(node: ast.Call, constants: Constants) -> Found | None:
-    """CustomJob(worker_pool_specs=...), and the Op of the pipeline components."""
+    """Reads CustomJob(worker_pool_specs=...), and the Op of the pipeline components."""
     name = called(node)
     if name not in ("CustomJob", "CustomJobSpec", "CustomTrainingJobOp", "CustomJobOp"):
         return None
@@ -97,9 +98,9 @@ def custom_job(node: ast.Call, constants: Constants) -> Found | None:
 
 
 def training_job(node: ast.Call, constants: Constants) -> Found | None:
-    """CustomTrainingJob(...).run(machine_type=...), with its container where the job is made in this file.
+    """Reads CustomTrainingJob(...).run(machine_type=...), with its container if the file creates the job.
 
-    An operator of Airflow makes the job and runs it.
+    An operator of Airflow creates the job and runs it.
     """
     name = called(node)
     is_operator = name.endswith("TrainingJobOperator")
@@ -119,13 +120,13 @@ def training_job(node: ast.Call, constants: Constants) -> Found | None:
 
 
 def from_component(node: ast.Call, constants: Constants) -> Found | None:
-    """create_custom_training_job_from_component(step, machine_type=...)."""
+    """Reads create_custom_training_job_from_component(step, machine_type=...)."""
     if called(node) not in (
         "create_custom_training_job_from_component", "create_custom_training_job_op_from_component",
     ):  # fmt: skip
         return None
     given = Arguments(node, constants)
-    # The component's image is put in when the pipeline is compiled.
+    # The component's image is inserted when the pipeline is compiled.
     spec = _equal_machines(node, given, {"containerSpec": {}})
     machine = spec["workerPoolSpecs"][0]["machineSpec"]
     if "acceleratorType" in machine:
@@ -134,7 +135,7 @@ def from_component(node: ast.Call, constants: Constants) -> Found | None:
 
 
 def _equal_machines(node: ast.Call, given: Arguments, body: JsonObject) -> JsonObject:
-    """The CustomJobSpec of a call that names one machine and how many of it: a chief, and the workers."""
+    """Returns the CustomJobSpec of a call with one machine type and a count: a chief, and the workers."""
     path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
     machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
     pool: JsonObject = {"machineSpec": machine, "replicaCount": 1, **body}
@@ -147,7 +148,7 @@ def _equal_machines(node: ast.Call, given: Arguments, body: JsonObject) -> JsonO
 
 
 def deployment(node: ast.Call, constants: Constants) -> Found | None:
-    """model.deploy(machine_type=...), endpoint.deploy, batch_predict, their Ops and operators."""
+    """Reads model.deploy(machine_type=...), endpoint.deploy, batch_predict, their Ops and operators."""
     name = called(node)
     names = {word.arg for word in node.keywords}
     prefix = "dedicated_resources_" if name == "ModelDeployOp" else ""
@@ -176,7 +177,7 @@ def _job(given: Arguments, spec: JsonObject) -> JsonObject:
 
 
 def located(given: Arguments, data: JsonObject) -> JsonObject:
-    """The request with its name and its region, as far as the call names them."""
+    """Returns the request with its name and its region, if the call has them."""
     for name, key in (("display_name", "displayName"), ("location", "location"), ("region", "location")):
         value = constants_text(given, name)
         if value:
@@ -185,7 +186,7 @@ def located(given: Arguments, data: JsonObject) -> JsonObject:
 
 
 def _in_region(data: JsonObject, maker: Arguments) -> None:
-    """Puts in the region of a job of the SDK: that of the call that makes it, else that of the program's init."""
+    """Adds the region of an SDK job: that of the call that creates it, else that of the program's init."""
     inits = [each for each in maker.constants.calls if called(each) == "init"]
     makers = [maker] if "location" in maker.nodes else [Arguments(each, maker.constants) for each in inits]
     regions = {constants_text(each, "location") for each in makers if each.is_open or "location" in each.nodes}
@@ -194,7 +195,7 @@ def _in_region(data: JsonObject, maker: Arguments) -> None:
 
 
 def constants_text(given: Arguments, name: str) -> str | None:
-    """A text that the argument always is; None for none, or one that is computed."""
+    """Returns a constant text argument; None if it is missing or computed."""
     if name not in given.nodes:
         return None
     value = given.constants.value(given.nodes[name], (), {})
@@ -202,7 +203,7 @@ def constants_text(given: Arguments, name: str) -> str | None:
 
 
 def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> JsonObject:
-    """timeout, strategy and waiting time of a call of run or submit, or of an Op."""
+    """Returns timeout, strategy and waiting time of a call of run or submit, or of an Op."""
     given = Arguments(node, constants)
     path: FieldPath = ("jobSpec", "scheduling")
     names = {"timeout": "timeout", "scheduling_strategy": "strategy", "strategy": "strategy",
@@ -217,16 +218,16 @@ def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, in
 
 
 def _stages(constants: Constants) -> bool:
-    """Whether the file sets a staging bucket for the SDK, or may."""
+    """Whether the file sets, or may set, a staging bucket for the SDK."""
     inits = [each for each in constants.calls if called(each) == "init"]
     return any(word.arg in (None, "staging_bucket") for each in inits for word in each.keywords)
 
 
 def _container(maker: ast.AST | None, constants: Constants) -> JsonObject:
-    """What the job runs, as far as its maker is in the file."""
+    """Returns the container of the job, if the file creates it."""
     words = {word.arg: word.value for word in maker.keywords if word.arg} if isinstance(maker, ast.Call) else {}
     given = words.get("container_uri")
-    image = constants.value(given, (), {}) if given is not None else Computed("the job is not made in this file")
+    image = constants.value(given, (), {}) if given is not None else Computed("the job is not created in this file")
     kind = "containerSpec" if "ContainerTrainingJob" in called(maker) else "pythonPackageSpec"  # type: ignore[arg-type]
     return {kind: {"imageUri" if kind == "containerSpec" else "executorImageUri": image}}
 
@@ -240,7 +241,8 @@ _RAY: dict[object, tuple[str, ...]] = {
 
 
 def message(node: ast.Call, constants: Constants) -> Found | None:
-    """A call that is given machines as messages: PersistentResource.create(resource_pools=...), DeployModelOperator."""
+    """Reads a call that passes machines as messages: PersistentResource.create(resource_pools=...),
+    DeployModelOperator."""
     given = Arguments(node, constants)
     owner = called(node.func.value) if isinstance(node.func, ast.Attribute) else ""
     if owner == "PersistentResource" and "resource_pools" in given.nodes:
@@ -254,7 +256,8 @@ def message(node: ast.Call, constants: Constants) -> Found | None:
 
 
 def ray_cluster(node: ast.Call, constants: Constants) -> Found | None:
-    """vertex_ray.create_ray_cluster(head_node_type=Resources(...), worker_node_types=[...]): a persistent resource."""
+    """Reads vertex_ray.create_ray_cluster(head_node_type=Resources(...), worker_node_types=[...]): a persistent
+    resource."""
     given = Arguments(node, constants)
     if called(node) != "create_ray_cluster" or not {"head_node_type", "worker_node_types"} & set(given.nodes):
         return None
@@ -275,7 +278,7 @@ def ray_cluster(node: ast.Call, constants: Constants) -> Found | None:
 
 
 def _pool(resources: JsonObject) -> JsonObject:
-    """Resources(...) as a pool of the persistent resource that the cluster is."""
+    """Returns Resources(...) as a pool of the cluster's persistent resource."""
     defaults = {"machine_type": "n1-standard-16", "node_count": 1, "boot_disk_type": "pd-ssd"}
     pool: JsonObject = {}
     for name, value in (defaults | resources).items():

@@ -1,6 +1,6 @@
-"""The gcloud commands of a shell script: where each begins, the lines that it goes over, and what breaks it.
+"""Finds the gcloud commands of a shell script: their first line, their other lines, and faults that cut them.
 
-Here-documents that no shell runs, and what echo and printf print, are not read as commands.
+Here-documents that no shell runs, and the output of echo and printf, are not commands.
 """
 
 import re
@@ -22,13 +22,13 @@ from vgp.check.sources.shell_variables import (
     with_quoted,
 )
 
-#: Words without which no line asks for a machine.
+#: Every line that requests a machine contains these words.
 _HINT = re.compile(r"gcloud|custom-jobs|hp-tuning-jobs|ai-platform|ml-engine|deploy-model")
 GCLOUD = re.compile(
     r"(?<![\w.-])(?:gcloud(?=[\s\\]|$)"
     r"|\$\{?\w+\}?(?=\s+(?:alpha\s+|beta\s+)?(?:ai|ai-platform|ml-engine)\s))"
 )
-#: Words of which a command that asks for machines has all of a line.
+#: Sets of words; a command that requests machines contains all words of one set.
 _ASKING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
 _LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
@@ -37,15 +37,15 @@ _SHELL = re.compile(r"(?:^|[\s|;&/])(?:ba|z|da|k|s)?sh(?:\s|$)")
 _ESCAPED = re.compile(r"\\([$`\"\\])")
 _SUBSTITUTED = re.compile(r"(?:\$\(|`)\s*gcloud\s")
 _PRINTED = re.compile(r"^\s*(?:echo|printf)\s")
-#: What runs the text in the quotes behind it.
+#: Programs that run the text in the quotes after them.
 _RUNS = re.compile(r"\beval\s|\s-\w*c\s|\bssh\s")
-#: Stands for a dollar sign that the shell leaves alone.
+#: Stands for a dollar sign that the shell does not expand.
 LITERAL = "\0"
 
 
 @dataclass
 class Command:
-    """A gcloud command: where it begins, its text with the lines that it goes over, and what breaks it."""
+    """A gcloud command: its first line, its text with all lines, and the faults that cut it."""
 
     line: int
     text: str
@@ -55,17 +55,17 @@ class Command:
     name: str = ""
 
 
-#: Name of a file -> (line, text) of each time that the script writes it.
+#: Name of a file -> (line, text) for each time that the script writes it.
 Written = dict[str, list[tuple[int, str]]]
 
 
 def may_ask(text: str) -> bool:
-    """Whether a script, or a notebook, has the words of a command that asks for machines."""
+    """Whether a script or a notebook has the words of a command that requests machines."""
     return any(all(word in text for word in words) for words in _ASKING)
 
 
 def commands_in_lines(lines: Lines, variables_at: Callable[[int], Variables]) -> Iterator[Command]:
-    """The commands of the script's own lines; `variables_at`: those of a line, from 1."""
+    """Yields the commands on the script's own lines; `variables_at` returns the variables of a line, from 1."""
     number = 0
     while number < len(lines):
         first, line = number, lines[number]
@@ -83,7 +83,7 @@ def commands_in_lines(lines: Lines, variables_at: Callable[[int], Variables]) ->
 
 
 def _gathered(lines: Lines, first: int, start: int, variables: Variables) -> Command | None:
-    """The command that begins in a line; None where it asks for no machine, or is a text that nothing runs."""
+    """Returns the command that begins on a line; None if it requests no machine, or is a text that nothing runs."""
     before = lines[first][:start]
     lines.spend(lines[first])
     around = (opened(before[-MAX_COMMAND:]) or [""])[-1]
@@ -93,7 +93,7 @@ def _gathered(lines: Lines, first: int, start: int, variables: Variables) -> Com
     number = first + 1
     while number < len(lines) and _goes_on(command, lines, number):
         if lines[number].lstrip().startswith("#") and _flag_follows(lines, number):
-            why = "a line that is a comment ends the command: the shell takes no flag below it"
+            why = "a comment line ends the command, so the shell ignores the flags below it"
             command.broken.append((number + 1, f"The command is cut here: {why}.", "Move the comment above it."))
         command.lines.append((number + 1, lines[number]))
         lines.spend(lines[number])
@@ -107,7 +107,7 @@ def _gathered(lines: Lines, first: int, start: int, variables: Variables) -> Com
 
 
 def _take_quoted(command: Command, lines: Lines, around: list[str]) -> None:
-    """Adds the lines over which the quotes of the command go; `around`: what closes the quotes that it stands in."""
+    """Adds the lines of the command's quotes; `around`: the closers of the enclosing quotes."""
     own, number, text = len(command.lines), command.lines[-1][0], command.text
     waiting = opened(f"{text}\n", around)
     for line in lines[number : number + MAX_QUOTED]:
@@ -131,7 +131,7 @@ def _take_quoted(command: Command, lines: Lines, around: list[str]) -> None:
 
 
 def commands_in_variables(lines: list[str], assignments: list[Assignment]) -> Iterator[Command]:
-    """The commands that variables and arrays hold, to be run by $NAME: their lines are blanked."""
+    """Yields the commands in variables and arrays, which $NAME runs; their lines are blanked."""
     for each in assignments:
         if "gcloud" not in each.text:
             continue
@@ -144,7 +144,7 @@ def commands_in_variables(lines: list[str], assignments: list[Assignment]) -> It
 
 
 def _goes_on(command: Command, lines: list[str], number: int) -> bool:
-    """Whether a command is meant to go on at line `number`, from 0; noted where it only looks so."""
+    """Whether a command continues at line `number`, from 0; notes a continuation that the shell does not see."""
     line = lines[number - 1]
     match = _LATE_BACKSLASH.search(line)
     if len(command.lines) > 1 and line.lstrip().startswith("#"):
@@ -152,29 +152,29 @@ def _goes_on(command: Command, lines: list[str], number: int) -> bool:
     if match is None:
         return line.endswith("\\")
     what = "a comment" if match.group(1) else "a blank"
-    text = f"The command is cut here: {what} follows the backslash, so the shell takes no flag below it."
-    command.broken.append((number, text, "Let the backslash be the last character of its line."))
+    text = f"The command is cut here: {what} follows the backslash, so the shell ignores the flags below it."
+    command.broken.append((number, text, "Make the backslash the last character of its line."))
     return True
 
 
 def _flag_follows(lines: list[str], number: int) -> bool:
-    """Whether a comment's line, and what comments follow it, stand above a flag."""
+    """Whether the next line after the comments is a flag."""
     below = (line.lstrip() for line in lines[number + 1 : number + 21])
     return next((line.startswith("-") for line in below if not line.startswith("#")), False)
 
 
 def _joined(line: str) -> str:
-    """A line that another follows in the command: bash joins the two without a blank."""
+    """Returns a line joined with the next one of the command, without a blank, as in bash."""
     return line if line.endswith("\\") and not line.lstrip().startswith("#") else f"{_bare(line)} \\"
 
 
 def _bare(line: str) -> str:
-    """A line without a backslash that does not end it, and without the comment behind that."""
+    """Returns a line without a misplaced backslash and the comment after it."""
     return "" if line.lstrip().startswith("#") else _LATE_BACKSLASH.sub("", line)
 
 
 def blank_printed(lines: Lines) -> None:
-    """Blanks what echo and printf print: such a command is shown, and not run."""
+    """Blanks the arguments of echo and printf, because they are printed and not run."""
     number = 0
     while number < len(lines):
         first, text = number, lines[number]
@@ -191,7 +191,7 @@ def blank_printed(lines: Lines) -> None:
 
 
 def take_written(lines: list[str]) -> Written:
-    """What every `cat > FILE << EOF` writes, and on which line; the lines of what no shell runs are blanked."""
+    """Returns the text and the line of every `cat > FILE << EOF`; blanks the lines that no shell runs."""
     texts: Written = {}
     last = {line.strip(): at for at, line in enumerate(lines)}
     number = 0

@@ -1,4 +1,4 @@
-"""Shell scripts -> the documents that their gcloud commands stand for, without running anything.
+"""Reads shell scripts as documents of their gcloud commands, without running anything.
 
 Variables and arrays that the script sets once, to a text, are followed, and `${NAME:-TEXT}` is its default where the
 script does not set NAME; what else they hold is not known. A file that the script writes with `cat > FILE << EOF` may
@@ -44,7 +44,9 @@ from vgp.check.sources.shell_variables import (
 )
 
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
-_FIX = "Write what is missing into the script, or check the file of --config by itself: no machine of this is judged."
+_FIX = (
+    "Write the missing values into the script, or check the file of --config: this command's machines are not judged."
+)
 
 
 @dataclass(frozen=True)
@@ -53,24 +55,24 @@ class _Script:
 
     file: str
     written: Written
-    #: Where a shell of its own begins, from line 0, and what is set in it.
+    #: First line, from 0, and variables of each separate shell.
     shells: Sequence[int]
     variables: Sequence[Variables]
     folder: Path | None
     at: At
 
     def variables_at(self, line: int) -> Variables:
-        """Those of a line, from 1."""
+        """Returns the variables at a line, from 1."""
         return self.variables[bisect_right(self.shells, line - 1) - 1]
 
 
 def documents(
     file: str, text: str, folder: Path | None = None, at: At = Place, shells: Sequence[int] = (0,)
 ) -> list[Document]:
-    """The jobs and deployments that the script asks for, in their order.
+    """Returns the jobs and deployments that the script requests, in their order.
 
     Args:
-        file: What the script is called in findings.
+        file: Name of the script in findings.
         folder: Where the files of --config lie; None: none is read.
         at: Where the lines of the text stand.
         shells: The lines, from 0, at which a shell begins that has no variables of those above; the first is 0.
@@ -117,18 +119,18 @@ def _document(command: Command, script: _Script) -> Document | None:
         data, _ = gcloud_line.data(line)
         if not gcloud_line.has_machines(data) and (unknown or command.name):
             added = join_words(unknown or [f"${command.name}"], "and")
-            raise RequestError(f"no flag names machines, and what {added} adds only the shell knows.")
+            raise RequestError(f"no flag names machines, and only the shell knows the value of {added}.")
     except (RequestError, Exhausted) as error:
         fault = error if isinstance(error, Exhausted) else Unreadable(f"{file}:{at(command.line).line}", str(error))
         above = at(command.line).line - 1
         return Document(file, None, "", above=above, fault=fault, places=places, broken=broken, fix=_FIX)
     places |= {path: at(line) for path, line in _places(data, command).items()}
-    texts = [f"What {word} adds to the command only the shell knows: it is not judged." for word in unknown]
+    texts = [f"Only the shell knows the value of {word}: it is not judged." for word in unknown]
     return Document(file, with_texts(data, _marked), "", places=places, broken=broken, unread=tuple(texts))
 
 
 def _line(text: str) -> command_line.Line:
-    """The flags of a gcloud command; raises RequestError: it cannot be split into words."""
+    """Returns the flags of a gcloud command; raises RequestError if it cannot be split into words."""
     try:
         words = split(text).words
     except Unclosed as error:
@@ -139,19 +141,19 @@ def _line(text: str) -> command_line.Line:
 
 
 def _config(path: str, line: int, script: _Script) -> list[Document]:
-    """The documents of the file of --config of the command at a line: one that the script writes, or one beside it."""
+    """Returns the documents of a command's --config file: one that the script writes, or one in its folder."""
     if path in script.written:
         text = filled(_standing(script.written[path], line), script.variables_at(line))
         return parse(path, text.replace(LITERAL, "$"))
     if VARIABLE.search(path) or "$(" in path or "`" in path:
-        raise RequestError(f"--config={path}: which file that is, only the shell knows.")
+        raise RequestError(f"--config={path}: only the shell knows the path.")
     if script.folder is None:
-        raise RequestError(f"--config={path}: no file is read for a script without a folder.")
+        raise RequestError(f"--config={path}: files of a script without a folder are not read.")
     return load(_beside(script.folder, path))
 
 
 def _beside(folder: Path, path: str) -> Path:
-    """The file beside the script, or in the nearest folder around it, up to the current one, that has such a file."""
+    """Returns the file next to the script, or in the nearest folder above it, up to the current one."""
     here, around = Path.cwd(), [folder.absolute(), *folder.absolute().parents]
     own = around[: around.index(here) + 1] if here in around else around[:1]
     return next(
@@ -161,12 +163,12 @@ def _beside(folder: Path, path: str) -> Path:
 
 
 def _standing(texts: list[tuple[int, str]], line: int) -> str:
-    """What was written last above the line; where all of it stands below, as around a function, the first."""
+    """Returns the text written last above the line; if all are below, as around a function, the first."""
     return texts[max(bisect_left(texts, line, key=itemgetter(0)) - 1, 0)][1]
 
 
 def _places(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
-    """The lines of the flags that made the parts of the job."""
+    """Returns the lines of the flags behind the parts of the job."""
     at: dict[tuple[str | int, ...], int] = {}
     pools = [number for number, line in command.lines for _ in re.findall(r"--worker-pool-spec\b", line)]
     for index, number in enumerate(pools):
@@ -178,8 +180,8 @@ def _places(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
 
 
 def _marked(text: str) -> str:
-    """The text of a flag; one that holds a variable of the shell is marked as not known."""
+    """Returns the text of a flag, marked as unknown if it contains a shell variable."""
     if "$(" in text or "`" in text:
         return Computed("the shell computes it")
     match = VARIABLE.search(text)
-    return Computed(f"the script gives {match.group()} no text of its own") if match else text
+    return Computed(f"the script sets {match.group()} to no constant text") if match else text

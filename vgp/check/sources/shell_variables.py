@@ -1,4 +1,4 @@
-"""The words of a shell command, as bash splits them, and what the script's variables and arrays hold in every run."""
+"""Splits shell commands into words, as bash does, and resolves the script's constant variables and arrays."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from vgp.base.documents.bounded_text import Exhausted
 
 _OPENERS = {"'": "'", '"': '"', "`": "`", "$(": ")", "${": "}", "(": ")", "<(": ")", ">(": ")"}
 _COMMENT = r"(?<![^\s;&|()])#[^\n]*"
-#: What closes -> what may stand before it: an escape, an opener, the end, a comment.
+#: A closer -> the text that may stand before it: an escape, an opener, the end, a comment.
 _INSIDE = {
     closer: re.compile(pattern, re.DOTALL)
     for closer, pattern in {
@@ -31,16 +31,16 @@ _ESCAPED_IN_QUOTES = re.compile(r"\\(?:([$`\"\\])|\n)")
 
 
 class Unclosed(ValueError):
-    """A quote, substitution or list begins and does not end."""
+    """A quote, substitution or list that is not closed."""
 
 
 @dataclass
 class Split:
-    """The words of one command, and where in the text it ends."""
+    """The words of one command, and the position of its end in the text."""
 
     words: list[str] = field(default_factory=list)
     end: int = 0
-    #: The text from its first redirection on, such as `2>&1`.
+    #: The text from the first redirection on, such as `2>&1`.
     redirection: str = ""
 
 
@@ -124,7 +124,7 @@ def _finish(done: Split, word: str | None, is_target: bool) -> bool:
 
 
 def _piece(text: str, start: int, kind: str, part: str, end: int) -> tuple[str, int]:
-    """What one part adds to a word, and where it ends."""
+    """Returns the text that one part adds to a word, and the position of its end."""
     if kind == "escaped":
         return part[1:], end
     if kind != "opener":
@@ -143,7 +143,7 @@ def unescaped(text: str) -> str:
 _ASSIGNED = re.compile(
     r"^(\s*)(?:export\s+|readonly\s+|(?:local|declare|typeset)\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)(\+?)=(.*)$"
 )
-#: Further ways to set a variable, within a line.
+#: Other ways to set a variable within a line.
 _ALSO_SET = re.compile(
     r"(?:[;&|{(]|\b(?:then|do|else))\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)\+?=|\bfor\s+(\w+)\s+in\b"
 )
@@ -152,25 +152,25 @@ VARIABLE = re.compile(r"\$(?:\{(\w+)([^\w{}][^{}]*)?\}|([A-Za-z_]\w*|\d))")
 #: "${NAME[@]}", and ${NAME[@]+"${NAME[@]}"}, which a script without set -u does not need.
 _ARRAY = re.compile(r'("?)\$\{(\w+)\[[@*]\](?::?\+"?\$\{\2\[[@*]\]\}"?)?\}\1')
 _DEFAULT = re.compile(r":?[-=](.*)", re.DOTALL)
-#: Of one command, and of what a variable holds: words are split character by character.
+#: Limit for one command and one variable, because words are split character by character.
 MAX_COMMAND, MAX_VARIABLE = 100_000, 10_000
 #: Characters that are looked at again for quotes, with some for each line.
 _MAX_WORK, _A_LINE = 10_000_000, 20
-#: Lines over which a quote may go, and between a variable and what is added to it.
+#: Maximum lines of a quote, and between a variable and an addition to it.
 MAX_QUOTED, _MAX_BETWEEN = 200, 500
-#: Name -> text, of an array its words in quotes; None for what only the shell knows.
+#: Name -> text, for an array its quoted words; None if only the shell knows the value.
 Variables = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a line sets: `text` is what stands behind the equals sign, over as many lines as it takes."""
+    """An assignment on a line: `text` follows the equals sign, over any number of lines."""
 
     line: int
     name: str
     text: str
     indent: str
-    #: Whether it adds to what was there: NAME+=VALUE, or NAME="$NAME and more".
+    #: Whether it appends: NAME+=VALUE, or NAME="$NAME and more".
     adds: bool
     names_itself: bool
     lines: int
@@ -181,7 +181,7 @@ class Assignment:
 
     @property
     def words(self) -> list[str] | None:
-        """None for what cannot be split, or takes more than an assignment."""
+        """Returns the words; None if they cannot be split or exceed the limit."""
         try:
             return split(self.text[1:], is_list=True).words if self.is_array else split(self.text).words
         except Unclosed:
@@ -189,12 +189,12 @@ class Assignment:
 
 
 class Lines(list[str]):
-    """The lines of a script, and how much more of them may be looked at again."""
+    """The lines of a script, with a budget for repeated reading."""
 
     left = _MAX_WORK
 
     def spend(self, text: str) -> None:
-        """Raises Exhausted: the script has more that goes over several lines than any real one."""
+        """Uses the budget. Raises Exhausted if the script has more multi-line text than any real one."""
         self.left -= len(text) + _A_LINE
         if self.left < 0:
             raise Exhausted("The script has more commands and quotes over several lines than are followed.")
@@ -215,7 +215,7 @@ def assignments_of(lines: Lines) -> Iterator[Assignment]:
 
 
 def with_quoted(lines: Lines, number: int, text: str) -> tuple[str, int]:
-    """The text with the lines from `number` over which its quotes go, and the line behind; not if they never end."""
+    """Returns the text with the lines of its quotes, and the line after it; unchanged if they never end."""
     if len(text) > MAX_VARIABLE:
         return text, number
     first, whole, waiting = number, text, opened(f"{text}\n")
@@ -230,7 +230,7 @@ def with_quoted(lines: Lines, number: int, text: str) -> tuple[str, int]:
 
 
 def variables_of(lines: list[str], assignments: list[Assignment], start: int, end: int) -> Variables:
-    """What the lines from `start` to `end` set, and to what: a text where that is done once, or added to below it."""
+    """Returns the variables that the lines from `start` to `end` set once to a text, or set once and append to."""
     values: dict[str, str | None] = {}
     last: dict[str, Assignment] = {}
     own = (bisect_right(assignments, line, key=lambda each: each.line) for line in (start, end))
@@ -253,7 +253,8 @@ def variables_of(lines: list[str], assignments: list[Assignment], start: int, en
 
 
 def _is_below(lines: list[str], before: Assignment, each: Assignment) -> bool:
-    """Whether whatever runs an assignment also ran the one before: both stand alike, and no block ends between them."""
+    """Whether every run of the assignment follows one of the earlier: equal indentation, and no block ends between
+    them."""
     start, indent = before.line + before.lines - 1, len(each.indent)
     between = lines[start : min(each.line - 1, start + _MAX_BETWEEN)]
     return (
@@ -264,7 +265,7 @@ def _is_below(lines: list[str], before: Assignment, each: Assignment) -> bool:
 
 
 def _added(known: str, value: str, each: Assignment) -> str | None:
-    """What a variable holds after NAME+=VALUE, or after NAME="$NAME and more"; None: too long for a flag's."""
+    """Returns a variable after NAME+=VALUE, or after NAME="$NAME and more"; None if it is too long for a flag."""
     if len(known) * max(value.count("$"), 1) + len(value) > MAX_VARIABLE:
         return None
     if each.is_array:
@@ -276,13 +277,13 @@ def _added(known: str, value: str, each: Assignment) -> str | None:
 
 
 def _short(value: str | None) -> str | None:
-    """The text of a variable; None for one that is too long to be a flag's."""
+    """Returns the text of a variable; None if it is too long for a flag."""
     return value if value is not None and len(value) < MAX_VARIABLE else None
 
 
 def _text(value: str, name: str) -> str | None:
-    """What an assignment to a name sets; None for what the shell computes."""
-    value = filled(value, {}, name)  # GPU=${GPU:-NVIDIA_L4}: what was there before is the caller's
+    """Returns the text that an assignment sets; None if the shell computes it."""
+    value = filled(value, {}, name)  # in GPU=${GPU:-NVIDIA_L4} the earlier value comes from the caller
     if "$(" in value or "`" in value:
         return None
     try:
@@ -293,7 +294,7 @@ def _text(value: str, name: str) -> str | None:
 
 
 def filled(text: str, variables: Variables, only: str | None = None) -> str:
-    """The text with its variables; `only`: of no other is the default taken."""
+    """Returns the text with its variables replaced; `only`: the one whose default is used."""
 
     def fill(match: re.Match[str]) -> str:
         name, operation = match.group(1) or match.group(3), match.group(2) or ""
@@ -308,6 +309,6 @@ def filled(text: str, variables: Variables, only: str | None = None) -> str:
         return match.group() if value is None else value
 
     text = text if len(text) > MAX_COMMAND else _ARRAY.sub(fill_array, text)
-    for _ in range(3 if "}}" in text else 1):  # ${A:-${B:-TEXT}}: from the inside
+    for _ in range(3 if "}}" in text else 1):  # from the inside: ${A:-${B:-TEXT}}
         text = text if len(text) > MAX_COMMAND else VARIABLE.sub(fill, text)
     return text

@@ -1,6 +1,6 @@
-"""Terraform -> the documents of the machines that its google_vertex_ai_ resources ask for, without running anything.
+"""Reads Terraform as documents of the machines that its google_vertex_ai_ resources request, without running anything.
 
-A request is found by the fields of the API, whatever the resource is called: dedicated_resources (endpoints with models
+Fields of the API identify a request, in any resource: dedicated_resources (endpoints with models
 of the Model Garden, deployed models and indexes, deployment resource pools), resource_pools (persistent resources),
 worker_pool_specs and job_spec (jobs), pipeline_spec (pipeline jobs and schedules), and any other machine_spec.
 """
@@ -20,18 +20,18 @@ from vgp.check.sources.hcl import Module, Scope
 from vgp.check.sources.hcl_blocks import Block, blocks
 
 PREFIX = "google_vertex_ai_"
-#: Of count and for_each, so many resources are judged.
+#: Maximum number of instances of count and for_each that are judged.
 MAX_INSTANCES = 100
-#: About the resource, not about what it asks for.
+#: Attributes about the resource, not about its request.
 _META = (
     "count", "for_each", "provider", "depends_on", "lifecycle", "provisioner", "connection", "timeouts", "dynamic",
 )  # fmt: skip
-#: Blocks that the API has a list of, also where there is one.
+#: Blocks that are lists in the API, even with a single element.
 _LISTS = (
     "worker_pool_specs", "resource_pools", "deployed_models", "env", "nfs_mounts", "lustre_mounts",
     "autoscaling_metric_specs", "dns_peering_configs",
 )  # fmt: skip
-#: Fields by which an object is recognised as a request.
+#: Fields that identify an object as a request.
 _TELLING = frozenset(spelled for name in (
     "trialJobSpec", "jobSpec", "deployedModels", "dedicatedResources", "trainingTaskInputs", "resourcePools",
     "workerPoolSpecs",
@@ -42,7 +42,7 @@ _REPLICAS = ("min_replica_count", "max_replica_count")
 
 @dataclass
 class _Resource:
-    """One instance of a resource: what it says, and the lines of its parts."""
+    """One instance of a resource: its fields, and the lines of its parts."""
 
     address: str
     data: JsonObject
@@ -56,9 +56,9 @@ def may_ask(text: str) -> bool:
 
 
 def documents(file: str, text: str, folder: Path | None = None) -> list[Document]:
-    """What the resources of a file ask for; a file with resources of Vertex AI that is no Terraform has its fault.
+    """Returns the requests of a file's resources; a file with such resources that is not Terraform has its fault.
 
-    `folder`: where the files lie that set its variables.
+    `folder`: the folder of the files that set its variables.
     """
     if not may_ask(text):
         return []
@@ -78,7 +78,7 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
 
 
 def _instances(module: Module, block: Block) -> Iterator[_Resource]:
-    """One for each that count and for_each make; where they may make none, or it is not known, one with a note."""
+    """Yields the instances of count and for_each; if they are unknown or may be none, one with a note."""
     address, notes = ".".join(block.labels), []
     name = next((name for name in ("count", "for_each") if name in block.attributes), "")
     scopes: list[tuple[str, Scope]] = [("", {})]
@@ -93,7 +93,7 @@ def _instances(module: Module, block: Block) -> Iterator[_Resource]:
             unknown = Computed(f"{name} is not known")
             scopes = [("", {"count": {"index": unknown}, "each": {"key": unknown, "value": unknown}})]
     if len(scopes) > MAX_INSTANCES:
-        notes.append(f"There are {len(scopes):,} of the resource; the first {MAX_INSTANCES} are judged.")
+        notes.append(f"The resource has {len(scopes):,} instances; the first {MAX_INSTANCES} are judged.")
     for suffix, scope in scopes[:MAX_INSTANCES]:
         places: dict[FieldPath, int] = {(): block.line}
         data = _fields(module, block, scope, (), places)
@@ -101,7 +101,7 @@ def _instances(module: Module, block: Block) -> Iterator[_Resource]:
 
 
 def _scopes(name: str, value: Any) -> list[tuple[str, Scope]] | None:
-    """What `count` or `each` is in each of the resources; None where that is not known."""
+    """Returns `count` or `each` for each instance; None if unknown."""
     if name == "count":
         is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10_000
         return [(f"[{index}]", {"count": {"index": index}}) for index in range(value)] if is_count else None
@@ -110,14 +110,14 @@ def _scopes(name: str, value: Any) -> list[tuple[str, Scope]] | None:
 
 
 def _items(value: object) -> list[tuple[Any, Any]] | None:
-    """(key, value) of what for_each is given; None where that is not known."""
+    """Returns (key, value) of the items of for_each; None if unknown."""
     if isinstance(value, dict):
         return list(value.items())
     return [(str(item), item) for item in value] if isinstance(value, list) else None
 
 
 def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places: dict[FieldPath, int]) -> JsonObject:
-    """The attributes and blocks of a body as an object at `path`."""
+    """Returns the attributes and blocks of a body as an object at `path`."""
     data: JsonObject = {}
     for name, (expression, line) in block.attributes.items():
         value = module.value(expression, scope) if path or name not in _META else None
@@ -143,7 +143,7 @@ def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places:
 
 
 def _shaped(name: str, value: object) -> Any:
-    """A value of Terraform's JSON, where any block may stand in a list or not, as the API has it."""
+    """Returns a value of Terraform's JSON in the API's shape; blocks may be inside a list or not."""
     if isinstance(value, list) and name not in _LISTS and len(value) == 1 and isinstance(value[0], dict):
         return _shaped(name, value[0])
     if isinstance(value, list):
@@ -155,7 +155,7 @@ def _shaped(name: str, value: object) -> Any:
 
 
 def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Block, Scope]]:
-    """The block itself; of a dynamic one its content for each item, once where the items are not known."""
+    """Yields the block itself, or the content of a dynamic block for each item; once if the items are unknown."""
     if block.kind != "dynamic":
         yield block, scope
         return
@@ -174,7 +174,7 @@ def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Bloc
 
 
 def _documents(file: str, resource: _Resource, region: str | None) -> Iterator[Document]:
-    """A document of each request inside of a resource."""
+    """Yields a document for each request inside a resource."""
     data = resource.data
     where = next((data[name] for name in ("location", "region") if data.get(name) is not None), region)
     for found, at, before in _requests(data, ()):
@@ -192,7 +192,7 @@ def _line(places: dict[FieldPath, int], at: FieldPath) -> int:
 
 
 def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldPath, FieldPath]]:
-    """(request, where its data stands, what goes before that in the request) of each, the outermost only."""
+    """Yields (request, path of its data, path to strip) for each outermost request."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _requests(item, (*at, index))
@@ -205,7 +205,7 @@ def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldP
     elif isinstance(pipeline, dict) and {"root", "deploymentSpec"} & pipeline.keys():
         yield {"pipelineSpec": pipeline, "runtimeConfig": value.get("runtime_config", {})}, at, ()
     elif isinstance(pipeline, str):
-        why = pipeline if isinstance(pipeline, Computed) else "it is no JSON"
+        why = pipeline if isinstance(pipeline, Computed) else "it is not JSON"
         yield {"jobSpec": {"workerPoolSpecs": Computed(f"they stand in pipeline_spec, and {why}")}}, at, ()
     elif machine:
         kept = {name: value[name] for name in (machine, *_REPLICAS) if name in value}
@@ -216,7 +216,7 @@ def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldP
 
 
 def _decoded(value: object) -> Any:
-    """What a JSON text says; anything else is itself."""
+    """Returns the content of a JSON text; other values are unchanged."""
     if isinstance(value, str) and not isinstance(value, Computed) and value.lstrip()[:1] in ("{", "["):
         try:
             return json_text.loads(value)[0]

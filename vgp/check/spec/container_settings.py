@@ -1,4 +1,4 @@
-"""What a compiled spec's containers are told: a command of the user's own, and its arguments.
+"""The commands of a compiled spec's containers that users provide, with their arguments.
 
     sh -c 'exec "$(command -v python3 ...)" -I -c "$0" "$@"' TEXT --launch torchrun --data ... -- python train.py
 
@@ -18,17 +18,17 @@ from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement import combination
 
-#: What a container is started with; the launching text comes next, as $0. An image may have one of the two names only.
-#: Isolated (-I): a queue.py in the working folder is not what the text imports.
+#: Start of a container; the launching text follows as $0. An image may have only one of the two names.
+#: Isolated (-I): the launching text must not import a queue.py of the working folder.
 START = ("sh", "-c", 'exec "$(command -v python3 || command -v python)" -I -c "$0" "$@"')
-#: What the launching text puts paths and numbers in place of, in every word.
+#: Placeholders that the launching text replaces with paths and numbers, in every word.
 OF_THE_RUN = ("data", "model", "checkpoints", "logs", "nodes", "node", "processes", "chief", "port")
 _NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 @dataclass(frozen=True)
 class Script:
-    """The command of a step, and what it runs in."""
+    """The command of a step, with its image and environment."""
 
     command: tuple[str, ...]
     launch: str
@@ -36,21 +36,21 @@ class Script:
 
     @property
     def names(self) -> set[str]:
-        """Every NAME that stands in a word as {NAME}, but for those of the run itself, which come first."""
+        """Returns every NAME in a word {NAME}, without the run's own, which have precedence."""
         return {name for word in self.command for name in _NAME.findall(word)} - set(OF_THE_RUN)
 
     @property
     def key(self) -> str:
-        """A checksum: checkpoints of another command, or of another image, are not this one's."""
+        """Returns a checksum, which separates the checkpoints of different commands and images."""
         text = json.dumps([self.command, self.launch, self.image])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def arguments(self, artifacts: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
-        """The words after the launching text.
+        """Returns the words after the launching text.
 
         Args:
             artifacts: URIs by the names of the launching text's options.
-            parameters: Whether each parameter that stands in a word is a number or a text.
+            parameters: Type (number or text) of each parameter in a word.
         """
         options = [word for name, uri in artifacts.items() for word in (f"--{name}", uri)]
         for name, kind in sorted(parameters.items()):
@@ -59,7 +59,7 @@ class Script:
 
 
 def read(container: Mapping[str, object]) -> Script | None:
-    """The command that a container, or that of a worker pool, starts by the launching text; None for any other."""
+    """Returns the command that the launching text starts in a container or a worker pool's; None for others."""
     command, arguments = container.get("command"), container.get("args")
     if not isinstance(command, list) or not isinstance(arguments, list):
         return None
@@ -76,12 +76,12 @@ def read(container: Mapping[str, object]) -> Script | None:
 
 
 def artifacts(words: Sequence[str]) -> dict[str, str]:
-    """URIs by the names of the launching text's options, of the words that it is started with."""
+    """Returns URIs by the launching text's options, from the words of its start."""
     return {name: words[words.index(f"--{name}") + 1] for name in ("data", "model", "checkpoints")}
 
 
 def scripts(spec: PipelineSpec) -> dict[str, Script]:
-    """The commands of a spec, compiled for this machine or as custom jobs, by the names of their components."""
+    """Returns the commands of a spec for this machine or for custom jobs, by the names of their components."""
     every = {name.removeprefix("comp-"): _of(spec, component) for name, component in spec.components.items()}
     return {name: script for name, script in every.items() if script}
 
@@ -94,17 +94,17 @@ def _of(spec: PipelineSpec, component: Component) -> Script | None:
     return read(spec_ladder.first_container(container) or container)
 
 
-#: The first step takes every parameter, only to check it.
+#: The first step accepts every parameter, only to check it.
 _CHECKS = "resolve"
-#: The input of a step by which its own Python takes its settings.
+#: Input of a step that holds the settings of its own Python.
 _SETTINGS = "config"
-#: A worker pool is JSON made by concatenation: these would end its texts.
+#: Worker pools are JSON made by concatenation, in which these characters would end a text.
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')
 
 
 @dataclass(frozen=True)
 class _Parameter:
-    """Stands for a parameter of the pipeline on its way to the steps."""
+    """Marks a parameter of the pipeline on its way to the steps."""
 
     name: str
 
@@ -112,12 +112,12 @@ class _Parameter:
 def refuse_arguments(
     spec: PipelineSpec, arguments: Mapping[str, object], *, remote: bool, settings: Collection[str] = ()
 ) -> None:
-    """Raises RequestError: an argument has no effect, since the command that runs in place of a step does not take it.
+    """Raises RequestError if an argument has no effect, because the step's command does not use it.
 
     Args:
         spec: The compiled pipeline.
-        arguments: Those of a run; parameters that are not among them have their defaults.
-        remote: Whether the run is one on Vertex AI.
+        arguments: Arguments of a run; other parameters have their defaults.
+        remote: Whether the run is on Vertex AI.
         settings: Parameters that reach the step's own Python as one value, its input `config`.
     """
     commands = scripts(spec)
@@ -135,14 +135,14 @@ def refuse_arguments(
             inputs = {**{name: name for name in settings if name in spec.parameters}, **inputs}
         for name, parameter in inputs.items():
             if parameter in sized:
-                continue  # of the machines, not of the command
+                continue  # fields of the machines, not of the command
             value = arguments.get(parameter, spec.defaults.get(parameter))
             if name not in script.names and parameter not in others:
                 _refuse_unused(spec, task.name, name, parameter, value)
             elif name in script.names and remote and isinstance(value, str) and _UNSAFE.search(value):
                 raise RequestError(
-                    f"{parameter} = {value!r}: the command of [steps.{task.name}] takes it, and on Vertex AI no "
-                    "quotation mark, backslash or line break reaches it by a parameter. Write it into the command."
+                    f"{parameter} = {value!r}: the command of [steps.{task.name}] uses it, and on Vertex AI no "
+                    "quotation mark, backslash or line break can be passed by a parameter. Write it into the command."
                 )
 
 
@@ -151,17 +151,17 @@ def _refuse_unused(spec: PipelineSpec, step: str, name: str, parameter: str, val
     if value == default:
         return
     if spec.parameters[parameter].type in ("STRUCT", "LIST"):
-        fix = "Those are settings of the step's own Python; what the command needs, write into it"
+        fix = "It is a setting of the step's own Python. Write the command's values into the command"
     else:
-        fix = f"Write {{{name}}} into it"
+        fix = f"Write {{{name}}} into the command"
     shown = number(default) if isinstance(default, float) else repr(default)
     raise RequestError(
-        f"the command of [steps.{step}] does not take {parameter}. {fix}, or leave {parameter} at its default, {shown}."
+        f"the command of [steps.{step}] does not use {parameter}. {fix}, or leave {parameter} at its default, {shown}."
     )
 
 
 def _takers(group: Component, values: Mapping[str, object]) -> Iterator[tuple[Task, dict[str, str]]]:
-    """Every task that does work, with the parameters of the pipeline that it takes, by the names of its inputs."""
+    """Yields every task that does work, with the pipeline parameters that it uses, by the names of its inputs."""
     for task in group.tasks.values():
         taken = {name: value for name, value in task.inputs(values, {}).items() if isinstance(value, _Parameter)}
         if task.component.is_group:

@@ -24,7 +24,7 @@ _EXIT_HANDLER = re.compile(r"exit-handler-\d+")
 
 
 def table(value: object, *keys: str) -> JsonView:
-    """The object at `keys`; an empty one where there is none."""
+    """Returns the object at `keys`; an empty one if there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
@@ -32,7 +32,7 @@ def table(value: object, *keys: str) -> JsonView:
 
 @dataclass(frozen=True)
 class Output:
-    """A parameter that a task hands out."""
+    """An output parameter of a task."""
 
     task: str
     key: str
@@ -40,12 +40,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Loop:
-    """A ParallelFor over values that the spec holds, or that an input of the task gives."""
+    """A ParallelFor over values of the spec, or of an input of the task."""
 
     item: str
     raw: str | None = None
     input: str = ""
-    #: How many iterations run at once; 0: as many as there are.
+    #: Maximum number of parallel iterations; 0: no limit.
     limit: int = 0
 
     def items(self, inputs: JsonView) -> list[Any]:
@@ -67,7 +67,7 @@ class Task:
 
     @property
     def dependencies(self) -> tuple[str, ...]:
-        """Tasks of the same DAG that it waits for."""
+        """Returns the tasks of its DAG that it waits for."""
         names = self.content.get("dependentTasks")
         return tuple(map(str, names)) if isinstance(names, list) else ()
 
@@ -85,9 +85,9 @@ class Task:
 
     @property
     def way(self) -> str:
-        """What it adds to the way to the tasks inside: `for-loop-1/`; an exit handler or a branch nothing.
+        """Returns its part of the path to the tasks inside: `for-loop-1/`; empty for an exit handler or a branch.
 
-        kfp gives the tasks of a pipeline names of their own, in whatever branch they are.
+        kfp gives the tasks of a pipeline unique names, in any branch.
         """
         return "" if self.is_exit_handler or (self.condition and not self.is_loop) else f"{self.name}/"
 
@@ -98,12 +98,12 @@ class Task:
 
     @property
     def is_cached(self) -> bool:
-        """Whether it may take the result of an earlier run."""
+        """Whether it may use the result of an earlier run."""
         return bool(table(self.content, "cachingOptions").get("enableCache"))
 
     @property
     def producers(self) -> set[str]:
-        """Tasks of the same DAG whose outputs it takes."""
+        """Returns the tasks of its DAG whose outputs it uses."""
         inputs = [
             *table(self.content, "inputs", "parameters").values(),
             *table(self.content, "inputs", "artifacts").values(),
@@ -112,7 +112,7 @@ class Task:
         return {str(output["producerTask"]) for output in outputs if "producerTask" in output}
 
     def inputs(self, values: JsonView, outputs: Mapping[Output, Any]) -> JsonObject:
-        """Its parameters, as far as they are known from those of the group around it and from outputs of others."""
+        """Returns its known parameters, from those of the group around it and from outputs of other tasks."""
         known: JsonObject = {}
         for name, source in table(self.content, "inputs", "parameters").items():
             parameter, output = source.get("componentInputParameter"), table(source, "taskOutputParameter")
@@ -128,7 +128,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """What a task runs: an executor, or the DAG of a group."""
+    """The component of a task: an executor, or the DAG of a group."""
 
     name: str
     content: JsonView
@@ -144,12 +144,12 @@ class Component:
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
-        """The tasks of the group by name: producers first; names decide between independent ones."""
+        """Returns the tasks of the group by name: producers first, independent ones by name."""
         tasks = {name: self._task(name, content) for name, content in table(self.content, "dag", "tasks").items()}
         done: dict[str, Task] = {}
         while tasks:
             ready = (name for name in sorted(tasks) if not set(tasks[name].dependencies) & tasks.keys())
-            name = next(ready, min(tasks))  # a cycle: nobody runs it, and this must end all the same
+            name = next(ready, min(tasks))  # a cycle, which cannot run; the loop must end anyway
             done[name] = tasks.pop(name)
         return done
 
@@ -158,7 +158,7 @@ class Component:
         return Task(name, table(content), Component(reference, table(self.components, reference), self.components))
 
     def outputs(self) -> Iterator[tuple[str, list[Output]]]:
-        """What the group hands out under which name, and the tasks in it that may give it."""
+        """Yields each output of the group with the tasks in it that may produce it."""
         for name, source in table(self.content, "dag", "outputs", "parameters").items():
             chosen = table(source, "valueFromOneof").get("parameterSelectors", [table(source, "valueFromParameter")])
             yield name, [Output(at.get("producerSubtask", ""), at.get("outputParameterKey", "")) for at in chosen]
@@ -172,7 +172,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
 }
 _CASTS: dict[str, Callable[[Any], Any]] = {"int": int, "double": float, "string": str, "bool": bool}
 _CONSTANTS = {"true": True, "false": False, "null": None}
-# Quoted text first, so that operators inside it stay what they are.
+# Quoted text first, so that operators inside it are not parsed.
 _TOKENS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||!(?!=)")
 _PYTHON = {"&&": " and ", "||": " or ", "!": " not "}
 
@@ -192,7 +192,7 @@ def holds(condition: str, values: Mapping[str, object]) -> bool:
 
 
 def names(condition: str) -> list[str]:
-    """The task's input parameters that `condition` looks at."""
+    """Returns the task's input parameters in `condition`."""
     return re.findall(r"inputs\.parameter_values\['([^']+)'\]", condition)
 
 
@@ -232,7 +232,7 @@ def _compare(comparison: ast.cmpop, left: Any, right: Any) -> bool:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Equality in the author's sense: kfp quotes what it does not know the type of, so `2` and `'2'` are equal."""
+    """Whether two values are equal to the author: kfp quotes values of unknown type, so `2` and `'2'` are equal."""
     if isinstance(left, str) == isinstance(right, str):
         return bool(left == right)
     text, number = (left, right) if isinstance(left, str) else (right, left)

@@ -1,4 +1,4 @@
-"""The parameters of a pipeline, and the arguments of a run checked against them."""
+"""The parameters of a pipeline, and the validation of a run's arguments."""
 
 import copy
 import json
@@ -16,8 +16,8 @@ from vgp.base.text.printable import PASSWORD
 from vgp.protocol import placeholders
 
 _HALF = re.compile("[\ud800-\udfff]")
-#: Vertex AI keeps numbers as doubles, which hold no larger integer exactly. Protobuf reads 100 messages inside each
-#: other, and a JSON value is up to four of them a level.
+#: Vertex AI stores numbers as doubles, which represent integers only up to this one. Protobuf reads 100 nested
+#: messages, and a level of a JSON value uses up to four.
 _LARGEST, DEEPEST = 2**53, 20
 _KINDS: dict[str, tuple[str, type]] = {
     "STRING": ("text", str),
@@ -31,7 +31,7 @@ _KINDS: dict[str, tuple[str, type]] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a pipeline declares of one parameter."""
+    """The declaration of one parameter."""
 
     name: str
     type: str
@@ -50,21 +50,21 @@ class Parameter:
 
     @property
     def takes(self) -> str:
-        """Its type in words."""
+        """Returns its type in words."""
         return _KINDS[self.type][0] if self.type in _KINDS else self.type
 
     def as_json(self) -> JsonObject:
         return {"name": self.name, "type": self.type, "default": self.default, "description": self.description}
 
     def fits(self, value: object) -> bool:
-        """Whether it takes the value, and Vertex AI gives it back as it is."""
+        """Whether the value has the type, and Vertex AI returns it unchanged."""
         type_ = _KINDS[self.type][1] if self.type in _KINDS else object
         if isinstance(value, bool) and type_ is not bool and type_ is not object:
             return False
         return isinstance(value, int | float if type_ is float else type_) and _kept(value)
 
     def parsed(self, text: str) -> Any:
-        """The value that a text gives; None if it gives none that fits."""
+        """Returns the value of a text; None if it does not fit."""
         try:
             value = self._read(text)
         except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ class Parameter:
 
 
 def _kept(value: object, level: int = 0) -> bool:
-    """Whether a double, a protobuf message and UTF-8 hold the value."""
+    """Whether a double, a protobuf message and UTF-8 represent the value exactly."""
     if isinstance(value, dict | list):
         inner = [*value, *value.values()] if isinstance(value, dict) else value
         return level < DEEPEST and all(_kept(item, level + 1) for item in inner)
@@ -94,14 +94,14 @@ def _kept(value: object, level: int = 0) -> bool:
 
 
 Parameters = Mapping[str, Parameter]
-#: The names that JSON parameters take, asked for once one of them is given as a parameter.
+#: Returns the members of JSON parameters; called only if an argument names one.
 Members = Callable[[], Mapping[str, Collection[str]]]
 
 
 def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Members = dict) -> JsonObject:
-    """`name=value` and `name.member=value` texts as typed arguments.
+    """Returns `name=value` and `name.member=value` texts as typed arguments.
 
-    A member goes into the JSON object that is given whole, else into the parameter's default.
+    A member changes the JSON object of another argument, or else the parameter's default.
 
     Raises:
         RequestError: a text without `=`, an unknown or repeated name, a value of the wrong type, a missing value.
@@ -111,7 +111,7 @@ def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Membe
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise RequestError(f"--set {text}: give it as name=value.")
+            raise RequestError(f"--set {text}: write name=value.")
         if _is_member(name, parameters):
             inner.append(_member(name, value, parameters))
         elif name not in parameters:
@@ -125,7 +125,7 @@ def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Membe
 
 
 def check_arguments(parameters: Parameters, values: Mapping[str, object], members: Members = dict) -> JsonObject:
-    """Typed values, as of a settings file, if they are arguments of the pipeline.
+    """Returns typed values, as of a settings file, if they are arguments of the pipeline.
 
     Raises:
         RequestError: an unknown name, a value of the wrong type, a missing value.
@@ -147,17 +147,17 @@ def _typed(parameter: Parameter, text: str) -> Any:
 
 
 def _is_member(name: str, parameters: Parameters) -> bool:
-    """Whether a name that is no parameter's begins with one, and a dot."""
+    """Whether an unknown name begins with a parameter's name and a dot."""
     return name not in parameters and "." in name and name.partition(".")[0] in parameters
 
 
 def _member(name: str, text: str, parameters: Parameters) -> tuple[str, Sequence[str], Any]:
-    """The parameter, the way into its object, and the value: JSON where the text is JSON, else the text itself."""
+    """Returns the parameter, the path in its object, and the value: parsed if it is JSON, else the text."""
     owner, *way = name.split(".")
     if parameters[owner].type != "STRUCT":
         raise RequestError(f"--set {name}={text}: {owner} takes {parameters[owner].takes}, which has no members.")
     if not all(way):
-        raise RequestError(f"--set {name}={text}: give a member as {owner}.member=value.")
+        raise RequestError(f"--set {name}={text}: write {owner}.member=value.")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -168,10 +168,10 @@ def _member(name: str, text: str, parameters: Parameters) -> tuple[str, Sequence
 def _with_members(
     parameters: Parameters, values: JsonObject, members: Sequence[tuple[str, Sequence[str], Any]]
 ) -> JsonObject:
-    """The values, and the members in their objects.
+    """Returns the values with the members in their objects.
 
     Raises:
-        RequestError: two texts say what a member is.
+        RequestError: two texts set the same member.
     """
     texts: dict[str, JsonObject] = copy.deepcopy({owner: values.get(owner, {}) for owner, _, _ in members})
     merged: JsonObject = {
@@ -184,7 +184,7 @@ def _with_members(
         _put(merged[owner], way, value)
         if not parameters[owner].fits(merged[owner]):
             rule = f"numbers are finite, whole ones at most 2^53, and objects lie at most {DEEPEST} deep in each other"
-            raise RequestError(f"--set {'.'.join([owner, *way])}: {owner} takes a JSON object, in which {rule}.")
+            raise RequestError(f"--set {'.'.join([owner, *way])}: {owner} takes a JSON object, and in it {rule}.")
     return merged
 
 
@@ -195,7 +195,7 @@ def _refuse_second(owner: str, way: Sequence[str], table: JsonObject) -> None:
         table = table[key]
         if not isinstance(table, dict) or depth + 1 == len(way):
             known = ".".join([owner, *way[: depth + 1]])
-            raise RequestError(f"--set {'.'.join([owner, *way])}: another --set says that {known} is {_shown(table)}.")
+            raise RequestError(f"--set {'.'.join([owner, *way])}: another --set sets {known} to {_shown(table)}.")
 
 
 def _put(table: JsonObject, way: Sequence[str], value: object) -> None:
@@ -208,7 +208,7 @@ def _put(table: JsonObject, way: Sequence[str], value: object) -> None:
 
 
 def _complete(parameters: Parameters, values: Mapping[str, object]) -> JsonObject:
-    """The values, if none is missing and none would arrive as another, or be shown where no password belongs."""
+    """Returns the values, if none is missing, none would change on its way, and none contains a password."""
     missing = [
         name
         for name, parameter in parameters.items()
@@ -228,7 +228,7 @@ def _complete(parameters: Parameters, values: Mapping[str, object]) -> JsonObjec
 
 
 def _near(name: str, parameters: Parameters, members: Mapping[str, Collection[str]], command: str) -> str:
-    """What was meant by a name that the pipeline does not have; `command` says how a `{way}` is set."""
+    """Returns a hint for an unknown name; `command` shows how to set a `{way}`."""
     ways = {member: f"{owner}.{member}" for owner, names in members.items() if owner in parameters for member in names}
     choices = {**ways, **{way: way for way in ways.values()}, **{known: known for known in parameters}}
     if name in ways:

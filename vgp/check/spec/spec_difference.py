@@ -1,4 +1,4 @@
-"""The difference between two compiled pipelines, as a person would tell it, and line by line."""
+"""The difference between two compiled pipelines, in readable terms and line by line."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec, as_text, cached
 from vgp.check.spec.step_difference import Side, compared
 
 _ADDED, _GONE = "added", "removed"
-#: Differences of which only is told that there is one; of all others the values.
+#: Fields whose change is reported without the values.
 _UNTOLD = ("code", "inputs", "flow", "description", "optional", "definition")
 #: Step -> its machine in words.
 Machines = Mapping[str, str]
@@ -22,7 +22,7 @@ Machines = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference. `before` None: added, `after` None: taken away."""
+    """One difference. `before` None: added; `after` None: removed."""
 
     field: str
     before: Any
@@ -32,18 +32,19 @@ class Difference:
 def differences(
     before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines] = ({}, {})
 ) -> list[Difference]:
-    """Steps that come or go; machine, image, rungs, code and inputs of the others; parameters with their defaults.
+    """Returns added and removed steps; changes of machine, image, rungs, code and inputs; parameters with their
+    defaults.
 
-    Both as JSON objects. A difference that none of these words fits is named by where it is.
+    Both are JSON objects. Any other difference has its path as name.
     """
-    told = [*_parameters(before, after), *_steps(before, after, machines), *_elsewhere(before, after)]
-    if not told and before != after:
-        told = [Difference("definition", None, "changed")]
-    return told
+    result = [*_parameters(before, after), *_steps(before, after, machines), *_elsewhere(before, after)]
+    if not result and before != after:
+        result = [Difference("definition", None, "changed")]
+    return result
 
 
 def unified(before: PipelineSpec, after: PipelineSpec) -> list[str]:
-    """The unified diff of the two specs' text; Google does not keep the order of parameters, so it does not count."""
+    """Returns the unified diff of the texts. The order of parameters is ignored, because Google does not keep it."""
     old, new = (as_text(spec.content).splitlines() for spec in (before, after))
     return list(difflib.unified_diff(old, new, "live", "declared", lineterm=""))
 
@@ -66,7 +67,7 @@ def _parameter(declared: Parameter | None) -> JsonObject | None:
 
 
 def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines]) -> Iterator[Difference]:
-    handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # told as the flow
+    handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # compared as the flow
     for name in sorted((before.components.keys() | after.components.keys()) - handlers):
         step = name.removeprefix("comp-")
         sides = [
@@ -95,7 +96,7 @@ def _difference(field: str, key: str, old: object, new: object) -> Difference:
 
 
 def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
-    """What steps are given by the workflow, their order, kfp's version, the pipeline's own name and description."""
+    """Yields differences of constant inputs, order, kfp's version, and the pipeline's name and description."""
     given = [step_difference.given_to_tasks(spec) for spec in (before, after)]
     for task in given[0].keys() & given[1].keys():
         yield from _compared(task, given[0][task], given[1][task])
@@ -104,7 +105,7 @@ def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference
 
 
 def _handlers(spec: PipelineSpec) -> list[Component]:
-    """The groups of tasks in exit handlers and branches, which stand around the steps of a pipeline."""
+    """Returns the groups of tasks in exit handlers and branches."""
     return [task.component for _, task in spec.walk() if task.component.is_group and not task.way]
 
 

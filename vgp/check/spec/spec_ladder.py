@@ -18,13 +18,13 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
-#: The program of the container.
+#: Module that the container runs.
 PROGRAM = "vgp.launch.capacity"
 _PLAN = "--plan"
 
 
 def position(container: JsonView) -> int | None:
-    """Where among the container's arguments the plan stands; None if it climbs no ladder."""
+    """Returns the position of the plan among the container's arguments; None without a ladder."""
     command, arguments = _words(container.get("command")), _words(container.get("args"))
     if PROGRAM not in command or _PLAN not in arguments[:-1]:
         return None
@@ -32,7 +32,7 @@ def position(container: JsonView) -> int | None:
 
 
 def plan(container: JsonView) -> JsonObject | None:
-    """The plan with its shared texts where they belong; None if there is none that can be read."""
+    """Returns the plan with its shared texts inserted; None if it is missing or unreadable."""
     at = position(container)
     try:
         value = json.loads(_words(container.get("args"))[at]) if at is not None else None
@@ -42,7 +42,7 @@ def plan(container: JsonView) -> JsonObject | None:
 
 
 def restored(value: JsonObject) -> JsonObject:
-    """A plan with each mark of a shared text replaced by the text (vgp/protocol/capacity/plan.py writes them)."""
+    """Returns a plan with each mark replaced by its shared text (vgp/protocol/capacity/plan.py writes the marks)."""
     texts = value.get("texts")
     marks = {f"@text {number}@": text for number, text in enumerate(texts)} if isinstance(texts, list) else {}
     return {
@@ -51,19 +51,22 @@ def restored(value: JsonObject) -> JsonObject:
 
 
 def first_container(container: JsonView) -> JsonObject | None:
-    """The training container of the first rung, as each rung has it but for image and env; None if there is none."""
-    told = plan(container)
+    """Returns the training container of the first rung; other rungs differ in image and env only. None if there is
+    none."""
+    ladder_plan = plan(container)
     try:
-        found = told["rungs"][0]["job"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] if told else None
+        found = (
+            ladder_plan["rungs"][0]["job"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] if ladder_plan else None
+        )
     except (KeyError, IndexError, TypeError):
         return None
     return found if isinstance(found, dict) else None
 
 
 def worlds(spec: PipelineSpec) -> dict[str, dict[str, tuple[int, ...]]]:
-    """The GPUs of every custom job that a step may have, all machines together: component -> size -> of each rung.
+    """Returns the GPUs of every possible custom job, all machines together: component -> size -> one per rung.
 
-    A step without sizes has one that is called "", and a step without a ladder one rung.
+    A step without sizes has one named "", and a step without a ladder has one rung.
     """
     found: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, component in spec.components.items():
@@ -74,9 +77,9 @@ def worlds(spec: PipelineSpec) -> dict[str, dict[str, tuple[int, ...]]]:
 
 
 def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]:
-    """Size and pools of every job of the step, as Google's launcher and ours are given them."""
-    told = plan(table(spec.executor(component), "container"))
-    for rung in told.get("rungs", ()) if told else ():
+    """Yields size and pools of every job of the step, for Google's launcher and for this library's."""
+    ladder_plan = plan(table(spec.executor(component), "container"))
+    for rung in ladder_plan.get("rungs", ()) if ladder_plan else ():
         yield str(table(rung).get("size") or ""), table(rung, "job", "jobSpec").get("workerPoolSpecs")
     given = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs")
     if "defaultValue" in given:
@@ -84,7 +87,7 @@ def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]
 
 
 def _gpus(pools: object) -> int:
-    """GPUs of the chief and the workers, on each of which a process trains; one where there are none."""
+    """Returns the GPUs of the chief and the workers, one training process on each; 1 without GPUs."""
     total = 0
     for pool in filter(None, pools[:2] if isinstance(pools, list) else ()):
         machine = table(pool, "machineSpec") or table(pool, "machine_spec")
@@ -97,21 +100,21 @@ def _words(value: object) -> Sequence[str]:
     return [word if isinstance(word, str) else "" for word in value] if isinstance(value, list) else []
 
 
-#: The input of the launcher.
+#: Name of the launcher's input.
 SIZE_INPUT = "size"
 SIZE_OPTION = "--size"
 
 
 def sizes_of(container: JsonView) -> tuple[str, ...]:
-    """The sizes that a launcher chooses from; none for any other container."""
-    told = plan(container) if SIZE_OPTION in (container.get("args") or ()) else None
-    rungs = told.get("rungs") if told else None
+    """Returns the sizes that a launcher chooses from; empty for any other container."""
+    ladder_plan = plan(container) if SIZE_OPTION in (container.get("args") or ()) else None
+    rungs = ladder_plan.get("rungs") if ladder_plan else None
     listed = [rung for rung in rungs if isinstance(rung, dict)] if isinstance(rungs, list) else []
     return tuple(dict.fromkeys(str(rung["size"]) for rung in listed if rung.get("size")))
 
 
 def size_choices(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
-    """Parameters of the pipeline that choose a size -> the sizes."""
+    """Returns the sizes by the pipeline parameter that chooses one."""
     found: dict[str, tuple[str, ...]] = {}
     if any(SIZE_OPTION in (container.get("args") or ()) for container in spec.containers.values()):
         for task, parameter in _chosen(spec.root, {name: name for name in spec.parameters}):
@@ -120,7 +123,7 @@ def size_choices(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
 
 
 def refuse_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> None:
-    """Raises RequestError: an argument names a size that there is not."""
+    """Raises RequestError if an argument names an unknown size."""
     for name, sizes in size_choices(spec).items():
         value = arguments.get(name, spec.defaults.get(name))
         if value not in sizes:
@@ -129,9 +132,9 @@ def refuse_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> None:
 
 
 def worlds_of_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
-    """The GPUs of every job that a step may have in a run with these arguments, by the names of components.
+    """Returns the number of GPUs of every possible job of a run with these arguments, by component.
 
-    All machines together; of a step with sizes those of the rungs of the size that the run takes.
+    All machines together; for a step with sizes, the rungs of the run's size.
     """
     taken: dict[str, set[Any]] = {}
     for task, parameter in _chosen(spec.root, {name: name for name in spec.parameters}):
@@ -144,7 +147,7 @@ def worlds_of_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> dict
 
 
 def _chosen(group: Component, parameters: Mapping[str, str]) -> Iterator[tuple[Task, str]]:
-    """Every step with the parameter of the pipeline that reaches its input `size`."""
+    """Yields every step with the pipeline parameter of its input `size`."""
     for task in group.tasks.values():
         given = task.content.get("inputs", {}).get("parameters", {})
         sources = {name: str(value.get("componentInputParameter", "")) for name, value in given.items()}
@@ -161,16 +164,16 @@ _MEMBER = re.compile(r'parseJson\(string_value\)\["(.+)"\]')
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a value comes from: a text that is the same for the same value, and the loops whose turn it depends on."""
+    """The origin of a value: a text that is equal for equal values, and the loops whose iteration it depends on."""
 
     key: str
-    #: (way to the loop, member of the item that is taken; empty: all of it).
+    #: (path to the loop, member of the item; empty: the whole item).
     turns: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)
 class _Around:
-    """The groups around a task: what they were given, their conditions, and the loops with their items, if known."""
+    """The groups around a task: their inputs, their conditions, and the loops with their items, if known."""
 
     way: str = ""
     given: Mapping[str, _Source] = field(default_factory=dict)
@@ -179,10 +182,10 @@ class _Around:
 
 
 def refuse_same_inputs(spec: PipelineSpec, arguments: Mapping[str, object] | None = None) -> None:
-    """Looks at every step with a ladder.
+    """Raises RequestError if two launchers of a run would get equal inputs, because they would share a job folder.
 
     Args:
-        arguments: Of a run; without them only loops over values that the workflow itself has are looked at.
+        arguments: Arguments of a run; without them only loops over constant values are checked.
 
     Raises:
         RequestError: two launchers of one run would be given the same.
@@ -195,29 +198,29 @@ def refuse_same_inputs(spec: PipelineSpec, arguments: Mapping[str, object] | Non
     for task, place, given in _climbing(spec, spec.root, around, values, 0):
         for loop, items in place.loops.items():
             _refuse_turns(task, loop, items, given)
-        told = plan(table(spec.executor(task), "container")) or {}
+        ladder_plan = plan(table(spec.executor(task), "container")) or {}
         key = (
-            str(told.get("step")),
+            str(ladder_plan.get("step")),
             *place.branches,
             *sorted(f"{name}={source.key}" for name, source in given.items()),
         )
         other = seen.setdefault(key, f"{place.way}{task.name}")
         if other != f"{place.way}{task.name}":
             raise RequestError(
-                f"{other} and {task.name} climb the same ladder with the same inputs: they would take each other's job "
-                "away. Drop one of them, or give them different inputs, such as seed."
+                f"{other} and {task.name} have the same ladder and equal inputs, so they would take each other's job "
+                "away. Remove one of them, or give them different inputs, such as seed."
             )
 
 
 def _refuse_turns(task: Task, loop: str, items: list[Any] | None, given: Mapping[str, _Source]) -> None:
     members = {member for source in given.values() for way, member in source.turns if way == loop}
-    fix = f"would take each other's job away. Give each turn of {loop} an input of {task.name} that no other has."
+    fix = f"would take each other's job away. Give each iteration of {loop} a unique input of {task.name}."
     if not members:
-        raise RequestError(f"{task.name} has a ladder, and each turn of {loop} is given the same: they {fix}")
+        raise RequestError(f"{task.name} has a ladder, and each iteration of {loop} has equal inputs: they {fix}")
     taken = [json.dumps([_member(item, name) for name in sorted(members)], sort_keys=True) for item in items or ()]
     if twice := sorted({one for one in taken if taken.count(one) > 1}):
         shown = join_words([json.dumps(json.loads(one)[0]) if len(members) == 1 else one for one in twice[:3]], "and")
-        raise RequestError(f"{task.name} has a ladder, and turns of {loop} are given the same, {shown}: they {fix}")
+        raise RequestError(f"{task.name} has a ladder, and iterations of {loop} have equal inputs, {shown}: they {fix}")
 
 
 def _member(item: object, name: str) -> Any:
@@ -227,7 +230,7 @@ def _member(item: object, name: str) -> Any:
 def _climbing(
     spec: PipelineSpec, group: Component, around: _Around, values: Mapping[str, object], depth: int
 ) -> Iterator[tuple[Task, _Around, Mapping[str, _Source]]]:
-    """Every task that climbs a ladder, with what is around it, and where its inputs come from."""
+    """Yields every task with a ladder, with the groups around it and the origins of its inputs."""
     made: dict[str, frozenset[tuple[str, str]]] = {}
     for task in group.tasks.values():
         given = _inputs(task, around, made)
@@ -250,7 +253,7 @@ def _inside(task: Task, around: _Around, given: Mapping[str, _Source], values: M
 
 
 def _items(task: Task, given: Mapping[str, _Source], values: Mapping[str, object]) -> list[Any] | None:
-    """What the loop goes over, where that is known."""
+    """Returns the items of the loop, if they are known."""
     loop = task.loop
     if loop is None:
         return None
@@ -288,7 +291,7 @@ def _selected(source: _Source, member: str) -> _Source:
 
 
 def _constant(source: Mapping[str, object], given: Mapping[str, _Source]) -> _Source:
-    """A value of the workflow's own; in a text other inputs of the task may stand."""
+    """Returns the origin of a constant value; a text may contain other inputs of the task."""
     value = table(source, "runtimeValue").get("constant", dict(source))
     names = _EMBEDDED.findall(value) if isinstance(value, str) else []
     inside = [given[name] for name in names if name in given]

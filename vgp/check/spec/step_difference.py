@@ -1,4 +1,4 @@
-"""What a step of a compiled pipeline is, part by part, with its ladder and its inputs, so that two can be compared."""
+"""The comparable parts of a compiled pipeline's step, with its ladder and its inputs."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 
 
 def given_to_tasks(spec: PipelineSpec) -> dict[str, JsonObject]:
-    """The constants among a task's inputs, such as prices, and how often it is tried again, by the way to the task."""
+    """Returns the constant inputs of each task, such as prices, and its retries, by its path."""
     return {
         path: leaves(_constants(task.content), "input ") | leaves({"retryPolicy": task.content.get("retryPolicy")})
         for path, task in spec.walk()
@@ -21,7 +21,8 @@ def given_to_tasks(spec: PipelineSpec) -> dict[str, JsonObject]:
 
 
 def flow(component: Component) -> JsonObject:
-    """The DAG of a component, without what is told apart: what is given, and which of its steps are cached."""
+    """Returns the DAG of a component without the parts that are compared separately: constant inputs and cached
+    steps."""
     tasks = {name: _bare(task.content) for name, task in component.tasks.items()}
     return {**table(component.content, "dag"), "tasks": tasks}
 
@@ -41,7 +42,7 @@ def _bare(task: JsonView) -> JsonObject:
 
 
 _POOLS = "worker_pool_specs"
-#: Of a container what has a word of its own.
+#: Parts of a container that are compared separately.
 _TOLD = ("image", "command", "args", "env", "resources")
 
 
@@ -59,23 +60,23 @@ class Side:
 
     @property
     def plan(self) -> JsonView:
-        """The ladder that it climbs; empty where there is none."""
+        """Returns the plan of its ladder; empty if it has none."""
         return spec_ladder.plan(self.container) or {}
 
     @property
     def pools(self) -> list[JsonView]:
-        """The worker pools of a custom job, which are the default of one of its inputs."""
+        """Returns the worker pools of a custom job, from the default of one of its inputs."""
         pools = table(self.component.content, "inputDefinitions", "parameters", _POOLS).get("defaultValue")
         return [pool for pool in pools if isinstance(pool, dict)] if isinstance(pools, list) else []
 
     @property
     def starts(self) -> str:
-        """What is started, in words."""
+        """Returns the start of the step, in words."""
         return "a custom job" if self.pools else "a ladder" if self.plan else "a container"
 
 
 def compared(old: Side | None, new: Side | None) -> tuple[JsonObject | None, JsonObject | None]:
-    """Returns the comparable parts of both steps: for a custom job and a ladder, only what both have."""
+    """Returns the comparable parts of both steps; of a custom job or a ladder, only the parts that both have."""
     if old and new and old.starts != new.starts:
         return _start(old), _start(new)
     return _parts(old) if old else None, _parts(new) if new else None
@@ -88,7 +89,7 @@ def _start(side: Side) -> JsonObject:
 
 
 def _parts(side: Side) -> JsonObject:
-    """Machine, image, program, inputs and outputs, and whatever else it says."""
+    """Returns machine, image, program, inputs, outputs and all other parts."""
     defaults, interface = _interface(side.component)
     container = {name: value for name, value in side.container.items() if name not in _TOLD}
     executor = {name: value for name, value in side.spec.executor(side.component).items() if name != "container"}
@@ -107,13 +108,13 @@ def _parts(side: Side) -> JsonObject:
 
 
 def _image(side: Side) -> Any:
-    """Of its pools, where it is a custom job: Google's launcher has another."""
+    """Returns the image; for a custom job that of its pools, because its container is Google's launcher."""
     images = [table(pool, "container_spec").get("image_uri") for pool in side.pools]
     return ", ".join(dict.fromkeys(str(image) for image in images if image)) or side.container.get("image")
 
 
 def _arguments(side: Side) -> Any:
-    """Without the plan of a ladder, which is told by its rungs."""
+    """Returns the arguments without the plan of a ladder, whose rungs are compared separately."""
     at, words = spec_ladder.position(side.container), side.container.get("args")
     if at is None or words is None or not side.plan:
         return words
@@ -121,18 +122,19 @@ def _arguments(side: Side) -> Any:
 
 
 def _remainder(pool: JsonView) -> JsonObject:
-    """A worker pool without what is told as machine, image and code: its disk, say."""
+    """Returns a worker pool without machine, image and code, which are compared separately: its disk, for example."""
     rest = {key: value for key, value in pool.items() if key not in ("machine_spec", "replica_count", "container_spec")}
     return rest | {"env": table(pool, "container_spec").get("env")}
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """Each once: a job of more machines has a pool more, which is told as its machines."""
+    """Returns the distinct values; additional machines add equal pools, which are part of the machine."""
     return [json.loads(text) for text in dict.fromkeys(json.dumps(value, sort_keys=True) for value in values)]
 
 
 def _interface(component: Component) -> tuple[JsonObject, Any]:
-    """The defaults of its inputs, such as the region of a custom job, and its inputs and outputs without them."""
+    """Returns the defaults of its inputs, such as the region of a custom job, and its inputs and outputs without
+    them."""
     names = ("inputDefinitions", "outputDefinitions")
     rest = json.loads(json.dumps({name: component.content.get(name) for name in names}))
     inputs = table(rest, "inputDefinitions", "parameters")
@@ -142,12 +144,13 @@ def _interface(component: Component) -> tuple[JsonObject, Any]:
 
 
 _NUMBER = re.compile(r"^\d+-")
-#: What jobs run: not told, only that it differs.
+#: Programs of the jobs: reported as changed, without the values.
 _PROGRAM = ("command", "args")
 
 
 def ladder_differences(before: JsonView, after: JsonView) -> Iterator[tuple[str, Any, Any]]:
-    """Fields with both values: rungs, or rung 2-spot-us-central1: machineSpec.machineType; of several rungs once."""
+    """Yields fields with both values: `rungs`, or `rung 2-spot-us-central1: machineSpec.machineType`; one for several
+    rungs."""
     old, new = _rungs(before), _rungs(after)
     if rung_names(before) != rung_names(after):
         yield "rungs", ", ".join(rung_names(before)), ", ".join(rung_names(after))
@@ -156,8 +159,8 @@ def ladder_differences(before: JsonView, after: JsonView) -> Iterator[tuple[str,
     for key in kept:
         for change in _changed_leaves(_of_rung(old[key]), _of_rung(new[key])):
             where.setdefault(json.dumps(change), []).append(_name(new[key]))
-    for told, rungs in where.items():
-        field, old_value, new_value = json.loads(told)
+    for key, rungs in where.items():
+        field, old_value, new_value = json.loads(key)
         whose = "every rung" if len(rungs) == len(kept) > 1 else f"rung {', '.join(rungs)}"
         yield f"{whose}: {field}", old_value, new_value
     yield from _changed_leaves(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
@@ -168,12 +171,13 @@ def rung_names(plan: JsonView) -> list[str]:
 
 
 def ladder_program(plan: JsonView) -> list[Any]:
-    """What the jobs of all rungs run, which they share."""
+    """Returns the program of the jobs, which all rungs share."""
     return list({json.dumps(_split(rung)[1]): None for rung in _rungs(plan).values()})
 
 
 def _rungs(plan: JsonView) -> dict[str, JsonView]:
-    """By size, way and region, and a number where there are more of them: the place of a rung changes with others."""
+    """Returns the rungs by size, provisioning and region, numbered if equal, because positions change with other
+    rungs."""
     found: dict[str, JsonView] = {}
     rungs = plan.get("rungs")
     for rung in rungs if isinstance(rungs, list) else ():
@@ -187,7 +191,7 @@ def _name(rung: JsonView) -> str:
 
 
 def _of_rung(rung: JsonView) -> JsonObject:
-    """Its fields; a job's by their own names, without the way to them."""
+    """Returns the fields of a rung; a job's have their own names without the path."""
     fields = _split(rung)[0]
     return {_short(way): round(value, 4) if isinstance(value, float) else value for way, value in fields.items()}
 
@@ -199,7 +203,7 @@ def _short(way: str) -> str:
 
 
 def _split(rung: JsonView) -> tuple[JsonObject, JsonObject]:
-    """What a rung asks for, and what runs on it."""
+    """Returns the request of a rung, and its program."""
     every = leaves({**rung, "name": None})
     programs = {way: value for way, value in every.items() if way.rsplit(".", 1)[-1] in _PROGRAM}
     return {way: value for way, value in every.items() if way not in programs}, programs
@@ -212,7 +216,7 @@ def _changed_leaves(old: JsonObject, new: JsonObject) -> Iterator[tuple[str, Any
 
 
 def leaves(value: object, prefix: str = "") -> JsonObject:
-    """Every text, number and list of them in an object by the way to it: disk_spec.boot_disk_size_gb.
+    """Returns every text, number and list of them in an object by its path: disk_spec.boot_disk_size_gb.
 
     Members of a list go by their names where they are name and value, as environment variables are, else by their
     numbers; one alone needs none.

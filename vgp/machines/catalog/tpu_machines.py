@@ -133,7 +133,7 @@ _WAYS = {
 
 #: Assumption behind the prices of TPU v2 and v3, printed wherever they are shown.
 OF_CORES = (
-    "a SKU of v2 or v3 is reckoned as one core: no SKU says so, and Cloud TPU's price of a board, from which it "
+    "a SKU of v2 or v3 is reckoned as one core: no SKU confirms it, and Cloud TPU's price of a board, from which it "
     "follows, is on a page that could not be opened (https://cloud.google.com/tpu/pricing)"
 )
 

@@ -2,7 +2,7 @@
 
 Google's page on the network of a custom job on several machines: A3 Mega (GPUDirect-TCPXO) comes configured; A3 Ultra,
 A4 and A4X (GPUDirect-RDMA) want the NCCL variables of gIB, from a script that the training command begins with; of A3
-High (GPUDirect-TCPX) the page says nothing.
+High (GPUDirect-TCPX) the page has nothing.
 https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/configure-compute#gpudirect-rdma,
 state of 2026-08-20. Not verified on Vertex AI.
 """

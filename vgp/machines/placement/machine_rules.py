@@ -101,7 +101,7 @@ _BY_NAME = {rule.name: rule for rule in RULES.values()}
 
 
 def rule(name: str) -> Rule:
-    """The rule with that id (GPU003, any case) or name (count-not-allowed)."""
+    """Returns the rule with that id (GPU003, any case) or name (count-not-allowed)."""
     rule = RULES.get(name.upper()) or _BY_NAME.get(name.lower())
     if rule is None:
         raise ValueError(

@@ -112,8 +112,8 @@ class Placement:
         Parameter servers run the nodes' command; CLUSTER_SPEC and TF_CONFIG hold their role.
         """
         machine = self.combination.machine
-        told = {**network_variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
-        variables = {**told, **self.env, **(env or {})}
+        defaults = {**network_variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
+        variables = {**defaults, **self.env, **(env or {})}
         words = network_command(command, machine, self.nodes, variables)
         container: JsonObject = {"image_uri": image, "command": words, "args": list(args)}
         if variables:

@@ -159,5 +159,5 @@ def _closest(rows: Iterable[Combination], vcpu: float | None, memory_gb: float |
 
 
 def _fits(memory_gb: float, machine_gb: float) -> bool:
-    """'16Gi' on a machine of 16 GB is what authors mean: Google's GB are GiB, though its pages do not say so."""
+    """Whether the memory fits. 16Gi fits a machine of 16 GB: Google's GB are GiB, although no page states it."""
     return memory_gb <= machine_gb * GB_PER_GIB * (1 + 1e-9)

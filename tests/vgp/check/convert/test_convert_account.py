@@ -302,14 +302,14 @@ def test_other_documents_and_repeated_keys_are_named(tmp_path):
     [
         ("gcloud ai custom-jobs create --worker-pool-spec={", "write key=value"),
         ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a,machine-type=b", "given twice"),
-        ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a,replica-count=many", "no whole number"),
+        ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a,replica-count=many", "not a whole number"),
         ("gcloud ai custom-jobs create j --worker-pool-spec=machine-type=a", "'j' belongs to no flag"),
-        ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a | tee -a x", "leave out '| tee -a x'"),
-        ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a 2>&1", "leave out '2>&1'"),
-        ("gcloud ai custom-jobs create --region=r && gcloud ai custom-jobs list", "leave out '&& gcloud"),
+        ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a | tee -a x", "remove '| tee -a x'"),
+        ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a 2>&1", "remove '2>&1'"),
+        ("gcloud ai custom-jobs create --region=r && gcloud ai custom-jobs list", "remove '&& gcloud"),
         ("gcloud ai custom-jobs create --config=nowhere.yaml", "nowhere.yaml"),
         ("gcloud ai custom-jobs create --worker-pool-spec=machine-type=a -- --lr 3", "--args"),
-        ("gcloud ai custom-jobs list", "not a command"), ("gcloud version", "not a command"),
+        ("gcloud ai custom-jobs list", "cannot be converted"), ("gcloud version", "cannot be converted"),
     ],
 )  # fmt: skip
 def test_a_line_that_says_nothing_sound_is_refused_in_a_sentence(line, why):

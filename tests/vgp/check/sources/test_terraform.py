@@ -229,7 +229,7 @@ def test_a_faulty_file_that_asks_for_machines_is_a_finding_and_a_foreign_one_is_
     (tmp_path / "main.tf").write_text(sample() + "resource {{\n")
     for report in (check([tmp_path]), check([tmp_path / "main.tf"]), check([tmp_path / "main.tf"], skip_others=True)):
         (finding,) = report.of_severity("error")
-        assert report.exit_code == 2 and finding.rule == "GPU031" and "no Terraform: line 14" in finding.message
+        assert report.exit_code == 2 and finding.rule == "GPU031" and "not Terraform: line 14" in finding.message
     for foreign in ('resource "google_storage_bucket" "b" {{\n', 'resource "google_vertex_ai_dataset" "d" {\n}\n'):
         (tmp_path / "main.tf").write_text(foreign)
         assert check([tmp_path]).exit_code == check([tmp_path / "main.tf"]).exit_code == 0

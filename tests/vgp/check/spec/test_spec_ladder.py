@@ -59,16 +59,16 @@ def over(items, **given):
 
 def test_turns_that_are_given_the_same_are_refused(spec):
     with pytest.raises(
-        RequestError, match=r"each turn of for-loop-\d+ is given the same: they would take each other's"
+        RequestError, match=r"each iteration of for-loop-\d+ has equal inputs: they would take each other's"
     ):
         refuse_same_inputs(spec(over([1, 2], x=1)))
 
 
 def test_turns_over_the_same_value_are_refused_and_it_is_named(spec):
-    with pytest.raises(RequestError, match=r"turns of for-loop-\d+ are given the same, 3: "):
+    with pytest.raises(RequestError, match=r"iterations of for-loop-\d+ have equal inputs, 3: "):
         refuse_same_inputs(spec(over([3, 1, 3], x=lambda item: item)))
     members = [{"a": 1, "b": 1}, {"a": 1, "b": 2}]
-    with pytest.raises(RequestError, match="are given the same, 1: "):
+    with pytest.raises(RequestError, match="have equal inputs, 1: "):
         refuse_same_inputs(spec(over(members, x=lambda item: item.a)))
     refuse_same_inputs(spec(over(members, x=lambda item: item.a, y=lambda item: item.b)))
 
@@ -90,7 +90,7 @@ def test_what_another_step_of_the_turn_made_is_the_turns_own(spec):
         with dsl.ParallelFor([1, 2]):
             climb(x=made.output)
 
-    with pytest.raises(RequestError, match=r"each turn of for-loop-\d+"):
+    with pytest.raises(RequestError, match=r"each iteration of for-loop-\d+"):
         refuse_same_inputs(spec(outside))
 
 
@@ -105,7 +105,7 @@ def test_a_group_within_the_turn_changes_nothing(spec):
         with dsl.ParallelFor([1, 2]), dsl.If(x == 1):
             climb(x=x)
 
-    with pytest.raises(RequestError, match=r"each turn of for-loop-\d+"):
+    with pytest.raises(RequestError, match=r"each iteration of for-loop-\d+"):
         refuse_same_inputs(spec(same))
 
 
@@ -118,7 +118,7 @@ def test_values_of_a_parameter_are_looked_at_when_a_run_has_them(spec):
     refuse_same_inputs(found)
     refuse_same_inputs(found, {})
     refuse_same_inputs(found, {"rates": [1, 2, 3]})
-    with pytest.raises(RequestError, match="given the same, 2: "):
+    with pytest.raises(RequestError, match="have equal inputs, 2: "):
         refuse_same_inputs(found, {"rates": [1, 2, 2]})
 
 
@@ -127,7 +127,7 @@ def test_the_same_step_twice_needs_different_inputs_unless_it_is_in_different_br
         climb(x=x)
         climb(x=x)
 
-    with pytest.raises(RequestError, match="train and train-2 climb the same ladder with the same inputs"):
+    with pytest.raises(RequestError, match="train and train-2 have the same ladder and equal inputs"):
         refuse_same_inputs(spec(twice))
 
     def apart(dsl, climb, plain, rates, x):

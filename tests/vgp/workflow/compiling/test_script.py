@@ -258,9 +258,11 @@ def test_a_parameter_that_the_command_does_not_take_is_refused_unless_it_has_its
 ) -> None:
     spec = PipelineSpec(compiled(pipeline(target(settings("t", "{epochs}", "{word}")))))
     refuse_arguments(spec, {"epochs": 5.0, "on": True, "size": 9, "word": "x"}, remote=True)  # size: collect's
-    with pytest.raises(RequestError, match=r"does not take on. Write {on} into it, or leave on at its default, True"):
+    with pytest.raises(
+        RequestError, match=r"does not use on. Write {on} into the command, or leave on at its default, True"
+    ):
         refuse_arguments(spec, {"on": False}, remote=False)
-    with pytest.raises(RequestError, match="does not take options. Those are settings of the step's own Python"):
+    with pytest.raises(RequestError, match="does not use options. It is a setting of the step's own Python"):
         refuse_arguments(spec, {"options": {"a": 1}}, remote=False)
     with pytest.raises(RequestError, match="no quotation mark, backslash or line break"):
         refuse_arguments(spec, {"word": 'a "b"'}, remote=True)

@@ -160,5 +160,5 @@ def test_only_commands_run_on_several_nodes_here(repository: Path) -> None:
 
 def test_a_parameter_that_the_command_does_not_take_is_refused(repository: Path) -> None:
     asked(repository, ["python", "work/train.py"])
-    with pytest.raises(RequestError, match=r"\[steps.train\] does not take epochs. Write {epochs} into it"):
+    with pytest.raises(RequestError, match=r"\[steps.train\] does not use epochs. Write {epochs} into the command"):
         local_run.started("own", ["epochs=4"], load(repository / "pipelines.toml"), repository / "runs")
