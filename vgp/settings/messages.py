@@ -46,14 +46,16 @@ def explain(error: ValidationError, merged: Merged) -> list[str]:
 
 def refuse_texts(merged: Merged) -> list[str]:
     """Returns a line for each credential or placeholder among the settings, without its text."""
-    secret = "looks like a credential, and specs and logs contain settings. Revoke it; keep the new one in Secret Manager."
+    secret = (
+        "looks like a credential, and specs and logs contain settings. Revoke it; keep the new one in Secret Manager."
+    )
     wrong = [(keys, secret) for keys in _holding(merged.values, is_secret)]
     wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
     return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
 
 
 def refuse_hosts(merged: Merged) -> list[str]:
-    """Returns a line for each host in a settings file that would get a credential and is not Google's or this machine.
+    """Returns a line for each host in a settings file that would get a credential, except Google's and this machine.
 
     Variables belong to the user of the command, so they may name any host.
     """

@@ -186,7 +186,7 @@ def test_one_key_lies_over_its_whole_table() -> None:
         ("PIPELINES_PROJEKT", "x", "PIPELINES_PROJEKT: there is no such setting. Did you mean PIPELINES_PROJECT?"),
         ("PIPELINES_ENVIRONMENT", "x", "Did you mean PIPELINES_ENV?"),
         ("PIPELINES_LABEL__TEAM", "x", "Did you mean PIPELINES_LABELS?"),
-        ("PIPELINES_LABELS", "team=ml", "PIPELINES_LABELS: labels is a table: give it as a JSON object"),
+        ("PIPELINES_LABELS", "team=ml", "PIPELINES_LABELS: labels is a table; write a JSON object"),
         ("PIPELINES_STEPS__TRAIN", "[1]", "PIPELINES_STEPS__TRAIN: steps.train is a table"),
         ("PIPELINES_STEPS__TRAIN__ENV", "A=1", "steps.train.env is a table"),
     ],

@@ -151,8 +151,8 @@ def test_a_failed_write_leaves_the_file_and_nothing_else(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
-        ("a = \n", ("a",), "is not valid TOML"),
-        ("\na = 1\n", ("a", "b"), ":2: a is no table."),
+        ("a = \n", ("a",), "not valid TOML"),
+        ("\na = 1\n", ("a", "b"), ":2: a is not a table."),
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path: Path, text: str, keys: tuple[str, ...], message: str) -> None:

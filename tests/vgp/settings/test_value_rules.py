@@ -128,7 +128,7 @@ def test_a_password_in_an_address_is_refused_and_not_told() -> None:
 
 def test_more_labels_than_a_resource_takes_are_refused() -> None:
     assert len(value_rules.labels({f"l{number}": "" for number in range(64)})) == 64
-    with pytest.raises(ValueError, match="65 labels; a resource takes at most 64"):
+    with pytest.raises(ValueError, match="65 labels; a resource can have at most 64"):
         value_rules.labels({f"l{number}": "" for number in range(65)})
 
 

@@ -57,7 +57,7 @@ def test_labels_are_taken_only_as_google_takes_them(labels: dict[str, str]) -> N
 
 
 def test_more_labels_than_google_takes_are_refused() -> None:
-    with pytest.raises(RequestError, match="65 labels; a resource takes at most 64"):
+    with pytest.raises(RequestError, match="65 labels; a resource can have at most 64"):
         resource_names.labels({f"key{number}": "" for number in range(65)})
 
 

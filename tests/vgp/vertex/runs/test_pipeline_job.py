@@ -123,7 +123,7 @@ def test_a_label_that_tells_runs_apart_cannot_be_anybody_elses(settings: Setting
 
 def test_labels_leave_room_for_those_of_a_later_attempt(settings: Settings) -> None:
     """Else the first night starts, and the second one does not."""
-    with pytest.raises(RequestError, match="a resource takes at most 64"):
+    with pytest.raises(RequestError, match="a resource can have at most 64"):
         pipeline_job.body(settings, SPEC, {}, labels={f"l{number}": "" for number in range(57)})
 
 

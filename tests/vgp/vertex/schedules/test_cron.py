@@ -175,7 +175,7 @@ def test_runs_a_month_are_told_for_each_environment(tmp_path):
     assert found["nightly (prod)"].pipeline == "training", "of the schedule that it lies over"
     assert found["once (prod)"].runs_per_month == 3
     assert (found["nightly (dev)"].runs_per_month, found["nightly (dev)"].problem) == (0, "paused")
-    assert found["wrong (dev)"].problem.startswith("cron: '@daily' is no cron expression")
+    assert found["wrong (dev)"].problem.startswith("cron: '@daily' is not a cron expression")
 
 
 def test_a_file_that_is_not_there_has_none_and_one_that_is_no_toml_says_so(tmp_path):

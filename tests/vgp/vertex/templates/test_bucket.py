@@ -149,7 +149,7 @@ def test_a_bucket_that_is_missing_comes_with_the_command_that_creates_it(cloud: 
 
 
 def test_a_place_that_is_no_folder_is_refused(settings: Settings) -> None:
-    with pytest.raises(RequestError, match="is no folder to write into"):
+    with pytest.raises(RequestError, match="is not a valid folder"):
         upload(settings, NAME, ONE, tags=[], place="gs://test-bucket/../x")
 
 

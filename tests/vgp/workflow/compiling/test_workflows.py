@@ -305,7 +305,7 @@ def test_an_unknown_workflow_is_refused_with_the_near_one(write: Callable[..., R
 
 @pytest.mark.parametrize("folder", ["/etc", "../other", "", "a\\u0000b"])
 def test_workflows_lie_in_the_repository(write: Callable[..., Repository], folder: str) -> None:
-    with pytest.raises(RequestError, match=r"pipelines.toml:1: workflows: .* is no folder of this repository"):
+    with pytest.raises(RequestError, match=r"pipelines.toml:1: workflows: .* is not a folder of this repository"):
         write({}, f'workflows = "{folder}"\n')
 
 
