@@ -29,7 +29,7 @@ from vgp.vertex.runs import outputs
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.rerun import rerun
 from vgp.vertex.schedules import schedule_control
-from vgp.vertex.schedules.schedule_doctor import examine
+from vgp.vertex.schedules.schedule_doctor import diagnose_schedules
 
 EVENTS = {"visits": 8, "nothing": 5, "replaced": 1, "champion": 2, "fails": 2, "pause": 1}
 
@@ -129,7 +129,7 @@ def play(seed: int, nights: int) -> str:
         drill = Drill(Project(cloud, load(), SPEC), seed)
         for _ in range(nights):
             drill.night()
-        (diagnosis,) = examine(drill.project.settings, [], "365d")
+        (diagnosis,) = diagnose_schedules(drill.project.settings, [], "365d")
         assert cloud.crashed is None, cloud.crashed
         told = ", ".join(f"{count} {kind}" for kind, count in diagnosis.counts.items())
         ends = Counter(letters for (_, letters), count in drill.counts.items() for _ in range(count))

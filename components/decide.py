@@ -16,21 +16,21 @@ def decide(
     champion: str = "",
     terms: dict = {},
 ) -> str:
-    """Tests whether the model beats the champion on the same rows.
+    """Tests whether the model is better than the champion on the same rows.
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
-        champion: URI of the champion's pins, for its report and those before it. Empty: there is none.
-        terms: By which rule a model is promoted, as resolve has checked it: margin, confidence, nights, approve.
+        champion: URI of the champion's pins, for the report's history. Empty: no champion.
+        terms: Rules of the promotion, from resolve: margin, confidence, nights, approve.
 
     Returns:
-        report: One self-contained page with plots.
-        summary: The decision and the main figures.
-        decision: All that it rests on, as JSON.
-        Output: promote; candidate, where it is better than the champion and a simple model is better still; keep; not
-            decided, where a script left no predictions, or no test row is of one of the classes.
+        report: Self-contained HTML report.
+        summary: Decision and main figures.
+        decision: Decision with its figures, as JSON.
+        Output: promote; candidate (better than the champion, but a simple model is better); keep; not decided (a
+            script without predictions, or test rows that lack a class).
     """
     from vgp import steps
 

@@ -15,18 +15,18 @@ def evaluate(
     task: str,
     champion: str = "",
 ) -> None:
-    """Scores the model, the champion and simple rivals on the test rows, and measures them.
+    """Scores the model, the champion and simple models on the test rows.
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger: directory with model.safetensors and model.json.
-        task: The task that the dataset must be of; nothing else that its manifest may name is run.
-        champion: URI of the champion's pins. Empty: the baseline stands in.
+        task: Expected task of the dataset; no other task is imported.
+        champion: URI of the champion's pins. Empty: compare with the baseline.
 
     Returns:
         evaluation: Directory with predictions.parquet and metrics.json.
-        metrics: Loss, AUC, accuracy and calibration; RMSE, R2 and coverage of a regression; bits per byte of a language
-            model.
+        metrics: Loss, AUC, accuracy and calibration; RMSE, R2 and coverage for a regression; bits per byte for a
+            language model.
         classification: ROC curve and confusion matrix; empty for a task without classes.
     """
     from vgp import steps

@@ -13,18 +13,18 @@ def notify(
     webhook: str = "",
     experiment: str = "",
 ) -> None:
-    """Tells what ran, what was cached, the decision, the cost and where to look; never changes the run's state.
+    """Reports steps, cache hits, decision, cost and links of the run; never changes its state.
 
     Args:
-        status: How the steps ended. Vertex AI fills it in.
-        prices: Dollars per hour of every step, all its machines together, and the day of that price.
-        webhook: Where the summary is sent, https:// or projects/P/secrets/S of Secret Manager. Empty: nowhere.
-        experiment: Vertex AI experiment that the run becomes part of, unless it found nothing new. Empty: none.
+        status: Final status of the steps, set by Vertex AI.
+        prices: Dollars per hour of each step, all machines together, and the day of the price.
+        webhook: Address for the summary, https:// or projects/P/secrets/S in Secret Manager. Empty: none.
+        experiment: Vertex AI experiment that the run joins, unless it found nothing new. Empty: none.
 
     Returns:
-        summary: What ran, what was cached, the decision, the cost, and links.
+        summary: Steps, cache hits, decision, cost and links.
     """
     from vgp import steps
 
-    told = steps.notify(status, summary.path, address=webhook, prices=prices, experiment=experiment)
-    summary.metadata.update(told)
+    metadata = steps.notify(status, summary.path, address=webhook, prices=prices, experiment=experiment)
+    summary.metadata.update(metadata)

@@ -29,23 +29,23 @@ def resolve(
     "Pins",
     [("digest", str), ("uri", str), ("data", str), ("model", str), ("model_name", str), ("destination", str)],
 ):
-    """Checks the form, and writes down what is predicted by which version of the model. Never taken from the cache.
+    """Checks the parameters and pins the data and the model version. Never cached.
 
-    All inputs from data on are the form: the workflow describes them.
+    The inputs from `data` on are the workflow's parameters.
 
     Args:
         pipeline: Name of the pipeline; pins of another one are refused.
         run: Name of this run.
-        scheduled: The time for which a schedule started the run; counts only without as_of.
+        scheduled: Time of the schedule's tick; used without as_of.
 
     Returns:
         record: The pins of this run, as JSON.
         digest: Digest of the pins.
-        uri: Where the pins of this run are.
-        data: Where the pins of its data are.
-        model: Where the pins of its model are.
+        uri: URI of the pins.
+        data: URI of the data's pins.
+        model: URI of the model's pins.
         model_name: Name of the model in the registry.
-        destination: Where predictions go.
+        destination: Destination of the predictions.
     """
     given = dict(locals())
     from vgp import steps
@@ -72,24 +72,24 @@ def predict(
     shard_rows: int = 0,
     stop_on_drift: bool = False,
 ) -> None:
-    """Predicts new rows with one process per GPU, or per core; after a kill it goes on with what is not there yet.
+    """Predicts new rows with one process per GPU or core; resumes with the missing shards after a kill.
 
     Args:
         data: URI of the pins of the data.
         model: URI of the pins of the model.
-        model_name: Name of the model in the registry, which stands in every row with the version.
-        task: The task that the model must be of; nothing else that its card may name is run.
-        run: Name of this run, which stands in every row.
+        model_name: Name of the model in the registry, written into every row with the version.
+        task: Expected task of the model; no other task is imported.
+        run: Name of this run, written into every row.
         destination: A folder or gs://, or bq://PROJECT.DATASET.TABLE, which is replaced. Empty: below the root of runs.
-        staging: Of a table: the folder gs:// that the rows are loaded from. Empty: below the root of runs.
-        window: Days that are predicted, such as 2013-08 or 1 days; the others are looked back on. Empty: all rows.
-        shard_rows: Rows of a shard, which is what a kill may lose. 0: as many as take about 8 MiB.
-        stop_on_drift: Whether columns that have shifted much end the run before anything is scored.
+        staging: For a table, the gs:// folder of its temporary files. Empty: below the root of runs.
+        window: Days to predict, such as 2013-08 or 1 days; features may use earlier rows. Empty: all rows.
+        shard_rows: Rows of a shard, the most work that a kill can lose. 0: about 8 MiB.
+        stop_on_drift: Whether large drift since training stops the run before scoring.
 
     Returns:
         predictions: Folder of Parquet shards and manifest.json.
-        page: What was predicted, and how far the rows are from the training data.
-        metrics: Rows, what was predicted, and figures of the rows whose label is known.
+        page: Summary of the predictions, and drift from the training data.
+        metrics: Row counts, predictions, and metrics of labelled rows.
     """
     from vgp import steps
 

@@ -11,11 +11,11 @@ def prepare(
     pins: str,
     task: str,
 ) -> None:
-    """Validates the raw data, splits it as the task says and writes fixed-width Parquet shards with a manifest.
+    """Validates and splits the raw data, and writes fixed-width Parquet shards with a manifest.
 
     Args:
-        pins: URI of the data's pins: exactly these objects are read, with these options and windows.
-        task: The task that the pins must be of; nothing else that they may name is run.
+        pins: URI of the data's pins: objects, options and windows to read.
+        task: Expected task of the pins; no other task is imported.
 
     Returns:
         dataset: Directory of Parquet shards and manifest.json.

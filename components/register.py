@@ -27,30 +27,30 @@ def register(
     job: str = "",
     models: dict = {},
 ) -> NamedTuple("Released", [("Output", str), ("words", str)]):  # type: ignore[valid-type]
-    """Registers a model that is better, once its copy predicts what was evaluated. Never cached; repeated, it is once.
+    """Registers a better model after checking its copy's predictions. Never cached; repeating it changes nothing.
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
-        decision: The gate's word, as JSON.
-        report: The page that the version keeps.
+        decision: Decision of the gate, as JSON.
+        report: Report to keep with the version.
         registry: Root of the registry, a folder or gs://.
         model_name: Name of the model in the registry.
-        task: The task that the dataset must be of; nothing else that its manifest may name is run.
-        run: Name of this run, by which the history tells who it was.
+        task: Expected task of the dataset; no other task is imported.
+        run: Name of this run, for the history.
         pipeline: Name of the pipeline.
-        champion: URI of the pins of the champion that the model was compared with. Empty: there was none.
+        champion: URI of the pins of the compared champion. Empty: none.
         pins: URI of the pins of the run.
-        terms: Who promotes a better model, as resolve has checked it: approve, beside what decide takes.
-        job: Resource name of the run, whose project and region have the Model Registry. Empty: none has.
-        models: What the settings say of models there: encryption_key and labels.
+        terms: Rules of the promotion, from resolve; see decide.
+        job: Resource name of the run, for Vertex AI's Model Registry. Empty: a local run.
+        models: Settings for Vertex AI's Model Registry: encryption_key and labels.
 
     Returns:
-        version: The version's folder in the registry, where there is one.
-        summary: What came of it.
+        version: Folder of the version in the registry, if there is one.
+        summary: Outcome, as Markdown.
         Output: promoted, registered, candidate, kept, not decided or nothing new.
-        words: The same in one sentence.
+        words: Outcome in one sentence.
     """
     from vgp import steps
 

@@ -50,29 +50,29 @@ def resolve(
         ("registry", str), ("model_name", str), ("config", dict), ("terms", dict),
     ],
 ):  # fmt: skip
-    """Checks the form, writes down what the run reads, and decides whether it trains. Never taken from the cache.
+    """Checks the parameters, pins the run's inputs, and decides whether it trains. Never cached.
 
-    All inputs from data on are the form: the workflow describes them. `Output` is what an output without a name is
-    called: kfp.local skips a branch on any other, and says nothing.
+    The inputs from `data` on are the workflow's parameters. `Output` is KFP's name of an unnamed output; kfp.local
+    silently skips a branch on any other output.
 
     Args:
         pipeline: Name of the pipeline; pins of another one are refused.
         run: Name of this run.
-        scheduled: The time for which a schedule started the run; counts only without as_of.
+        scheduled: Time of the schedule's tick; used without as_of.
 
     Returns:
         record: The pins of this run, as JSON: objects with their generations, windows as dates.
         look: The decision as a page: drift by column, the champion's loss on new rows.
         Output: train or skip.
-        why: The reason, in one sentence; empty where every run trains.
+        why: Reason in one sentence; empty with when = always.
         digest: Digest of the pins.
-        uri: Where the pins of this run are.
-        data: Where the pins of its data are.
-        champion: Where the pins of its champion are; empty without one.
+        uri: URI of the pins.
+        data: URI of the data's pins.
+        champion: URI of the champion's pins; empty without one.
         registry: Root of the registry.
-        model_name: Name of the model in it.
-        config: The settings of the training, for train.
-        terms: By which rule a model is promoted, and by whom, for decide and register.
+        model_name: Name of the model in the registry.
+        config: Training settings, for train.
+        terms: Rules of the promotion, for decide and register.
     """
     given = dict(locals())
     from vgp import steps

@@ -14,13 +14,13 @@ def train(
     task: str,
     config: dict,
 ) -> None:
-    """Trains with DistributedDataParallel, one process per GPU, and resumes from the newest good checkpoint.
+    """Trains with one process per GPU and resumes from the newest valid checkpoint.
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
-        pins: URI of the data's pins: checkpoints of the same request and pins are gone on with.
-        task: The task that the dataset must be of; nothing else that its manifest may name is run.
-        config: The settings of the training, as resolve has checked them: epochs, learning_rate and so on.
+        pins: URI of the data's pins; training resumes from checkpoints of the same request and pins.
+        task: Expected task of the dataset; no other task is imported.
+        config: Training settings from resolve: epochs, learning_rate and so on.
 
     Returns:
         model: Directory with model.safetensors and model.json.
@@ -51,19 +51,19 @@ def collect(
     pins: str,
     task: str,
 ) -> None:
-    """Takes up what the command of a step left: any files as the model, metrics.json, predictions.parquet.
+    """Collects the output of your own command: model files, metrics.json, predictions.parquet.
 
     Args:
-        left_model: The folder that the script knew as AIP_MODEL_DIR.
-        left_checkpoints: The folder with script.json, which says what ran and where its checkpoints are.
-        dataset: Directory of the prepared data, whose test rows the predictions are of.
-        pins: URI of the data's pins: the dataset must have been prepared from them.
-        task: The task that the dataset must be of; nothing else that its manifest may name is run.
+        left_model: The script's AIP_MODEL_DIR.
+        left_checkpoints: Folder with script.json, which describes how the script ran.
+        dataset: Directory of the prepared data with the predicted test rows.
+        pins: URI of the data's pins that the dataset was prepared from.
+        task: Expected task of the dataset; no other task is imported.
 
     Returns:
-        model: The script's folder itself: nothing is copied.
-        checkpoints: The folder that the script knew as AIP_CHECKPOINT_DIR.
-        metrics: The numbers of metrics.json.
+        model: The script's folder; nothing is copied.
+        checkpoints: The script's AIP_CHECKPOINT_DIR.
+        metrics: Metrics of metrics.json.
     """
     from vgp import steps
 

@@ -1,10 +1,10 @@
 """The batch prediction pipeline: resolve -> predict.
 
-1. resolve  pins what moves: the new data's objects, and a version of the model
-2. predict  checks the data, holds it against the training data, and scores it shard by shard with all GPUs or cores
-3. notify   tells, however the others ended, what ran and what it cost
+1. resolve  pins the new data and a version of the model
+2. predict  checks the data, compares it with the training data, and scores it shard by shard on all GPUs or cores
+3. notify   reports steps and cost, also after a failure
 
-The model's version stands in every row. A run that was killed goes on with the shards that are not there yet.
+Every row holds the model's version. A killed run resumes with the missing shards.
 """
 
 from kfp import dsl
@@ -45,30 +45,28 @@ def batch_prediction(
     """Scores new data with the champion, or any version of a model, and writes Parquet or a table.
 
     Args:
-        data: New rows, several parts separated by commas: file, folder or glob, here or gs:// (CSV, Parquet, JSON
-            lines; also text, images), a table bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery.
-            The label may be missing. Empty: the task's own data.
-        task: The task of the model: a shipped one (flights, language_model) or your own as module:Class. Commands
-            also take FILE.toml, which declares a table.
-        task_options: Options of the task, as a JSON object: a declaration tells the model's name. All else that the
-            model was trained with, its card has.
-        model: champion: the registry's. Or the number of a version, an alias of one, a model directory, local or
-            gs:// (with a /).
-        registry: Root of the registry of models, a folder or gs://. Empty: registry/ beside the folder of the runs.
-        model_name: Name of the model in the registry. Empty: the task's, such as flights.
-        destination: Where the rows go: a folder, gs://, or bq://PROJECT.DATASET.TABLE, which is replaced. {date},
-            {run} and {version} are put in. Empty: a folder of the run's own.
-        staging: Of a table: the folder gs:// that its rows are loaded from. Empty: a folder of the run's own.
-        window: Days that are predicted, such as 2013-08 or 1 day, the last one; they look back on the rows before.
-            Empty: all rows.
-        shard_rows: Rows of a shard, which is what a kill may lose. 0: as many as take about 8 MiB.
-        stop_on_drift: Whether columns that have shifted much since training end the run before anything is scored.
-        as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
-            schedule, else now.
-        pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
+        data: New rows: files, folders or globs, local or gs:// (CSV, Parquet, JSON lines, text, images), a table
+            bq://PROJECT.DATASET.TABLE, or a .sql file with a BigQuery query; separate several with commas. Labels may
+            be missing. Empty: the task's own data.
+        task: The model's task: a built-in one (flights, language_model) or your own as module:Class. The command line
+            also accepts FILE.toml, which declares a table.
+        task_options: Options of the task, as a JSON object. Only a table's declaration is needed, for the model's
+            name; all other options come from the model card.
+        model: champion, a version number, an alias, or a model folder, local or gs:// (with a /).
+        registry: Root of the model registry, a folder or gs://. Empty: registry/ beside the folder of the runs.
+        model_name: Name of the model in the registry. Empty: the task's name, such as flights.
+        destination: Folder, gs:// folder, or bq://PROJECT.DATASET.TABLE, which is replaced. May contain {date}, {run}
+            and {version}. Empty: a folder of the run.
+        staging: For a table, the gs:// folder of its temporary files. Empty: a folder of the run.
+        window: Days to predict, such as 2013-08, or 1 day for the last one; features may use earlier rows. Empty: all
+            rows.
+        shard_rows: Rows of a shard, the most work that a kill can lose. 0: about 8 MiB.
+        stop_on_drift: Whether large drift since training stops the run before scoring.
+        as_of: Day or time as of which the run reads its data, such as 2026-11-20. Empty: the schedule's time, or now.
+        pins: URI of an earlier run's pins, to read the same inputs again. Empty: pin the present inputs.
     """
     form = dict(locals())
-    del form["staging"]  # a matter of predict alone
+    del form["staging"]  # only predict uses it
     with dsl.ExitHandler(
         notify_step(prices=target().prices(), webhook=target().webhook, experiment=target().experiment)
     ):

@@ -1,16 +1,15 @@
 """The training pipeline: resolve -> prepare -> train -> evaluate -> decide -> register.
 
-1. resolve   checks the form, pins what moves (objects, dates of windows, the champion), and decides whether to train
+1. resolve   checks the parameters, pins data, windows and champion, and decides whether to train
 2. prepare   validates the pinned data, splits it, writes Parquet shards
 3. train     fits the task's model, one process per GPU
 4. evaluate  scores model, champion and baseline on the same test rows
-5. decide    promotes on a paired statistical test, and writes the report
+5. decide    compares both models with a paired test, and writes the report
 6. register  copies a better model into the registry, checks the copy, and makes it the champion
-7. notify    tells, however the others ended, what ran, what it cost and what was decided
+7. notify    reports steps, cost and decision, also after a failure
 
-A person's run trains (when = "always"). A schedule's run looks for a reason first (when = "drift"); not training is a
-success with a reason. Steps 2 to 5 are functions of their pinned inputs: a night on which nothing is new takes their
-earlier results.
+A run that you start trains (when = "always"). A scheduled run trains only for a reason (when = "drift") and otherwise
+succeeds without training. Steps 2 to 5 depend on their pinned inputs only, so without new data they are cache hits.
 """
 
 from kfp import dsl
@@ -73,49 +72,48 @@ def training(
     """Prepares the data, trains on every GPU, evaluates against the champion, decides, and registers.
 
     Args:
-        data: Raw input, several parts separated by commas: file, folder or glob, here or gs:// (CSV, Parquet, JSON
-            lines; also text, images), a table bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery.
-            Empty: the task's own data (336,776 flights of 2013 for the task flights).
-        task: A shipped task (flights, language_model) or your own as module:Class. Commands also take FILE.toml,
-            which declares a table: its text goes on, as task = table and the option declaration.
-        task_options: Options of the task, as a JSON object: how its rows are split, such as {"train": "1-6",
-            "test": "2 weeks"}, layer sizes and so on. Empty: the task's own (flights: train 1-6, test 7).
-        epochs: Passes over the training rows; fractions are allowed.
+        data: Input files, folders or globs, local or gs:// (CSV, Parquet, JSON lines, text, images), a table
+            bq://PROJECT.DATASET.TABLE, or a .sql file with a BigQuery query; separate several with commas. Empty: the
+            task's own data (for the task flights, 336,776 flights of 2013).
+        task: A built-in task (flights, language_model) or your own as module:Class. The command line also accepts
+            FILE.toml, which declares a table, and sends its text as task = table with the option declaration.
+        task_options: Options of the task, as a JSON object, for example {"train": "1-6", "test": "2 weeks"}. Empty:
+            the task's defaults (flights: train 1-6, test 7).
+        epochs: Passes over the training rows; may be a fraction.
         global_batch_size: Rows per optimizer step, over all GPUs.
         learning_rate: Peak learning rate.
-        weight_decay: AdamW's decay of the weight matrices.
-        warmup_fraction: Part of the steps in which the learning rate rises to its peak.
-        clip_norm: Largest norm of the gradient; 0 does not clip.
-        precision: auto (bf16 where the GPU has it, fp16 on V100 and T4), fp32, bf16 or fp16.
-        seed: Same seed and same data: same model, bit for bit.
-        training_options: Any other setting of the training, as a JSON object, such as {"strategy": "fsdp",
-            "compile": true}: docs/reference/training-settings.md lists them.
-        champion: auto: the registry's champion, and as long as it has none a logistic regression stands in. Or the
-            number of a version, an alias of one, a model directory, local or gs:// (with a /); empty: none.
-        registry: Root of the registry of models, a folder or gs://. Empty: registry/ beside the folder of the runs.
-        model_name: Name of the model in the registry. Empty: the task's, such as flights.
-        approve: auto: a better model is the champion at once; it waits as a candidate where gradient boosting or
-            the linear baseline is better still. manual: it waits, and a person decides with vgp models
-            promote. despite_rivals: it is the champion whatever simple models do.
-        margin: Promote only if the lower confidence bound of the gain in the decision's loss exceeds this.
-        confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
-        nights: Decisions planned for a year, which share what confidence leaves: of a schedule once a week 52. A
-            first model, which replaces none, shares it with none.
-        when: What is a reason to train. always: every run trains, and nothing is looked at. drift: columns that moved
-            away from the champion's training data, a champion that does worse on new rows, or its age (retrain_every).
-            new data: any. never: the run looks and tells, and trains only where force is set.
-        retrain_every: Longest time between two trainings where data is new, such as 30 days. Empty: none.
-        wait: Shortest time between two trainings, whatever became of the first, such as 7 days. Empty: none.
-        force: Whether this run trains, whatever there is.
-        look_days: Days, the newest after the champion's training data, whose rows are held against it.
-        drift_threshold: Population stability index from which on a column has drifted, if chance does not explain
-            it: 0.1 is a moderate shift, 0.25 a large one.
-        loss_rise: Part by which the champion's mean loss on new labelled rows must have risen, likewise: 0.1 is a
-            tenth.
-        look_confidence: Probability that no column and no loss is said to have changed where none has.
-        as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
-            schedule, else now.
-        pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
+        weight_decay: Weight decay of AdamW, applied to weight matrices.
+        warmup_fraction: Fraction of the steps in which the learning rate rises to its peak.
+        clip_norm: Largest gradient norm; 0 disables clipping.
+        precision: auto (bf16 if the GPU supports it, fp16 on V100 and T4), fp32, bf16 or fp16.
+        seed: Random seed; equal seeds and data give equal models, bit for bit.
+        training_options: Additional training settings, as a JSON object, for example {"strategy": "fsdp",
+            "compile": true}; see docs/reference/training-settings.md.
+        champion: The model to compare with. auto: the registry's champion, or a logistic regression if there is none.
+            Also a version number, an alias, or a model folder, local or gs:// (with a /). Empty: none.
+        registry: Root of the model registry, a folder or gs://. Empty: registry/ beside the folder of the runs.
+        model_name: Name of the model in the registry. Empty: the task's name, such as flights.
+        approve: auto: a better model becomes the champion, unless gradient boosting or the linear baseline is better
+            than it. manual: it waits as a candidate for vgp models promote. despite_rivals: it becomes the champion
+            even if a simple model is better.
+        margin: Promote only if the lower confidence bound of the gain in the decision's loss exceeds this value.
+        confidence: Probability that no decision of a year promotes a model by luck, in (0.5, 1).
+        nights: Decisions planned for a year, which share the error 1 - confidence; 52 for a weekly schedule. The first
+            model, which replaces none, uses the whole error.
+        when: Reason to train. always: every run trains. drift: columns drifted from the champion's training data, the
+            champion is worse on new rows, or it is older than retrain_every. new data: any new data. never: the run
+            reports drift and trains only with force.
+        retrain_every: Longest time between two trainings if data is new, such as 30 days. Empty: no limit.
+        wait: Shortest time between two trainings, such as 7 days. Empty: no limit.
+        force: Whether to train in any case.
+        look_days: Number of newest days that are compared with the champion's training data.
+        drift_threshold: Population stability index at which a column counts as drifted, if it is significant: 0.1 is
+            a moderate shift, 0.25 a large one.
+        loss_rise: Relative rise of the champion's mean loss on new labelled rows that counts as worse, if it is
+            significant: 0.1 is ten percent.
+        look_confidence: Probability of no false alarm over all columns and the loss, when nothing has changed.
+        as_of: Day or time as of which the run reads its data, such as 2026-11-20. Empty: the schedule's time, or now.
+        pins: URI of an earlier run's pins, to read the same inputs again. Empty: pin the present inputs.
     """
     form = dict(locals())
     with dsl.ExitHandler(

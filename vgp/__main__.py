@@ -13,7 +13,7 @@ import typer
 
 from vgp import __version__
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text.printable import prepare, printable
+from vgp.base.text.printable import make_streams_tolerant, printable
 from vgp.cli import extras
 from vgp.cli.verbs import Verbs
 
@@ -49,7 +49,7 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line; expected errors become one message and an exit code."""
     if sys.stdout is sys.__stdout__:  # a process of our own, not somebody's who looks at what is printed
-        prepare()
+        make_streams_tolerant()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     try:

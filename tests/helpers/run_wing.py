@@ -178,9 +178,9 @@ def warehouse_cloud():
         names = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "NO_GCE_CHECK")
         for name, value in {**{n: cloud.environment[n] for n in names}, **cloud.bigquery.environment}.items():
             patch.setenv(name, value)
-        client.forget()
+        client.drop_clients()
         yield cloud
-        client.forget()
+        client.drop_clients()
 
 
 @pytest.fixture

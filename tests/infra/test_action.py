@@ -124,7 +124,7 @@ def test_a_pull_request_that_changes_no_request_says_so(runner: Runner) -> None:
     assert outputs["exit-code"] == "0" and json.loads(Path(outputs["sarif"]).read_text())["runs"][0]["results"] == []
     assert "No file that could ask for a machine is changed." in Path(outputs["comment"]).read_text()
     outputs, _ = runner.check(PATHS="old.yaml\n\nvalues.yaml\n", **event)
-    assert "Asks for what it asked for before: 1 file." in Path(outputs["comment"]).read_text()
+    assert "Unchanged: 1 file." in Path(outputs["comment"]).read_text()
 
 
 def test_a_checkout_without_the_state_before_says_what_to_give(runner: Runner) -> None:

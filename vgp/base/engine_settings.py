@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import MOST_LETTERS, quoted
+from vgp.base.text.printable import MOST_LETTERS, quote
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -102,7 +102,7 @@ def engines(environment: Mapping[str, str] = os.environ) -> Engines:
         json_text.parse_json(text.encode())
     except ValueError as error:
         raise UserError(
-            f"{VARIABLE} cannot be read as JSON ({error}): {quoted(text)}. Write it like {EXAMPLE}."
+            f"{VARIABLE} cannot be read as JSON ({error}): {quote(text)}. Write it like {EXAMPLE}."
         ) from None
     try:
         return Engines.model_validate_json(text)
@@ -115,7 +115,7 @@ def _sentence(problem: "ErrorDetails") -> str:
     where = ".".join([*tables, name])
     match problem["type"]:
         case "extra_forbidden":
-            return f"there is no setting {quoted(where)}. {did_you_mean(name, _fields(tables))}"
+            return f"there is no setting {quote(where)}. {did_you_mean(name, _fields(tables))}"
         case "model_type" | "model_attributes_type":
             return f"{where or 'it'} must be an object, {EXAMPLE if not where else '{...}'}."
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
@@ -123,7 +123,7 @@ def _sentence(problem: "ErrorDetails") -> str:
 
 
 def _shown(value: object) -> str:
-    return quoted(value) if isinstance(value, str) else json.dumps(value)[:MOST_LETTERS]
+    return quote(value) if isinstance(value, str) else json.dumps(value)[:MOST_LETTERS]
 
 
 def _fields(tables: list[str]) -> list[str]:

@@ -24,7 +24,7 @@ class WorkFailed(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
-def lacking(error: BaseException | None) -> str:
+def missing_module(error: BaseException | None) -> str:
     """Returns the missing module that caused an error, searched along its chain of causes, or ""."""
     while error is not None:
         if isinstance(error, ModuleNotFoundError):

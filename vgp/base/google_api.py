@@ -99,7 +99,7 @@ def is_transient(error: Exception) -> bool:
                       | ChunkedEncodingError)  # fmt: skip
 
 
-def patient(
+def retry_policy(
     *,
     first_s: float = 0.5,
     longest_s: float = 15.0,

@@ -40,7 +40,7 @@ def is_secret_name(text: str) -> bool:
     return bool(_SECRET_NAME.fullmatch(text))
 
 
-def checked(url: str) -> str:
+def check_url(url: str) -> str:
     """Returns the URL if its text is allowed.
 
     Raises:
@@ -85,7 +85,7 @@ def post(url: str, body: Mapping[str, object], key: str) -> int:
         Refused: the URL is not allowed.
         Undelivered: no try got a 2xx status.
     """
-    checked(url)
+    check_url(url)
     outcomes: list[int | Exception] = []
 
     def send() -> int | None:

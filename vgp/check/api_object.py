@@ -1,4 +1,4 @@
-"""Judges an object of the API, whoever wrote it: custom job, tuning job, batch prediction, deployment, pools."""
+"""Judges an object of the API: custom job, tuning job, batch prediction, deployment or pools."""
 
 import math
 import re
@@ -12,12 +12,12 @@ from vgp.check.terms import Terms, judge_region, misplaced, price_of
 from vgp.check.worker_pool import judge_reservation, judge_resource_pools
 from vgp.machines.placement.search import Conditions
 
-#: Fields by which an object is recognised, most telling first.
+#: Fields that identify the kind of an object, the most specific first.
 TELLING = (
     "trialJobSpec", "jobSpec", "deployedModel", "deployedModels", "dedicatedResources", "trainingTaskInputs",
     "resourcePools", "workerPoolSpecs", "machineSpec",
 )  # fmt: skip
-#: Fields of the requests that create something, which hold the object.
+#: Fields of create requests that hold the object.
 _ENVELOPES = (
     "customJob", "hyperparameterTuningJob", "trainingPipeline", "batchPredictionJob", "endpoint", "persistentResource",
     "deploymentResourcePool",
@@ -26,7 +26,8 @@ _PARENT = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/.*)?")
 
 
 def telling_field(value: object) -> str | None:
-    """The field that tells what the object is, or the envelope around one; None if it is nothing of ours."""
+    """Returns the field that identifies the object, or the envelope around it; None if it is not an object with
+    machines."""
     if not isinstance(value, dict):
         return None
     own = next((name for name in TELLING if any(spelled in value for spelled in spellings(name))), None)
@@ -34,23 +35,23 @@ def telling_field(value: object) -> str | None:
 
 
 def _envelope(value: JsonObject) -> str | None:
-    """The field of a request body {parent, customJob: {...}} in which there is something of ours."""
+    """Returns the field of a request body {parent, customJob: {...}} that holds a known object."""
     held = ((name, value.get(spelled)) for name in _ENVELOPES for spelled in spellings(name))
     return next((name for name, inner in held if _is_own(inner)), None)
 
 
 def _is_own(value: object) -> bool:
-    """Whether the object itself tells what it is: envelopes hold no envelopes."""
+    """Whether the object itself, not an envelope around it, has an identifying field. Envelopes do not nest."""
     return isinstance(value, dict) and any(spelled in value for name in TELLING for spelled in spellings(name))
 
 
 def is_pool_list(value: object) -> bool:
-    """worker_pool_specs as the SDK takes them."""
+    """Whether the value is a list of worker pools in the SDK's form."""
     return isinstance(value, list) and any(telling_field(item) == "machineSpec" for item in value)
 
 
 def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None = None, strict: bool = False) -> bool:
-    """Judges the object; False if it is nothing that has machines.
+    """Judges the object and returns True, or returns False if it requests no machines.
 
     `strict`: the object goes through Google's Python client, which refuses what gcloud accepts.
     """
@@ -80,14 +81,15 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
 
 
 def _location(node: Node) -> Node:
-    """Where the object is, as it or the request around it says: location, or part of parent."""
+    """Returns the location of the object: its field `location`, that of the request around it, or a part of
+    `parent`."""
     location, parent = node.get("location"), node.get("parent")
     match = _PARENT.fullmatch(str(parent.value)) if location.missing else None
     return Node(match.group(1), parent.path, parent.scope).resolved() if match else location
 
 
 def _deployed_models(judgement: Judgement, step: str, models: Node, location: Node) -> None:
-    """The models of an endpoint, each with machines of its own; those with automatic resources name none."""
+    """Judges each deployed model of an endpoint; models with automatic resources name no machine."""
     if not models.known:
         judgement.unknown(step, models, "deployedModels")
     elif not isinstance(models.value, list):
@@ -104,7 +106,7 @@ def _deployed_models(judgement: Judgement, step: str, models: Node, location: No
 
 
 def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node, location: Node, strict: bool) -> None:
-    """What the telling field holds."""
+    """Judges the object that the identifying field holds."""
     reader = Reader(judgement, step)
     if kind in ("jobSpec", "trialJobSpec"):
         misplaced(reader, node, "scheduling")
@@ -131,30 +133,30 @@ def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node,
 
 
 def _is_custom(node: Node, inputs: Node) -> bool:
-    """Whether a training pipeline runs a custom job: its inputs have pools, or its definition says so."""
+    """Whether a training pipeline runs a custom job: its inputs have pools, or its definition names one."""
     definition = node.get("trainingTaskDefinition").text()
     return not definition or "custom_task" in definition or not inputs.get("workerPoolSpecs").missing
 
 
 def _rounds(reader: Reader, most: Node, at_a_time: int | None) -> int | None:
-    """How often the timeout of a trial begins anew."""
+    """Returns how many rounds of trials there are at most; the timeout applies to each round."""
     trials = reader.number(most, "maxTrialCount")
     return None if trials is None or at_a_time is None else max(1, math.ceil(trials / at_a_time))
 
 
 def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:
-    """A bare list of worker pools: as the SDK takes them, or the one pool of a mapping."""
+    """Judges a list of worker pools, or a mapping with a single pool."""
     around = Node(None, pools.path, pools.scope)
     custom_job.judge(judgement, step or judgement.document.default_step, around, pools=pools, strict_list=True)
 
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
-#: Names and numbers of the enum.
+#: Names and numbers of the provisioning enum.
 _RESERVED = ("ANY_RESERVATION", "SPECIFIC_RESERVATION", 2, 3)
 
 
 def judge_resources(judgement: Judgement, step: str, resources: Node, location: Node | None) -> None:
-    """dedicatedResources or BatchDedicatedResources: one machine, and how many of it."""
+    """Judges dedicatedResources or BatchDedicatedResources: one machine type and its number of replicas."""
     reader = Reader(judgement, step)
     spec = reader.object(resources.get("machineSpec"), "machineSpec")
     if spec is None:
@@ -191,7 +193,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
 
 
 def _way(reader: Reader, resources: Node, spec: Node) -> str | None:
-    """How the machines are got, by the fields of DedicatedResources; None where only the run knows that."""
+    """Returns the provisioning that the fields of DedicatedResources select; None if only the run determines it."""
     spot, flex_start = resources.get("spot"), resources.get("flexStart")
     affinity = spec.get("reservationAffinity")
     kind = affinity.get("reservationAffinityType")
@@ -208,13 +210,13 @@ def _way(reader: Reader, resources: Node, spec: Node) -> str | None:
 
 
 def _names_something(spec: Node) -> bool:
-    """GCPC sends an empty machineSpec where the author asked for automatic resources."""
+    """Whether the machineSpec has a value. GCPC sends an empty machineSpec for automatic resources."""
     names = ("machineType", "acceleratorType", "acceleratorCount")
     return any(not spec.get(name).known or spec.get(name).value not in (None, "", 0, 0.0) for name in names)
 
 
 def _serving_replicas(reader: Reader, resources: Node) -> int | None:
-    """The most replicas there can be; 0 is what clients send for 'not set'."""
+    """Returns the maximum number of replicas; 0 is what clients send for an unset field."""
     counts = {}
     for name in ("startingReplicaCount", "minReplicaCount", "maxReplicaCount"):
         node = resources.get(name)

@@ -1,4 +1,4 @@
-"""What a check reports: findings, and a row for each set of equal machines."""
+"""The results of a check: findings, and one row for each group of identical machines."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from vgp.machines.placement.provisioning import STRATEGIES
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with one field of one step, and the nearest thing that works."""
+    """A problem with one field of one step, and the nearest working value."""
 
     rule: str
     severity: str
@@ -30,7 +30,7 @@ class Finding:
     suggestion: str
     path: FieldPath = dataclasses.field(default=(), compare=False)
     document: Document | None = dataclasses.field(default=None, compare=False, repr=False)
-    #: What would make the nearest that works of it; empty where nothing comes near, or is known.
+    #: Changes that apply the nearest working value; empty if there is none.
     changes: tuple[Change, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     @property
@@ -39,7 +39,7 @@ class Finding:
 
     @property
     def cell(self) -> str:
-        """Where it stands in a notebook: cell 3, line 7."""
+        """Returns the position in a notebook: `cell 3, line 7`."""
         return self.document.cell(self.path) if self.document else ""
 
     def as_json(self) -> dict[str, str]:
@@ -49,22 +49,22 @@ class Finding:
 
 @dataclass(frozen=True)
 class RungRow:
-    """One rung of a ladder. `rows` are its machines: as many sets of equal ones as its job has."""
+    """A rung of a ladder. `rows` are its machines, one row for each group of identical machines."""
 
     name: str
     rows: tuple["StepRow", ...]
-    #: How long its jobs may run together.
+    #: Seconds that its jobs may run in total.
     timeout_s: float
-    #: How long its machines are held in the dearest way up the ladder; None where that is not known.
+    #: Seconds that its machines are held in the most expensive course of the ladder; None if that is unknown.
     held: Held | None = None
-    #: The size that it is of, where the step has several; a run takes one.
+    #: Its size, if the step has several sizes; a run uses one of them.
     size: str = ""
-    #: How its machines are got, as its plan says.
+    #: Provisioning of its machines, as in the plan.
     strategy: str = "standard"
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Of all its machines."""
+        """Returns $/hour of all its machines; None if a price is unknown."""
         hourly = [None if row.replicas is None else (row.usd_per_hour or 0) * row.replicas for row in self.rows]
         known = [usd for usd in hourly if usd is not None]
         priced = len(known) == len(self.rows) and all(row.usd_per_hour is not None for row in self.rows)
@@ -72,14 +72,14 @@ class RungRow:
 
     @property
     def most_usd(self) -> float | None:
-        """Its part of the dearest way."""
+        """Returns its share of the most expensive course of the ladder."""
         if self.held is None or self.usd_per_hour is None:
             return None
         return self.held_usd_per_hour * self.held.both_s / 3600
 
     @property
     def held_usd_per_hour(self) -> float:
-        """Of all its machines with their boot disks; 0 where no price is known."""
+        """Returns $/hour of all its machines with boot disks; 0 if no price is known."""
         return sum((row.held_usd_per_hour or 0.0) * (row.replicas or 0) for row in self.rows)
 
     def as_json(self) -> dict[str, object]:
@@ -94,7 +94,7 @@ class RungRow:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One set of equal machines of a step. `usd_per_hour` is the price of one of them."""
+    """A group of identical machines of a step. `usd_per_hour` is the price of one of them."""
 
     step: str
     machine_type: str | None
@@ -105,45 +105,45 @@ class StepRow:
     usd_per_hour: float | None
     region: str | None = None
     timeout_s: float | None = None
-    #: How often the timeout may begin anew: retries, and rounds of trials. None: not known.
+    #: Maximum number of attempts: retries times rounds of trials. None: unknown.
     tries: int | None = 1
-    #: How often the loops around the step turn. None: only the run knows.
+    #: Number of iterations of the loops around the step. None: known only at run time.
     turns: int | None = 1
-    #: What each try may use besides its machines.
+    #: Other services that each attempt may use.
     services: tuple[Service, ...] = ()
-    #: Whether its machines are those of a persistent resource, which no quota is needed for any more.
+    #: Whether the machines belong to a persistent resource, which has its quota already.
     is_persistent: bool = False
-    #: Of a step with a ladder, whose own machine climbs it: one rung has machines at a time.
+    #: Rungs of a step with a ladder, whose launcher is this row's machine; only one rung has machines at a time.
     rungs: tuple[RungRow, ...] = ()
-    #: How long the whole way up the ladder may take.
+    #: Maximum duration of the whole ladder.
     ladder_s: float | None = None
-    #: Type and GB of each machine's boot disk; None where it is not known, or counts for nothing.
+    #: Type and GB of each machine's boot disk; None if unknown, or if it is not billed.
     boot_disk: tuple[str, int] | None = None
-    #: The region in which one of Google's launchers waits for its job, on a machine of its own; None where none does.
+    #: Region of the machine on which Google's launcher waits for the job; None without a launcher.
     launcher_region: str | None = None
-    #: Whether nothing ends it before Vertex AI does, after 7 days.
+    #: Whether the step has no limit but the 7 days of Vertex AI.
     is_endless: bool = False
-    #: Of a slice of TPUs: the price that `usd_per_hour` is of.
+    #: The price of a TPU slice, which `usd_per_hour` is taken from.
     tpu_price: Price | None = None
 
     @property
     def every(self) -> tuple["StepRow", ...]:
-        """The machines of its own, and those of its rungs."""
+        """Returns the step's own row and the rows of its rungs."""
         return (self, *(row for rung in self.rungs for row in rung.rows))
 
     @property
     def count_text(self) -> str:
-        """How many GPUs each machine has; "?" where only the run knows."""
+        """Returns the number of GPUs of each machine; "?" if it is known only at run time."""
         return str(self.accelerator_count or "?")
 
     @property
     def combination(self) -> Combination | None:
-        """The machine with its GPUs, where the catalog has both."""
+        """Returns the machine with its GPUs, if the catalog has both."""
         return known(self.machine_type, self.accelerator_type, self.accelerator_count)
 
     @property
     def price(self) -> Price | None:
-        """The price that `usd_per_hour` is of; None where it has none."""
+        """Returns the price behind `usd_per_hour`; None if there is none."""
         if self.tpu_price is not None:
             return self.tpu_price
         if self.usd_per_hour is None or self.combination is None:
@@ -152,19 +152,19 @@ class StepRow:
 
     @property
     def price_date(self) -> str | None:
-        """Of which day its price is; None where it has none."""
+        """Returns the date of the price; None without a price."""
         return self.price.date if self.price else None
 
     @property
     def disk_price(self) -> Price | None:
-        """Of an hour of the boot disk of one machine; None where it has no price, or the machine has none."""
+        """Returns the hourly price of one machine's boot disk; None without a price or a disk."""
         if self.boot_disk is None or self.usd_per_hour is None:
             return None
         return prices.boot_disk(*self.boot_disk, self.region or DEFAULT_REGION)
 
     @property
     def launcher_prices(self) -> tuple[Price, ...]:
-        """Of an hour of the machine on which Google's launcher waits, and of its boot disk; empty without either."""
+        """Returns the hourly prices of the launcher's machine and of its boot disk; empty if either is unknown."""
         if self.launcher_region is None:
             return ()
         machine = plain.default()
@@ -174,18 +174,19 @@ class StepRow:
 
     @property
     def held_usd_per_hour(self) -> float | None:
-        """Of one machine with its boot disk."""
+        """Returns $/hour of one machine with its boot disk; None if the machine has no price."""
         disk = self.disk_price
         return None if self.usd_per_hour is None else self.usd_per_hour + (disk.usd_per_hour if disk else 0.0)
 
     @property
     def max_usd(self) -> float | None:
-        """The most that all turns can cost; None where part of it is not known."""
+        """Returns the maximum cost of all iterations; None if part of it is unknown."""
         return None if self.turns is None or self.max_usd_a_turn is None else self.max_usd_a_turn * self.turns
 
     @property
     def max_usd_a_turn(self) -> float | None:
-        """Timeout x tries x machines x price, what every try may use besides, and the way up its ladder."""
+        """Returns the maximum cost of one iteration: timeout x attempts x machines x price, services and the ladder
+        included."""
         amounts = [self.machines_usd, self.launcher_usd, *(service.usd for service in self.services)]
         known = [amount for amount in amounts if amount is not None]
         climbed = [rung.most_usd for rung in self.rungs]
@@ -195,24 +196,24 @@ class StepRow:
 
     @property
     def machines_usd(self) -> float | None:
-        """The most that the machines of one try can cost, with their boot disks."""
+        """Returns the maximum cost of the machines of one attempt, with their boot disks."""
         if self.held_usd_per_hour is None or self.replicas is None or self.timeout_s is None:
             return None
         return self.held_usd_per_hour * self.replicas * self.timeout_s / 3600
 
     @property
     def launcher_usd_per_hour(self) -> float:
-        """Of Google's launcher with its boot disk; 0 where none waits, or no price is known."""
+        """Returns $/hour of Google's launcher with its boot disk; 0 without a launcher or a price."""
         return sum(price.usd_per_hour for price in self.launcher_prices)
 
     @property
     def launcher_usd(self) -> float:
-        """The most that the launcher of one try can cost while the job has its machines."""
+        """Returns the maximum cost of the launcher of one attempt while the job has machines."""
         return self.launcher_usd_per_hour * (self.timeout_s or 0.0) / 3600
 
     @property
     def not_known(self) -> str:
-        """Why there is no `max_usd`; empty where there is one."""
+        """Returns the reason why `max_usd` is None; empty if it is known."""
         if self.machine_type is None:
             return "its machine is not known"
         if self.usd_per_hour is None:
@@ -220,8 +221,8 @@ class StepRow:
             gpus = f"{self.count_text} x {self.accelerator_type} on " if self.accelerator_type else ""
             return f"no price of {gpus}{self.machine_type} in {self.region or 'any region'}, {way}"
         parts = {
-            "how many machines it takes": self.replicas, "when it ends": self.timeout_s,
-            "how many tries it has": self.tries, "how often its loop turns": self.turns,
+            "its number of machines": self.replicas, "its timeout": self.timeout_s,
+            "its number of attempts": self.tries, "the number of iterations of its loop": self.turns,
         }  # fmt: skip
         reasons = [f"{what} is not known" for what, value in parts.items() if value is None]
         reasons += [f"rung {rung.name}: {_why_not(rung)}" for rung in self.rungs if rung.most_usd is None]
@@ -252,10 +253,10 @@ class StepRow:
 
 
 def _why_not(rung: RungRow) -> str:
-    """Why nobody can say what a rung costs at most."""
+    """Returns the reason why the maximum cost of a rung is unknown."""
     return next((row.not_known for row in rung.rows if row.not_known), "another rung has no price")
 
 
 def unknown_machine(step: str, strategy: str, regions: Sequence[str]) -> StepRow:
-    """The row of a step of which only the run knows the machines: it counts for nothing, and is named."""
+    """Returns the row of a step whose machines only the run knows; it is listed, and has no cost."""
     return StepRow(step, None, None, 0, None, strategy, None, regions[0] if regions else None)

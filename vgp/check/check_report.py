@@ -1,6 +1,6 @@
-"""The report of a check: findings, steps and the exit code; as lines for a person, and as SARIF for a code host.
+"""The report of a check, with its findings, steps and exit code; as text, JSON and SARIF.
 
-SARIF 2.1.0, which code hosts show beside the lines of a change:
+SARIF 2.1.0, which code hosts show at the changed lines:
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import plural
+from vgp.base.text.figures import format_count
 from vgp.base.text.printable import one_line
 from vgp.check.check_finding import Finding, StepRow
 from vgp.machines.placement.machine_rules import RULES, Rule
@@ -22,12 +22,12 @@ from vgp.machines.placement.machine_rules import RULES, Rule
 
 @dataclass
 class Report:
-    """What a check says. `unreadable` holds a line for each file or document that could not be judged."""
+    """The result of a check. `unreadable` holds a line for each file or document that could not be judged."""
 
     findings: list[Finding] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    #: The same steps, by the file that asks for them; a file that could be judged and asks for none has an empty list.
+    #: Steps by file; a file that was judged and requests no machine has an empty list.
     by_file: dict[str, list[StepRow]] = field(default_factory=dict)
 
     def of_severity(self, severity: str) -> list[Finding]:
@@ -43,18 +43,18 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 no error, 1 errors, 2 something could not be read, or not judged to its end."""
+        """Returns 0 without errors, 1 with errors, 2 if a file was unreadable or not judged completely."""
         partly = any(finding.rule == "GPU031" for finding in self.of_severity("error"))
         return 2 if self.unreadable or partly else 1 if self.errors else 0
 
     @property
     def summary(self) -> str:
-        """1 machine request, 2 errors, 0 warnings, 3 notes."""
+        """Returns the counts: `1 machine request, 2 errors, 0 warnings, 3 notes`."""
         counts = {
             "machine request": len(self.steps), "error": self.errors, "warning": self.warnings,
             "note": len(self.of_severity("note")),
         }  # fmt: skip
-        return ", ".join(plural(count, word) for word, count in counts.items()) + "."
+        return ", ".join(format_count(count, word) for word, count in counts.items()) + "."
 
     def as_json(self) -> JsonObject:
         lines = self.lines()
@@ -67,7 +67,7 @@ class Report:
         }
 
     def lines(self) -> dict[int, int]:
-        """Line of each finding by its identity; each document is read once for all of its findings."""
+        """Returns the line of each finding by its identity; each document is read once for all of its findings."""
         of_document: dict[int, list[Finding]] = {}
         for finding in self.findings:
             of_document.setdefault(id(finding.document), []).append(finding)
@@ -84,12 +84,12 @@ _STYLES = {"error:": "bold red", "warning:": "yellow", "note:": "blue"}
 
 
 def headline(finding: Finding) -> str:
-    """error: train: n1-standard-8 takes 1, 2 or 4 of NVIDIA_TESLA_T4, not 3.  [GPU003]"""
+    """Returns `error: train: n1-standard-8 takes 1, 2 or 4 of NVIDIA_TESLA_T4, not 3.  [GPU003]`."""
     return f"{finding.severity}: {finding.step}: {finding.message}  [{finding.rule}]"
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Findings, worst first, as three lines each: what is wrong, where, and what works; then how many there are."""
+    """Yields three lines for each finding, errors first (problem, place, fix), and then the counts."""
     numbers = report.lines()
     for finding in sorted(report.findings, key=lambda finding: _ORDER[finding.severity]):
         yield headline(finding)
@@ -112,7 +112,7 @@ def show(report: Report, console: Console) -> None:
 
 
 def _end(field: str) -> str:
-    """The end of a long path, which tells most."""
+    """Returns the end of a long path, its most specific part."""
     return field if len(field) <= 90 else f"...{field[-87:]}"
 
 
@@ -120,7 +120,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif(report: Report, rules_url: str = "") -> JsonObject:
-    """The log with one run. `rules_url`: the folder on the web that has a page for each rule; empty: not known."""
+    """Returns the SARIF log of one run. `rules_url`: the folder of the rules' web pages, or empty."""
     lines = report.lines()
     rules = sorted({finding.rule for finding in report.findings})
     notices = [{"level": "error", "message": {"text": text}} for text in report.unreadable]
@@ -159,7 +159,7 @@ def _sarif_result(finding: Finding, rule_index: int, line: int) -> JsonObject:
 
 
 def _uri(file: str) -> str:
-    """Relative to the working folder where that is possible: what code hosts match with their files."""
+    """Returns the path relative to the working folder if possible, because code hosts match it with their files."""
     path = Path(file)
     if path.is_absolute():
         relative = os.path.relpath(file)

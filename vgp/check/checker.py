@@ -25,7 +25,7 @@ from vgp.machines.placement.machine_rules import rule
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_known
 
 SUFFIXES = SPECS + PROGRAMS
-#: How much of a file that is too large, or no text, is searched for the words of a request.
+#: Bytes of an oversized or binary file that are searched for the words of a request.
 _CHUNK, _MOST_CHUNKS = 1_000_000, 200
 
 
@@ -42,11 +42,11 @@ def check(
 
     Args:
         inputs: What to check; the text `-` is standard input.
-        regions: The specs must work in each of these; empty: somewhere.
-        strategy: Taken where a job names none (standard, spot, flex_start).
-        ignore: Ids or names of rules that are left out.
+        regions: The specs must work in each of these; empty: in at least one region.
+        strategy: Strategy of jobs that name none (standard, spot, flex_start).
+        ignore: Ids or names of rules to leave out.
         as_of: Day on which retirements are judged; today by default.
-        skip_others: Passes over files that ask for no machine, also those that are named.
+        skip_others: Skips files that request no machine, even if you name them.
 
     Raises:
         RequestError: an unknown rule or strategy.
@@ -70,16 +70,16 @@ def check(
 
 
 def _not_judged(judgement: Judgement, error: Unreadable) -> None:
-    """Reports a request that is recognised and cannot be read: no mode of the check passes over it."""
+    """Reports a request that is recognised but unreadable; no mode of the check skips it."""
     document = judgement.document
-    fix = document.fix or "Correct the file: what cannot be read is not judged."
+    fix = document.fix or "Correct the file, and check it again."
     judgement.add(
         document.default_step, Node(None, error.path), "GPU031", f"This request is not judged: {error.reason}", fix
     )
 
 
 def _within_budget(judgement: Judgement) -> None:
-    """Judges the document as far as its budgets go; what ends the judgement is a finding of this document alone."""
+    """Judges the document within its budgets; exceeding one is a finding of this document alone."""
     document = judgement.document
     whole, step = Node(None), document.default_step
     try:
@@ -91,18 +91,20 @@ def _within_budget(judgement: Judgement) -> None:
             if document.fault is not None:
                 raise document.fault
             for path in document.repeated:
-                text = f"The key '{path[-1]}' is given twice: strict readers refuse that, others take the last."
+                text = f"The key '{path[-1]}' is given twice: strict parsers refuse it, others use the last value."
                 judgement.add(step, Node(None, path), "GPU025", text, "Keep one of them.")
             for text in document.unread:
                 judgement.add(step, whole, "GPU024", text, "Name the flags in the script.", "warning")
             document_kinds.judge(judgement)
     except bounded_text.Exhausted as error:
         fix = "Split the file, or write it with fewer aliases and less nesting."
-        judgement.add(step, whole, "GPU031", f"{error} What follows is not judged.", fix)
+        judgement.add(step, whole, "GPU031", f"{error} The rest is not judged.", fix)
         return
     if searches.left < 0:
         text = f"The document needs more than {bounded_text.SIMILAR_NAMES} searches for similar names."
-        judgement.add(step, whole, "GPU031", f"{text} From there on nothing similar is proposed.", severity="note")
+        judgement.add(
+            step, whole, "GPU031", f"{text} The remaining findings propose no similar names.", severity="note"
+        )
 
 
 def _ids(names: Sequence[str]) -> set[str]:
@@ -123,7 +125,7 @@ def _strategy(name: str | None) -> str | None:
 
 
 def own_regions(file: Path | None = None) -> list[str]:
-    """The region of pipelines.toml, if there is one. Its other settings do not matter here, nor their mistakes."""
+    """Returns the region of pipelines.toml, if there is one. Mistakes in its other settings are ignored."""
     try:
         file = file or settings_file()
         region = toml_text.load(file).get("region") if file else None
@@ -146,12 +148,13 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report, skip_oth
 
 
 def _of_file(path: Path, named: bool) -> list[Document]:
-    """The documents of a file, where it is not named those that are requests; where it cannot be read the fault."""
+    """Returns the documents of a file. Unless the file was named, only requests count. An unreadable file gives its
+    fault."""
     try:
         documents = load(path)
     except Unreadable as error:
         return [Document(str(path), None, "", fault=error, asks=_has_words(path))]
-    if not named:  # a folder may hold other YAML; a file that was named is meant
+    if not named:  # a folder may hold other YAML; a named file is meant to be judged
         return [document for document in documents if document_kinds.recognises(document)]
     if any(document.fault for document in documents) and _is_other(path):
         documents = [replace(document, asks=False) for document in documents]
@@ -168,23 +171,24 @@ def _of_standard_input() -> list[Document]:
 
 
 def _empty(file: str) -> list[Document]:
-    """What stands for a file without a document: a program need not ask for a machine."""
+    """Returns the document that stands for an empty file; empty programs give none, because they need not request
+    machines."""
     fault = Unreadable(file, "the file is empty")
     return [] if is_program(file) else [Document(file, None, "", fault=fault, asks=False)]
 
 
 def _is_other(path: Path) -> bool:
-    """Whether a file that is there has none of the words of a request: known before megabytes of it are parsed."""
+    """Whether an existing file has none of the words of a request; a quick test before megabytes are parsed."""
     if not (os.path.isfile(path) and os.access(path, os.R_OK)):
         return False
     try:
         return not document_kinds.may_ask(str(path), read(path))
-    except Unreadable:  # no text, or larger than any request
+    except Unreadable:  # binary, or larger than any request
         return not _has_words(path)
 
 
 def _has_words(path: Path) -> bool:
-    """Whether the bytes of a file, in whatever encoding, have a word of a request."""
+    """Whether the bytes of a file contain a word of a request, in any encoding."""
     tail = ""
     if not os.path.isfile(path):
         return False
@@ -202,7 +206,7 @@ def _has_words(path: Path) -> bool:
 
 
 def files(path: Path, report: Report) -> list[Path]:
-    """The file itself, or the files of our suffixes in the folder; links to folders are not followed."""
+    """Returns the file itself, or the files of a folder with a known suffix; links to folders are not followed."""
     if not os.path.isdir(path):
         return [path]
 
@@ -211,5 +215,5 @@ def files(path: Path, report: Report) -> list[Path]:
 
     found = [Path(folder, name) for folder, _, names in os.walk(path, onerror=unread) for name in names]
     own = (file for file in found if file.suffix.lower() in SUFFIXES)
-    # A link that leads nowhere cannot be read, which is said of it.
+    # A broken link is reported as unreadable.
     return sorted(file for file in own if os.path.isfile(file) or os.path.islink(file) and not os.path.exists(file))

@@ -1,7 +1,7 @@
-"""Facts about a container: from the name of its image, and from the services that its environment lets it use.
+"""Facts about a container, from the name of its image and from the services that its environment allows.
 
-The name of an image shows its registry, whether it is pinned, its GPU support and its architecture. BigQuery and
-Dataflow stand in one variable of a step that prepares data, with their highest cost.
+The name of an image shows its registry, its tag, its GPU support and its architecture. One variable of a step that
+prepares data holds the settings of BigQuery and Dataflow, with their maximum cost.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgp.base.documents.node import Node
-from vgp.base.text.figures import number, took
+from vgp.base.text.figures import format_duration, number
 from vgp.check.spec.dag import Component, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import prices
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _OLD_REGISTRY = re.compile(r"(?:(us|eu|asia)\.)?gcr\.io/")
-#: Images that their readers cannot rename: Google's own launchers.
+#: Images whose name users cannot change: Google's own launchers.
 _GOOGLE_OWN = ("gcr.io/ml-pipeline/", "us-docker.pkg.dev/vertex-ai-restricted/")
 _LAUNCHER = "google-cloud-pipeline-components"
 _CPU_ONLY = re.compile(r"[-_.:/]cpu\b|[-_]cpu[-_.:]|(?:^|/)tensorflow/tensorflow(?!\S*gpu)|/jax-cpu")
@@ -36,19 +36,19 @@ _MIN_CUDA = {
     "NVIDIA_H100_80GB": (11, 8), "NVIDIA_H100_MEGA_80GB": (11, 8), "NVIDIA_H200_141GB": (11, 8),
     "NVIDIA_B200": (12, 8), "NVIDIA_GB200": (12, 8), "NVIDIA_RTX_PRO_6000": (12, 8),
 }  # fmt: skip
-#: First CUDA whose compiler and libraries have none for the GPU any more: 13.0 ends with compute capability 7.5.
+#: First CUDA that no longer supports the GPU: 13.0 drops compute capability 7.5.
 #: https://developer.nvidia.com/blog/navigating-gpu-architecture-support-a-guide-for-nvidia-cuda-developers and
 #: https://github.com/pytorch/pytorch/issues/172352 (PyTorch's builds; both read 2026-11-22)
 _TOO_NEW_CUDA = dict.fromkeys(("NVIDIA_TESLA_V100", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_P4"), (13, 0))
 
 
 def is_launcher(image: str) -> bool:
-    """Google's image that starts a job and waits: it trains nothing itself."""
+    """Whether the image is Google's launcher, which starts a job and waits for it."""
     return _LAUNCHER in image
 
 
 def sends_mail(image: str, command: object) -> bool:
-    """Whether it is Google's e-mail component: Vertex AI sends the mail itself, and needs no machine for the container,
+    """Whether it is Google's e-mail component. Vertex AI sends the mail itself and needs no machine for the container,
     whose code does nothing but raise.
     """
     words = command if isinstance(command, list) else []
@@ -56,7 +56,7 @@ def sends_mail(image: str, command: object) -> bool:
 
 
 def image_problems(image: str, command: str, accelerator: str | None, machine: Machine | None) -> list[Problem]:
-    """What the image's name says against it. `command` is command and arguments in one text."""
+    """Returns the problems that the image's name shows. `command` is the command and its arguments as one text."""
     gpu = _gpu(image, command, accelerator) if accelerator and not is_launcher(image) else []
     arm = _arm(image, machine) if machine is not None and machine.architecture == "arm64" else []
     return [*_naming(image), *gpu, *arm]
@@ -89,29 +89,29 @@ def _naming(image: str) -> list[Problem]:
 def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
     if _CPU_ONLY.search(image):
         text = f"{image} is a CPU image by its name; the {accelerator} would stay idle."
-        return [Problem("GPU016", "imageUri", text, "Take the GPU variant of the image.")]
+        return [Problem("GPU016", "imageUri", text, "Use the GPU variant of the image.")]
     bare = _BARE.match(image)
     if bare and not _INSTALLS.search(command):
         text = f"{image} has no CUDA libraries, and the command installs none: the {accelerator} would stay idle."
-        return [Problem("GPU016", "imageUri", text, "Take an image with CUDA and PyTorch.")]
+        return [Problem("GPU016", "imageUri", text, "Use an image with CUDA and PyTorch.")]
     return kernels(image, accelerator)
 
 
 def kernels(image: str, accelerator: str) -> list[Problem]:
-    """Whether the CUDA that the image's name tells has kernels for the GPU; nothing where it tells none."""
+    """Returns a problem if the CUDA version in the image's name does not support the GPU."""
     match = _CUDA.search(image)
     return _kernels(image, (int(match.group(1)), int(match.group(2))), accelerator) if match else []
 
 
 def _kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[Problem]:
-    """Whether the image's CUDA has kernels for the GPU."""
+    """Returns a problem if this CUDA version does not support the GPU."""
     least, too_new = _MIN_CUDA.get(accelerator, cuda), _TOO_NEW_CUDA.get(accelerator)
     if cuda < least:
         text = f"{image} has CUDA {_dotted(cuda)}; {accelerator} needs {_dotted(least)} or newer."
-        return [Problem("GPU016", "imageUri", text, f"Take an image with CUDA {_dotted(least)} or newer.")]
+        return [Problem("GPU016", "imageUri", text, f"Use an image with CUDA {_dotted(least)} or newer.")]
     if too_new and cuda >= too_new:
         text = f"{image} has CUDA {_dotted(cuda)}, without kernels for {accelerator}: {_dotted(too_new)} dropped them."
-        return [Problem("GPU016", "imageUri", text, "Take an image with CUDA 12.6, or a newer GPU.")]
+        return [Problem("GPU016", "imageUri", text, "Use an image with CUDA 12.6, or a newer GPU.")]
     return []
 
 
@@ -133,15 +133,15 @@ def _arm(image: str, machine: Machine) -> list[Problem]:
 
 @dataclass(frozen=True)
 class Service:
-    """What one try of a step may use of another service."""
+    """Another service that one attempt of a step may use."""
 
     name: str
-    #: 500 GB of queries; 10 x n2-standard-4 for 24 h.
+    #: Its limits in words: `500 GB of queries`, `10 x n2-standard-4 for 24 h`.
     what: str
     region: str
-    #: The most that it can cost; None where that is not known.
+    #: Its maximum cost; None if unknown.
     usd: float | None
-    #: How long a job may take that the step waits for.
+    #: Maximum duration of the service's job that the step waits for.
     limit_s: float = 0
 
     @property
@@ -150,7 +150,7 @@ class Service:
 
     @property
     def price_date(self) -> str:
-        """Of which day its price is."""
+        """Returns the date of its price."""
         return prices.service_price_date(self.name)
 
     def as_json(self) -> dict[str, object]:
@@ -158,7 +158,7 @@ class Service:
 
 
 def services_of(env: Node) -> tuple[Service, ...]:
-    """The services in the variable of a container's environment; none where it has none that can be read."""
+    """Returns the services in the container's environment variable; none if the variable is missing or unreadable."""
     values = [item.get("value") for item in env.items() if item.get("name").text() == plain.ENGINES_VARIABLE]
     text = values[-1].text() if values and values[-1].known else None
     engines = _parse_engines(text) if text else None
@@ -180,12 +180,14 @@ def _parse_engines(text: str) -> "Engines | None":
 
 
 def ended_early(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[Problem]:
-    """A step that is ended cancels its job, and each further try begins another: it has to outlive the job."""
+    """Yields a problem if the step may end before its job. An ending step cancels the job, and each retry starts a new
+    one."""
     for service in used:
         if timeout_s is not None and timeout_s <= service.limit_s:
             text = (
-                f"The step is ended after {took(timeout_s)} and then cancels its {service.name} job, which max_hours "
-                f"lets run for {took(service.limit_s)}."
+                f"The step is ended after {format_duration(timeout_s)} and then cancels its {service.name} "
+                "job, which max_hours "
+                f"lets run for {format_duration(service.limit_s)}."
             )
             fix = "Raise the timeout of the step above the job's max_hours, or lower max_hours."
             yield Problem("GPU028", "timeout", text, fix, "warning")
@@ -209,7 +211,7 @@ def engines_of_steps(spec: PipelineSpec) -> dict[str, "Engines"]:
 
 
 def bigquery_steps(spec: PipelineSpec) -> tuple[str, ...]:
-    """The steps that may use BigQuery."""
+    """Returns the steps that may use BigQuery."""
     return tuple(step for step, engines in engines_of_steps(spec).items() if engines.bigquery)
 
 

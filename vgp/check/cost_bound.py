@@ -1,4 +1,4 @@
-"""What a run can cost at most: for each step timeout x machines x price, and the ceiling of `--max-usd`."""
+"""The maximum cost of a run: timeout x machines x price for each step, and the limit `--max-usd`."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import above, dollars, listed, table, took, usd
+from vgp.base.text.figures import format_dollars, format_duration, format_usd, join_words, table, with_caption
 from vgp.base.text.times import price_dates as words
 from vgp.check.check_finding import RungRow, StepRow
 from vgp.machines.catalog import prices
@@ -20,38 +20,39 @@ from vgp.protocol.capacity.plan import HANDOVER_S
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
 _NUMBERS = ("nodes", "$/hour", "at most")
-#: Columns of a terminal on which every step's line fits.
+#: Columns of a terminal that fits every step on one line.
 _WIDE = 100
 
 
 @dataclass(frozen=True)
 class Cost:
-    """US dollars of what has a price; `unpriced` are the steps that are not in them."""
+    """The cost in US dollars of the steps that have a price; `unpriced` names the other steps."""
 
     usd: float
     unpriced: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"at least {usd(self.usd)}" if self.unpriced else usd(self.usd)
+        return f"at least {format_usd(self.usd)}" if self.unpriced else format_usd(self.usd)
 
     @property
     def words(self) -> str:
-        """With the names of what is not in it: `at least $20.50 (no price: tune)`."""
+        """Returns the cost with the names of the unpriced steps: `at least $20.50 (no price: tune)`."""
         return f"{self} (no price: {', '.join(self.unpriced)})" if self.unpriced else str(self)
 
 
 def most_usd(rows: Sequence[StepRow]) -> float:
-    """The sum of what the priced steps can cost at most; a bound only where `unpriced` is empty."""
+    """Returns the maximum cost of the priced steps; it bounds the whole only if `unpriced` is empty."""
     return sum(row.max_usd or 0.0 for row in rows)
 
 
 def unpriced(rows: Sequence[StepRow]) -> dict[str, str]:
-    """The steps for which no most can be told, and why."""
+    """Returns the steps without a maximum cost, each with the reason."""
     return {row.step: row.not_known for row in rows if row.max_usd is None}
 
 
 def as_json(rows: Sequence[StepRow]) -> JsonObject:
-    """`max_usd` is the bound, null where there is none: then the priced steps' part of it, and the others by name."""
+    """Returns `max_usd`, the bound; it is null if a step is unpriced. Then the priced part and the other steps
+    follow."""
     left_out = unpriced(rows)
     most = most_usd(rows)
     return {
@@ -64,7 +65,7 @@ def as_json(rows: Sequence[StepRow]) -> JsonObject:
 
 
 def price_dates(rows: Sequence[StepRow]) -> list[str]:
-    """The days of all prices that are in the rows, the oldest first."""
+    """Returns the dates of all prices in the rows, the oldest first."""
     every = [each for row in rows for each in row.every]
     own = {row.price_date for row in every} | {used.price_date for row in every for used in row.services if used.usd}
     own |= {price.date for row in every for price in (row.disk_price, *row.launcher_prices) if price}
@@ -72,26 +73,26 @@ def price_dates(rows: Sequence[StepRow]) -> list[str]:
 
 
 def not_counted(rows: Sequence[StepRow]) -> list[str]:
-    """What is billed and no part of the most: what has no price here, or no limit."""
+    """Returns the billed items that the maximum leaves out, because they have no price or no limit."""
     every = [row for row in rows for row in row.every]
     bare = dict.fromkeys(row.step for row in every if row.usd_per_hour is not None and row.disk_price is None)
     waits = dict.fromkeys(row.step for row in rows if row.launcher_region is not None)
     alone = dict.fromkeys(row.step for row in rows if row.launcher_region is not None and not row.launcher_prices)
     texts = {
         "boot disks of": bare,
-        f"the {plain.DEFAULT_MACHINE} on which Google's launcher waits for the job of": alone,
-        "the launcher's time until machines are there for the job of": [step for step in waits if step not in alone],
+        f"the {plain.DEFAULT_MACHINE} of Google's launcher for": alone,
+        "the launcher's cost while waiting for the machines of": [step for step in waits if step not in alone],
     }
-    return [f"{text} {listed(steps, 'and')}" for text, steps in texts.items() if steps]
+    return [f"{text} {join_words(steps, 'and')}" for text, steps in texts.items() if steps]
 
 
 def not_in_it(rows: Sequence[StepRow]) -> str:
-    """`tune (no price of a4x-highgpu-4g in us-central1, reservation)`; empty where everything has a price."""
+    """Returns `tune (no price of a4x-highgpu-4g in us-central1, reservation)`; empty if every step has a price."""
     return ", ".join(f"{step} ({why})" for step, why in unpriced(rows).items())
 
 
 def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
-    """Raises RequestError if the rows can cost more than `max_usd`, or if that cannot be said."""
+    """Raises RequestError if the rows can cost more than `max_usd`, or if their cost is unknown."""
     if max_usd is None:
         return
     if not 0 <= max_usd < math.inf:
@@ -99,15 +100,18 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
     total, left_out = most_usd(rows), not_in_it(rows)
     if total > max_usd:
         raise RequestError(
-            f"a run can cost {'at least ' if left_out else ''}${dollars(total)}, more than --max-usd {max_usd:g}.\n"
+            f"a run can cost {'at least ' if left_out else ''}${format_dollars(total)}, more than --max-usd "
+            f"{max_usd:g}.\n"
             + _dearest(rows)
-            + (f"  Not in it: {left_out}.\n" if left_out else "")
+            + (f"  Not included: {left_out}.\n" if left_out else "")
             + f"  {_cheaper(_dearest_row(rows))}, or raise --max-usd."
         )
     if left_out:
         raise RequestError(
-            f"--max-usd {max_usd:g} cannot be promised: what part of a run costs is not known: {left_out}.\n"
-            f"  The other steps cost at most ${dollars(total)}. Name another machine or region, refresh the prices\n"
+            f"--max-usd {max_usd:g} cannot be guaranteed: part of the cost is unknown: "
+            f"{left_out}.\n"
+            f"  The other steps cost at most ${format_dollars(total)}. Choose another machine or region, "
+            "refresh the prices\n"
             "  (vgp machines --refresh), or leave --max-usd out."
         )
 
@@ -117,25 +121,28 @@ def _dearest_row(rows: Sequence[StepRow]) -> StepRow:
 
 
 def _cheaper(row: StepRow) -> str:
-    """What makes a step cost less; tries add nothing to the ceiling of a ladder."""
+    """Returns advice that makes a step cheaper; retries add nothing to the maximum of a ladder."""
     if row.rungs:
-        return "Shorten its deadline, take cheaper rungs"
+        return "Shorten its deadline, use cheaper rungs"
     if row.is_endless:
-        return "Nothing ends it before Vertex AI does: end it in its command, timeout -k 60 4h PROGRAM"
-    return "Shorten its timeout, give it fewer retries, take a smaller machine"
+        return "Only Vertex AI's limit of 7 days ends it: set one in its command, timeout -k 60 4h PROGRAM"
+    return "Shorten its timeout, give it fewer retries, use a smaller machine"
 
 
 def _dearest(rows: Sequence[StepRow]) -> str:
     row = _dearest_row(rows)
     if row.rungs:
         held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
-        way = [", ".join(f"rung {name} for {took(jobs_s)}" for name, jobs_s in held), *filter(None, [_handover(row)])]
-        most = dollars(row.max_usd or 0)
-        return f"  The most goes to {row.step}: the dearest way up its ladder, {'; '.join(way)}: ${most}.\n"
+        way = [
+            ", ".join(f"rung {name} for {format_duration(jobs_s)}" for name, jobs_s in held),
+            *filter(None, [_handover(row)]),
+        ]
+        most = format_dollars(row.max_usd or 0)
+        return f"  Most expensive step: {row.step}, a ladder with {'; '.join(way)}: ${most}.\n"
     hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
     return (
-        f"  The most goes to {row.step}: {row.replicas} x {row.machine_type} for up to {hours:g} h"
-        f"{f', {times} times' if times > 1 else ''}{_with(row)}, ${dollars(row.max_usd or 0)}.\n"
+        f"  Most expensive step: {row.step}, {row.replicas} x {row.machine_type} for up to {hours:g} h"
+        f"{f', {times} times' if times > 1 else ''}{_with(row)}, ${format_dollars(row.max_usd or 0)}.\n"
     )
 
 
@@ -146,10 +153,10 @@ def _with(row: StepRow) -> str:
 def steps_table(
     rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True
 ) -> RenderableType:
-    """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
+    """Returns the table: step, machine, GPUs, nodes, region, provisioning, $/hour of all nodes, maximum cost.
 
-    On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead. `dated`: the
-    days of the prices stand below too; of several tables they are told once.
+    On a terminal of fewer than 100 columns (`width`), values that all steps share stand below the table. `dated`: print
+    the dates of the prices below the table; of several tables, only one needs them.
     """
     lines = [line_of(row) for row in rows]
     shared = _shared(lines) if width < _WIDE else {}
@@ -164,15 +171,15 @@ def steps_table(
         cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
     drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
-    below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
-    below += [f"not counted: {'; '.join(left_out)}"] if (left_out := not_counted(rows)) else []
+    below += [f"not included: {not_in_it(rows)}"] if unpriced(rows) else []
+    below += [f"not included: {'; '.join(left_out)}"] if (left_out := not_counted(rows)) else []
     below += [*_shuffled(rows), *chain.from_iterable(map(_ladder, rows))]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
-    return above(drawn, below)
+    return with_caption(drawn, below)
 
 
 def _services(row: StepRow) -> list[dict[str, str]]:
-    """What a step may use besides its machines, Google's launcher included, as lines below its own."""
+    """Returns a line for each service that a step may use, Google's launcher included; they follow the step's line."""
     times = None if row.tries is None or row.turns is None else row.tries * row.turns
     used = [("", f"{each.name}: {each.what}", each.region, each.usd) for each in row.services]
     if row.launcher_prices:
@@ -183,26 +190,26 @@ def _services(row: StepRow) -> list[dict[str, str]]:
             "step": name,
             "machine": machine,
             "region": region,
-            "at most": "no price" if most is None else "?" if times is None else dollars(most * times),
+            "at most": "no price" if most is None else "?" if times is None else format_dollars(most * times),
         }
         for name, machine, region, most in used
     ]
 
 
 def _rung(rung: RungRow) -> list[dict[str, str]]:
-    """A rung of a step's ladder, as lines below that of the machine that climbs it."""
+    """Returns the lines of a rung, which follow the line of the step's launcher."""
     lines = [
         line_of(each) | {"step": "", "at most": ""} | ({"provisioning": "persistent"} if each.is_persistent else {})
         for each in rung.rows
     ]
     unknown = "no price" if rung.usd_per_hour is None else "?"
-    most = unknown if rung.most_usd is None else dollars(rung.most_usd) if rung.most_usd else "-"
+    most = unknown if rung.most_usd is None else format_dollars(rung.most_usd) if rung.most_usd else "-"
     lines[0] |= {"step": f"  size {rung.size}" if rung.size else f"  rung {rung.name.split(' ')[0]}", "at most": most}
     return lines
 
 
 def _ladder(row: StepRow) -> Iterator[str]:
-    """What the ceiling of a step with a ladder counts."""
+    """Yields the assumptions behind the maximum cost of a step with a ladder."""
     if row.rungs and row.ladder_s:
         yield f"{row.step}: {_counted(row, row.ladder_s)}"
         if handover := _handover(row):
@@ -210,46 +217,50 @@ def _ladder(row: StepRow) -> Iterator[str]:
 
 
 def _handover(row: StepRow) -> str:
-    """The hours in which two jobs hold machines: a ladder of 12 hours may have 13 hours of machines."""
+    """Returns the time in which two jobs hold machines: a ladder of 12 hours may pay for 13 machine hours."""
     handover_s = sum(rung.held.handover_s for rung in row.rungs if rung.held)
     share = f"{HANDOVER_S / 60:g} minutes for each hour on demand"
-    return f"beside that {took(handover_s)} of Spot while it takes over, {share}" if handover_s else ""
+    return f"plus {format_duration(handover_s)} of Spot while a job takes over, {share}" if handover_s else ""
 
 
 def _counted(row: StepRow, ladder_s: float) -> str:
     sizes = dict.fromkeys(rung.size for rung in row.rungs if rung.size)
     if sizes:
-        return f"a run takes one size, {listed(sizes)}; counted is the dearest"
-    return f"a ladder, one rung at a time, {took(ladder_s)} at most; counted is the dearest way up it"
+        return f"a run uses one size, {join_words(sizes)}; the maximum is for the most expensive"
+    return (
+        f"a ladder, one rung at a time, {format_duration(ladder_s)} at most; the maximum is for its most "
+        "expensive course"
+    )
 
 
 def _shuffled(rows: Sequence[StepRow]) -> list[str]:
-    """Bytes that only the run knows have no bound: they are said."""
+    """Returns a warning if Dataflow shuffles: the number of bytes is known only at run time, so their cost has no
+    limit."""
     steps = [row.step for row in rows if any(used.name == "Dataflow" for used in row.services)]
     rate = prices.shuffle_usd_per_gb()
-    return [f"not counted: ${rate:g} for each GB that Dataflow shuffles ({', '.join(steps)})"] if steps else []
+    return [f"not included: ${rate:g} for each GB that Dataflow shuffles ({', '.join(steps)})"] if steps else []
 
 
 def _total(rows: Sequence[StepRow]) -> str:
     if not unpriced(rows):
-        return dollars(most_usd(rows))
-    return f"at least {dollars(most_usd(rows))}" if most_usd(rows) else "not known"
+        return format_dollars(most_usd(rows))
+    return f"at least {format_dollars(most_usd(rows))}" if most_usd(rows) else "not known"
 
 
 def _shared(lines: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Region and provisioning, where all steps have the same."""
+    """Returns the region and the provisioning, if all steps share them."""
     values = {title: {line[title] for line in lines} for title in ("region", "provisioning")}
     return {title: next(iter(same)) for title, same in values.items() if len(same) == 1}
 
 
 def line_of(row: StepRow) -> dict[str, str]:
-    """What the table says of a step, by the title of the column."""
+    """Returns the cells of a step's line by the title of their column."""
     gpus = f"{row.count_text} x {row.accelerator_type}" if row.accelerator_type else "-"
     hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
     nodes = "?" if row.replicas is None else str(row.replicas)
     unknown = "no price" if row.usd_per_hour is None else "?"
     times = None if row.tries is None or row.turns is None else row.tries * row.turns
     most = None if row.machines_usd is None or times is None else row.machines_usd * times
-    costs = (unknown if amount is None else dollars(amount) for amount in (hourly, most))
+    costs = (unknown if amount is None else format_dollars(amount) for amount in (hourly, most))
     texts = [row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(), *costs]
     return dict(zip(_COLUMNS, texts, strict=True))

@@ -1,4 +1,4 @@
-"""Judges a CustomJobSpec: the shape of its pools, each of them, what they ask for together, reduction servers."""
+"""Judges a CustomJobSpec: the number and roles of its pools, each pool, their sum, and reduction servers."""
 
 import re
 from collections import defaultdict
@@ -18,7 +18,7 @@ from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.provisioning import STRATEGIES, is_preemptible
 
 MAX_POOLS = 4
-#: Of a job that has more, which no API takes, so many are looked at.
+#: Number of pools that are judged in a job with more pools than any API accepts.
 MOST_JUDGED = 100
 
 
@@ -26,17 +26,17 @@ def judge(
     judgement: Judgement, step: str, spec: Node, *, pools: Node | None = None, location: Node | None = None,
     trials: int | None = 1, rounds: int | None = 1, strict_list: bool = False,
 ) -> None:  # fmt: skip
-    """One custom job, or one trial of a tuning job.
+    """Judges one custom job, or one trial of a tuning job.
 
     Args:
         judgement: Takes findings and rows.
-        step: Whose job it is.
+        step: The step of the job.
         spec: The CustomJobSpec.
-        pools: Its worker pools, where they stand elsewhere.
-        location: Its region, where one is named beside it.
-        trials: How many run at a time; None: not known.
-        rounds: How often the timeout begins anew; None: not known.
-        strict_list: Whether a mapping in place of the list of pools is an error.
+        pools: Its worker pools, if they are not in the spec.
+        location: Its region, if one is named outside the spec.
+        trials: Number of parallel trials; None: unknown.
+        rounds: Number of rounds, each with the full timeout; None: unknown.
+        strict_list: Whether a mapping instead of a list of pools is an error.
     """
     reader = Reader(judgement, step)
     job_terms = terms(reader, spec, location)
@@ -60,7 +60,7 @@ def judge(
             _flex_start(reader, judged)
         _quota(reader, job_terms, judged, trials)
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
-    if rows and nodes:  # the chief alone speaks to other services
+    if rows and nodes:  # only the chief calls other services
         used = container_facts.services_of(nodes[0].get("containerSpec").get("env"))
         judgement.report(step, job_terms.scheduling, *container_facts.ended_early(used, timeout_s))
         rows[0] = replace(rows[0], services=used)
@@ -69,13 +69,13 @@ def judge(
 
 
 def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[Node] | None:
-    """The worker pools; None where there is no list of them, which is reported."""
+    """Returns the worker pools; None if there is no list of them, which is reported."""
     node = node.decoded()
     if not node.known:
         reader.unknown(node, "workerPoolSpecs")
         return None
     if isinstance(node.value, dict):
-        text = "workerPoolSpecs is a mapping: gcloud takes it for one pool, Google's Python client refuses it."
+        text = "workerPoolSpecs is a mapping: gcloud reads it as one pool, Google's Python client refuses it."
         level = "error" if strict_list else "warning"
         reader.add(node, "GPU026", text, "Write a list: '- machineSpec: ...'.", level)
         return [node]
@@ -93,7 +93,7 @@ def _shape(reader: Reader, pools: list[Node]) -> None:
     if len(pools) > MAX_POOLS:
         text = f"A job has at most {MAX_POOLS} worker pools ({', '.join(ROLES)}); this one has {len(pools):,}."
         text += f" The first {MOST_JUDGED} are judged." if len(pools) > MOST_JUDGED else ""
-        fix = "More machines of one kind are a higher replicaCount, not more pools."
+        fix = "For more machines of one kind, raise replicaCount."
         reader.add(pools[MAX_POOLS], "GPU007", text, fix)
     if pools and pools[0].value in ({}, None):
         text = "Pool 0 is empty; it holds the chief, which every job needs."
@@ -101,7 +101,8 @@ def _shape(reader: Reader, pools: list[Node]) -> None:
 
 
 def _tpus(reader: Reader, pools: list[Pool]) -> None:
-    """All machines of a TPU slice come with one replica of one pool."""
+    """Reports a TPU job with more than one pool or replica; all machines of a slice come with one replica of one
+    pool."""
     chief = next((pool for pool in pools if pool.spec.is_tpu), None)
     if chief is not None and len(pools) > 1:
         text = (
@@ -112,7 +113,7 @@ def _tpus(reader: Reader, pools: list[Pool]) -> None:
 
 
 def _one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None:
-    """All GPUs of a job must be had in one zone of its region."""
+    """Reports GPUs that cannot be in one zone of the job's region."""
     kinds = [pool.spec.accelerator for pool in pools if pool.spec.combination and pool.spec.accelerator]
     if len(set(kinds)) > 1:
         other = next(pool for pool in pools if pool.spec.accelerator not in (None, kinds[0]))
@@ -121,7 +122,7 @@ def _one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None:
 
 
 def _flex_start(reader: Reader, pools: list[Pool]) -> None:
-    """Flex-start gets all machines of a job at once, and they must be the same."""
+    """Reports pools with different machines; Flex-start provides all machines of a job at once, and of one kind."""
     for pool in pools[1:]:
         first, spec = pools[0].spec, pool.spec
         if first.complete and spec.complete and first.names != spec.names:
@@ -130,7 +131,8 @@ def _flex_start(reader: Reader, pools: list[Pool]) -> None:
 
 
 def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | None) -> None:
-    """Quota is counted over all pools, and over the trials that run at a time: of an unknown number at least one."""
+    """Reports insufficient default quota for all pools and parallel trials; an unknown number of trials counts as
+    one."""
     trials = trials or 1
     asked: dict[str, list[tuple[int, Pool, Combination]]] = defaultdict(list)
     for pool in pools:
@@ -149,7 +151,7 @@ def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | No
 def _rows(
     step: str, job_terms: Terms, pools: list[Pool], trials: int | None, rounds: int | None, timeout_s: float | None
 ) -> list[StepRow]:
-    """A row for each kind of machine: pools of equal machines are added up."""
+    """Returns one row for each kind of machine; pools of identical machines are added up."""
     kinds: dict[object, list[Pool]] = defaultdict(list)
     for pool in pools:
         kinds[pool.spec.names].append(pool)
@@ -170,7 +172,7 @@ def _rows(
 
 
 def _dearest_disk(pools: list[Pool], region: str) -> tuple[str, int] | None:
-    """The dearest boot disk of the pools, as a bound for all; None where one has no price, or is not known."""
+    """Returns the most expensive boot disk of the pools as a bound for all; None if one is unknown or has no price."""
     disks = [pool.boot_disk for pool in pools if pool.boot_disk]
     priced = [(price.usd_per_hour, disk) for disk in disks if (price := prices.boot_disk(*disk, region))]
     return max(priced)[1] if len(priced) == len(pools) else None
@@ -178,30 +180,30 @@ def _dearest_disk(pools: list[Pool], region: str) -> tuple[str, int] | None:
 
 UNUSED_SERVERS = "GPU036"
 _SERVER = "/training/reductionserver"
-#: Google's images for training with GPUs have the plugin, so its page; nothing else is known to.
+#: Google's training images with GPUs contain the plugin, as their page says; other images are not known to.
 _HAS_PLUGIN = re.compile(r"^[a-z]+-docker\.pkg\.dev/vertex-ai/training/(pytorch|tf)-gpu\.")
 
 
 #: https://docs.cloud.google.com/vertex-ai/docs/training/distributed-training#reduce_training_time_with_reduction_server
 def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequence[Pool]) -> None:
-    """The workers of a job whose third pool runs Google's server: several machines with GPUs, and NCCL's plugin."""
+    """Reports reduction servers without effect: they need several machines with GPUs and NCCL's plugin in the image."""
     if len(nodes) < 3 or _SERVER not in (_image(nodes[2]).text() or ""):
         return
     with_gpus = [pool for pool in pools if pool.spec.accelerator]
     known = all(pool.spec.complete and pool.replicas is not None for pool in pools)
     if known and sum(pool.replicas or 0 for pool in with_gpus) < 2:
         text = "Reduction servers sum gradients of several machines with GPUs; this job has fewer than two."
-        reader.add(nodes[2], UNUSED_SERVERS, text, "Drop the third pool, or add workers with GPUs.")
+        reader.add(nodes[2], UNUSED_SERVERS, text, "Remove the third pool, or add workers with GPUs.")
         return
     for node in nodes[:2]:
         image = _image(node)
         name = image.text()
         if name and image.known and not _HAS_PLUGIN.match(name):
             text = (
-                f"Whether {name} has google-reduction-server, its name does not tell. Without it NCCL sums past the "
-                "reduction servers, which cost all the same."
+                f"It is unknown whether {name} has google-reduction-server. Without it NCCL bypasses the "
+                "reduction servers, which are billed anyway."
             )
-            fix = "Install the package in the image (docs/reference/rules/GPU036.md), or drop the third pool."
+            fix = "Install the package in the image (docs/reference/rules/GPU036.md), or remove the third pool."
             reader.add(image, UNUSED_SERVERS, text, fix)
             return
 

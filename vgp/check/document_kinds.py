@@ -1,4 +1,4 @@
-"""The kind of a file by its name and its beginning, the kind of a document by its content, and the judge of that kind.
+"""The kind of a file by its name and its beginning, the kind of a document by its content, and the judge of each kind.
 
 Files are JSON, YAML, Python, notebooks, shell scripts and Terraform.
 """
@@ -14,17 +14,17 @@ from vgp.check.judgement import Judgement
 from vgp.check.sources import notebook, python_code, shell_commands, shell_script, terraform
 from vgp.check.sources.hcl_blocks import SUFFIXES as TERRAFORM
 
-#: Suffixes of the files of a folder that are looked at.
+#: Suffixes of the files of a folder that are checked.
 SPECS, PROGRAMS = (".json", ".yaml", ".yml"), (".py", ".ipynb", ".sh", ".bash", ".tf")
 
 
 def load(path: Path) -> list[Document]:
-    """The documents of a file; of a program there may be none. Raises Unreadable."""
-    return parse(str(path), read(path, instead="; give - and the text on standard input"), path.parent)
+    """Reads the documents of a file; a program may have none. Raises Unreadable."""
+    return parse(str(path), read(path, instead="; or pass - and give the text on standard input"), path.parent)
 
 
 def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
-    """The documents of a text; `folder`: where the files lie that it names."""
+    """Reads the documents of a text; `folder`: the folder of the files that the text names."""
     form = _form(name, text)
     if form == "terraform":
         return terraform.documents(name, text, folder)
@@ -37,7 +37,7 @@ def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
 
 
 def _form(name: str, text: str) -> str:
-    """terraform, python, shell, notebook or spec, by the name of the file and how it begins."""
+    """Returns terraform, python, shell, notebook or spec, from the name of the file and its beginning."""
     if is_terraform(name):
         return "terraform"
     suffix = Path(name).suffix.lower()
@@ -60,7 +60,7 @@ def is_terraform(name: str) -> bool:
     return name.lower().endswith(TERRAFORM)
 
 
-#: Each request that is written as JSON or YAML has one of these words.
+#: Each JSON or YAML request contains one of these words.
 _WORDS = (
     "deploymentSpec", "trainingInput", "scaleTier", "masterType",
     *sorted({spelled for name in api_object.TELLING for spelled in spellings(name)}),
@@ -69,18 +69,18 @@ _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction 
 
 
 def recognises(document: Document) -> bool:
-    """Whether the document is of a kind that can be judged, or has the words of one and cannot be read."""
+    """Whether the document can be judged, or has the words of a request but is unreadable."""
     data = document.data
     if document.fault is not None:
         return document.asks
     if document.places is not None:
-        return True  # what programs do not ask for makes no document
+        return True  # a program without requests gives no document
     kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list, _is_list)
     return any(bool(kind(data)) for kind in kinds)
 
 
 def may_ask(file: str, text: str) -> bool:
-    """Whether a text has a word by which requests are recognised."""
+    """Whether a text contains a word that identifies requests."""
     form = _form(file, text)
     if form == "spec":
         return any(word in text for word in _WORDS)
@@ -116,12 +116,12 @@ def judge(judgement: Judgement) -> None:
 
 
 def _is_list(data: object) -> bool:
-    """A list of objects of the API."""
+    """Whether the data is a list of API objects."""
     return isinstance(data, list) and any(api_object.telling_field(item) for item in data)
 
 
 def _objects(judgement: Judgement, node: Node) -> None:
-    """A list of objects of the API."""
+    """Judges each object of a list."""
     for index, item in enumerate(node.items()):
         step = item.get("displayName").text() or f"job[{index}]"
         with judgement.guarded(step, item):
@@ -131,7 +131,7 @@ def _objects(judgement: Judgement, node: Node) -> None:
 def _why_not(data: object) -> str:
     if isinstance(data, dict) and str(data.get("apiVersion", "")).startswith("argoproj.io"):
         return "an Argo workflow of KFP 1; Vertex AI runs pipelines compiled by KFP 2"
-    what = "it is plain text" if isinstance(data, str) else f"it is {type(data).__name__}"
+    content = "it is plain text" if isinstance(data, str) else f"it is {type(data).__name__}"
     if isinstance(data, dict):
-        what = f"its keys are {', '.join(str(key)[:40] for key in list(data)[:8]) or 'none'}"
-    return f"nothing that can be judged: {what}. Wanted is {_KINDS}"
+        content = f"its keys are {', '.join(str(key)[:40] for key in list(data)[:8]) or 'none'}"
+    return f"not a known request: {content}. Known are {_KINDS}"

@@ -1,4 +1,4 @@
-"""Judges what a task of a compiled pipeline runs: a custom job, what starts one, a ladder of jobs, a container."""
+"""Judges the program of a task of a compiled pipeline: a custom job, its launcher, a ladder of jobs, or a container."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ from vgp.machines.placement.dearest import Held, Terms, dearest_way
 
 
 def judge(judgement: Judgement, step: str, executor: Node) -> None:
-    """An executor of the deployment spec, with the inputs of its task as scope."""
+    """Judges an executor of the deployment spec, with the inputs of its task as scope."""
     kinds: JsonObject = executor.value
     if kinds.get("customJob") is not None:
         job = executor.get("customJob")
@@ -47,8 +47,8 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
     elif container_facts.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
-        # The machine that the job would ask for is not the one of the step.
-        text = "The job that the launcher starts is not checkable: its text is no JSON."
+        # The step's machine is that of the launcher, not the job's.
+        text = "The job that the launcher starts is not checkable: its text is not JSON."
         judgement.add(step, unread, "GPU024", text, severity="warning")
         judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
     else:
@@ -56,7 +56,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
 
 
 def _too_long(judgement: Judgement, step: str, job: Node) -> None:
-    """The job may run for longer than the task that waits for it."""
+    """Reports a job that may run longer than the task that waits for it."""
     spec = job.decoded().get("jobSpec")
     timeout = (spec if spec.value else job.decoded()).get("scheduling").get("timeout")
     seconds = job_fields.duration_s(timeout.value) if timeout.known and timeout.value else None
@@ -66,11 +66,11 @@ def _too_long(judgement: Judgement, step: str, job: Node) -> None:
 
 
 def _on_launcher(judgement: Judgement, step: str, container: Node) -> None:
-    """Requests on the task of a wrapped job stay with the launcher."""
+    """Reports resources on the task of a wrapped job: they apply to the launcher only."""
     accelerator = container.get("resources").get("accelerator")
     if accelerator.value:
-        text = "The GPU is asked for on the launcher, which only waits for the job; the job does not get it."
-        judgement.add(step, accelerator, "GPU029", text, "Ask for it in the worker pool's machineSpec.")
+        text = "The GPU is requested for the launcher, which only waits for the job; the job does not get it."
+        judgement.add(step, accelerator, "GPU029", text, "Request it in the worker pool's machineSpec.")
     env = container.get("env")
     names = [item.get("name").text() or "" for item in env.items()]
     lost = [name for name in names if name and not name.startswith("VERTEX_AI_")]
@@ -79,15 +79,15 @@ def _on_launcher(judgement: Judgement, step: str, container: Node) -> None:
         judgement.add(step, env, "GPU029", text, "Set it when the component is wrapped (env=).")
 
 
-#: What the SDK takes when no machine type is given (google-cloud-aiplatform 1.x, CustomTrainingJob.run).
+#: The SDK's machine type if none is given (google-cloud-aiplatform 1.x, CustomTrainingJob.run).
 _DEFAULT_MACHINE = "n1-standard-4"
 
 
 #: Steps of Google Cloud Pipeline Components 0.x and 1.x call the SDK by its method's name. Their container gets
 #: `--cls_name CustomContainerTrainingJob --method_name run --method.machine_type ...`: the arguments of the SDK's
-#: method, which here become the object that the SDK would send.
+#: method. `job_of_method` returns the object that the SDK would send.
 def job_of_method(container: Node) -> Node | None:
-    """The job, batch prediction or deployment that the step asks for; None if it is no such step."""
+    """Returns the job, batch prediction or deployment of the step; None if the step is not one of these."""
     command = container.get("command")
     words = command.value if isinstance(command.value, list) else []
     if not any(isinstance(word, str) and "remote_runner" in word for word in words):
@@ -100,7 +100,7 @@ def job_of_method(container: Node) -> Node | None:
 
 
 def _options_of_method(args: object) -> JsonObject:
-    """Last part of the option's name -> its value as written: --method.machine_type x."""
+    """Returns the values by the last part of the option's name: `--method.machine_type x` gives machine_type."""
     items = args if isinstance(args, list) else []
     return {
         name.lstrip("-").rsplit(".", 1)[-1]: value
@@ -132,18 +132,18 @@ def _pools_of_method(machine: JsonObject, options: JsonObject) -> list[JsonObjec
     return [{**pool, "disk_spec": disk} if disk else pool]
 
 
-#: 2-flex_start-us-central1, as compile names rungs.
+#: The name of a rung in a compiled spec: 2-flex_start-us-central1.
 _NAME = re.compile(r"(?P<number>\d+)-(?P<way>[a-z_]+)-(?P<region>[a-z]+-[a-z]+\d+)")
 
 
 def judge_ladder(judgement: Judgement, step: str, container: Node) -> None:
-    """The machine that climbs, and each rung; one row, with the rungs and the dearest way up."""
+    """Judges the launcher's machine and each rung; adds one row, with the rungs and their most expensive course."""
     plain_step.judge(judgement, step, container)
     at = (*container.path, "args", spec_ladder.position(container.value) or 0)
     spend("characters", len(str(container.value)))
     value = spec_ladder.plan(container.value)
     if value is None:
-        text = "The rungs of the ladder are not checkable: the plan is no JSON."
+        text = "The rungs of the ladder are not checkable: the plan is not JSON."
         judgement.add(step, Node(None, at), "GPU024", text, severity="warning")
         judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
         return
@@ -161,7 +161,7 @@ def judge_ladder(judgement: Judgement, step: str, container: Node) -> None:
 
 
 def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str, RungRow]:
-    """The size that the rung is one of, and the rung."""
+    """Returns the size of the rung, and the rung."""
     spend("steps")
     name, size = node.get("name").text() or str(number), node.get("size").text() or ""
     label = f"{step}, {f'size {size}, ' if size else ''}rung {_words(name)}"
@@ -184,12 +184,13 @@ def _job(judgement: Judgement, label: str, node: Node) -> None:
         judgement.malformed(label, job, "job", "a custom job")
     retries = job.get("jobSpec").get("scheduling").get("disableRetries")
     if retries.known and retries.value is not True:
-        text = "Vertex AI may try the job of a rung again by itself, and the ladder counts on that it does not."
+        text = "Vertex AI may retry the job of a rung, which the ladder must do itself."
         judgement.add(label, retries, "GPU028", text, "Set scheduling.disableRetries to true.", "warning")
 
 
 def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRow]:
-    """The rungs with their parts of the dearest way; of several sizes, of which a run takes one, of the dearest."""
+    """Returns the rungs with their shares of the most expensive course; of several sizes, only the most expensive
+    one's."""
     if any(rung.usd_per_hour is None for _, rung in rungs):
         return [rung for _, rung in rungs]
     ways: dict[str, list[Held]] = {}
@@ -208,7 +209,7 @@ def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRow]
 
 
 def _words(name: str) -> str:
-    """`2 (flex_start, us-central1)` for the names of compile, any other as it is."""
+    """Returns `2 (flex_start, us-central1)` for a compiled rung name, and any other name unchanged."""
     match = _NAME.fullmatch(name)
     return f"{match['number']} ({match['way']}, {match['region']})" if match else name[:60]
 

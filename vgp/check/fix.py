@@ -1,6 +1,6 @@
-"""The nearest that works, written into the files that were checked: only the values of findings, all else stays.
+"""Writes the nearest working values into the checked files; only the values of findings change.
 
-A file is replaced whole, or not at all; nothing is written unless the new text has fewer errors and none of a new kind.
+A file is replaced as a whole or not at all; the new text must have fewer errors, and none of a new kind.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ from vgp.check.check_report import Report
 from vgp.check.checker import check, files
 from vgp.check.document_kinds import is_program, parse
 
-#: A nearest may have a nearest of its own: a machine's name first, then its GPUs.
+#: Rounds of fixes: a corrected machine name may lead to another finding about its GPUs.
 _ROUNDS = 4
 _MAX_CHARACTERS = 2_000_000
 
 
 @dataclass
 class Fix:
-    """What would become of one file, and what stays wrong in it although something comes near."""
+    """The changes to one file, and the errors that remain although a similar value is known."""
 
     path: Path
     before: str
@@ -40,7 +40,8 @@ class Fix:
         return self.before != self.after
 
     def write(self) -> None:
-        """Replaces the file, with its line endings; raises RequestError: it was changed meanwhile, or cannot be."""
+        """Replaces the file and keeps its line endings; raises RequestError if it was changed meanwhile or is not
+        writable."""
         if not self.changes:
             return
         try:
@@ -49,14 +50,14 @@ class Fix:
         except (OSError, UnicodeDecodeError):
             content, raw = b"", ""
         if _unified(raw) != self.before:
-            raise RequestError(f"{self.path} was changed meanwhile: nothing is written to it. Run it again.")
+            raise RequestError(f"{self.path} was changed meanwhile and is left as it is. Run the command again.")
         text = self.after.replace("\n", "\r\n") if "\r\n" in raw else self.after
         write(self.path, text.encode("utf-8-sig" if content.startswith(b"\xef\xbb\xbf") else "utf-8"))
 
 
 @dataclass(frozen=True)
 class Options:
-    """Those of a check."""
+    """The options of a check that judges fixes."""
 
     regions: Sequence[str] = ()
     strategy: str | None = None
@@ -70,7 +71,7 @@ class Options:
 
 
 def fixes(paths: Iterable[str], options: Options) -> Iterator[Fix]:
-    """What each of the files, and of those in the folders, would become; those that cannot be read are left out."""
+    """Yields the fix of each file, also of files in the folders; unreadable files are skipped."""
     for path in paths:
         if path == "-":
             raise RequestError("--fix writes into files: give their paths, not standard input.")
@@ -78,13 +79,13 @@ def fixes(paths: Iterable[str], options: Options) -> Iterator[Fix]:
             try:
                 fix = _of_file(file, options, named=file == Path(path))
             except Unreadable:
-                continue  # the check says so
+                continue  # the check reports it
             if fix is not None:
                 yield fix
 
 
 def _of_file(path: Path, options: Options, *, named: bool) -> Fix | None:
-    """None: there is nothing that comes near any error of it."""
+    """Returns the fix of a file; None if no error has a similar working value."""
     raw = read(path)
     before = _unified(raw)
     found = [each for each in parse(str(path), before, path.parent) if named or document_kinds.recognises(each)]
@@ -95,10 +96,12 @@ def _of_file(path: Path, options: Options, *, named: bool) -> Fix | None:
     if why:
         return Fix(path, before, before, [f"{path}: {why}"])
     fix = Fix(path, before, before)
-    for document in reversed(wrong):  # from the end: what stands above keeps its place
+    for document in reversed(wrong):  # from the end, so that lines above keep their numbers
         start = _start(fix.after, document)
         if start is None:
-            fix.left.append(f"{path}:{document.above + 1}: this document cannot be told from those around it")
+            fix.left.append(
+                f"{path}:{document.above + 1}: this document cannot be separated from the others in its file"
+            )
             continue
         text, left = of_document(document, options)
         fix.after = fix.after[:start] + text + fix.after[start + len(document.text) :]
@@ -112,9 +115,9 @@ def _unified(raw: str) -> str:
 
 def _why_not(path: Path, raw: str) -> str:
     if is_program(str(path)):
-        return "programs, notebooks, scripts and Terraform are not changed: do it by hand"
+        return "programs, notebooks, scripts and Terraform are not changed automatically: edit them yourself"
     if len(raw) > _MAX_CHARACTERS:
-        return f"more than {_MAX_CHARACTERS:,} characters: it was made by a program, which is to be changed"
+        return f"more than {_MAX_CHARACTERS:,} characters: change the program that generates it"
     lines = raw.count("\n")
     if raw.count("\r\n") not in (0, lines) or raw.replace("\r\n", "").count("\r"):
         return "its lines end in different ways"
@@ -122,7 +125,7 @@ def _why_not(path: Path, raw: str) -> str:
 
 
 def _start(text: str, document: Document) -> int | None:
-    """Where the document begins in the text of its file."""
+    """Returns where the document begins in the text of its file; None if that is ambiguous."""
     start = 0
     for _ in range(document.above):
         start = text.index("\n", start) + 1
@@ -134,12 +137,12 @@ def _fixable(report: Report) -> list[Finding]:
 
 
 def of_document(document: Document, options: Options) -> tuple[str, list[str]]:
-    """The text of one document with what comes near, and a line for each error that stays."""
+    """Returns the corrected text of one document, and a line for each remaining error."""
     left: list[str] = []
     first, now = options.report([document]), document
     for _ in range(_ROUNDS):
         findings = _fixable(options.report([now]))
-        # Of the last round: what stands behind an alias is right once its anchor is.
+        # Only the last round counts: a value behind an alias is right once its anchor is.
         text, left = _edited(now, findings, document.above)
         if text == now.text:
             break
@@ -149,8 +152,8 @@ def of_document(document: Document, options: Options) -> tuple[str, list[str]]:
     last, kinds_before = options.report([now]), Counter(each.rule for each in first.of_severity("error"))
     new = Counter(each.rule for each in last.of_severity("error")) - kinds_before
     if new or last.errors >= first.errors:
-        what = ", ".join(sorted(new)) or "as many as before"
-        return document.text, [f"{document.above + 1}: what comes near has errors of its own ({what})"]
+        kinds = ", ".join(sorted(new)) or "as many as before"
+        return document.text, [f"{document.above + 1}: the nearest values have errors too ({kinds})"]
     return now.text, list(dict.fromkeys(left))
 
 
@@ -162,8 +165,8 @@ def _edited(document: Document, findings: Sequence[Finding], above: int) -> tupl
             editor.take(finding.changes)
         except CannotEdit as error:
             line = above + document.line(finding.path) - document.above
-            left.append(f"{line}: {finding.rule} is left: {error}")
+            left.append(f"{line}: {finding.rule} stays: {error}")
     try:
         return editor.result(), left
     except CannotEdit as error:
-        return document.text, [f"{above + 1}: nothing is changed: {error}"]
+        return document.text, [f"{above + 1}: unchanged: {error}"]

@@ -1,6 +1,6 @@
-"""The specs of two folders side by side: machines and the most that a run and a month can cost, also as Markdown.
+"""Compares the specs of two folders: machines, and the maximum cost of a run and of a month; also as Markdown.
 
-In Markdown, what comes from the files stands in code, where GitHub reads neither links, mentions nor HTML.
+In Markdown, text from the files stands in code spans, where GitHub reads neither links, mentions nor HTML.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from vgp.base.documents.bounded_text import refuse_address
 from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import plural, usd
+from vgp.base.text.figures import format_count, format_usd
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import price_dates as words
 from vgp.check.check_finding import Finding, StepRow
@@ -29,7 +29,7 @@ class Recurring:
     """A schedule of pipelines.toml."""
 
     name: str
-    #: The workflow that it runs; empty where `problem` tells why it is not known.
+    #: Its workflow; empty if `problem` explains why it is unknown.
     pipeline: str
     runs_per_month: float = 0.0
     problem: str = ""
@@ -37,14 +37,15 @@ class Recurring:
 
 @dataclass(frozen=True)
 class State:
-    """What the files of a folder ask for, by their paths in it, and its schedules."""
+    """The requests of a folder's files by their relative paths, and its schedules."""
 
     report: Report
     files: Mapping[str, Sequence[StepRow]]
     schedules: Sequence[Recurring] = ()
 
     def month(self, schedule: Recurring) -> Cost | None:
-        """The most that its runs cost in a month, by the spec with the pipeline's name; None: there is none."""
+        """Returns the maximum monthly cost of the schedule, from the spec with the pipeline's name; None without such a
+        spec."""
         specs = [rows for file, rows in sorted(self.files.items()) if Path(file).stem == schedule.pipeline and rows]
         if not specs:
             return None
@@ -52,36 +53,36 @@ class State:
 
 
 def run_cost(rows: Sequence[StepRow]) -> Cost:
-    """The most that a run of these steps can cost."""
+    """Returns the maximum cost of a run of these steps."""
     return Cost(most_usd(rows), tuple(unpriced(rows)))
 
 
 def sides(paths: Sequence[str], before: Path, regions: Sequence[str], judged: Judged) -> tuple[State, State]:
-    """The folder `before` and the current one, as far as `paths` name them; what is only in one of them is new or gone.
+    """Returns the states of the folder `before` and of the current folder, restricted to `paths`.
 
     Args:
         paths: Files and folders, relative to the current folder.
-        before: A folder with the same files as they were.
-        regions: Where the specs must work; empty: in the region of each side's pipelines.toml.
+        before: A folder with the earlier state of the files.
+        regions: Regions in which the specs must work; empty: the region of each side's pipelines.toml.
         judged: `vgp.check.checker.check` with its other options.
 
     Raises:
-        RequestError: `before` is no folder; a path is outside of the current folder, or in neither of them.
+        RequestError: `before` is not a folder, or a path is outside of the current folder or in neither of the two.
     """
     refuse_address(before, "--compare")
     if not before.is_dir():
-        raise RequestError(f"--compare {before}: there is no such folder. Give one with the files as they were.")
+        raise RequestError(f"--compare {before}: no such folder. Pass a folder with the earlier state of the files.")
     relative = [_relative(path) for path in paths]
     lost = [path for path in relative if not os.path.lexists(path) and not os.path.lexists(before / path)]
     if lost:
-        raise RequestError(f"{lost[0]}: neither here nor in {before}.")
+        raise RequestError(f"{lost[0]}: not in the current folder and not in {before}.")
     return _state(relative, before, regions, judged), _state(relative, Path(), regions, judged)
 
 
 def _relative(path: str) -> str:
     inside = os.path.relpath(path)
     if path == "-" or inside == ".." or inside.startswith("../"):
-        raise RequestError(f"{path}: with --compare, give files and folders below the current folder.")
+        raise RequestError(f"{path}: with --compare, pass files and folders inside the current folder.")
     return inside
 
 
@@ -95,7 +96,7 @@ def _state(paths: Sequence[str], folder: Path, regions: Sequence[str], judged: J
 
 
 def pairs(before: Sequence[StepRow], after: Sequence[StepRow]) -> Iterator[tuple[StepRow | None, StepRow | None]]:
-    """The rows of a file, each with that of the same step on the other side; None: it is not there.
+    """Pairs the rows of a file with those of the same step on the other side; None stands for a missing row.
 
     A step with several sets of machines has several rows, which are matched in their order.
     """
@@ -119,7 +120,7 @@ _NONE = "-"
 
 
 def markdown(before: State, after: State, today: date | None = None) -> str:
-    """The whole text: what is wrong, then the steps that changed by file, then the schedules."""
+    """Returns the report: errors, then the steps that changed by file, then the schedules."""
     lines = ["### Machines, and what a run can cost at most", "", *_findings(after.report)]
     rows = {
         file: [list(side.files.get(file, ())) for side in (before, after)] for file in {*before.files, *after.files}
@@ -129,7 +130,7 @@ def markdown(before: State, after: State, today: date | None = None) -> str:
     for file in changed:
         table = _file(before.files.get(file, ()), after.files.get(file, ()))
         if len(table) > left:
-            lines += ["", f"Not shown: {plural(len(changed) - changed.index(file), 'further file')}."]
+            lines += ["", f"Not shown: {format_count(len(changed) - changed.index(file), 'further file')}."]
             break
         left -= len(table)
         lines += ["", f"{code(file)}{_whether_there(file, before, after)}", "", *table]
@@ -137,21 +138,21 @@ def markdown(before: State, after: State, today: date | None = None) -> str:
     if same or not changed:
         lines += [
             "",
-            f"Asks for what it asked for before: {plural(same, 'file')}." if same else "No machine is asked for.",
+            f"Unchanged: {format_count(same, 'file')}." if same else "No file requests a machine.",
         ]
     return "\n".join([*lines, *_schedule_rows(before, after), *_prices([before, after], today)]) + "\n"
 
 
 def _prices(states: Sequence[State], today: date | None) -> Iterator[str]:
-    """Of which day the prices are, where there are any."""
+    """Yields a line with the dates of the prices, if there are any."""
     rows = [row for state in states for rows in state.files.values() for row in rows]
     text = words(price_dates(rows), today)
     yield from ["", f"{text[0].upper()}{text[1:]}."] if text else []
 
 
 def code(text: str, most: int = 120) -> str:
-    """Text of a file as a span of code, also within a table."""
-    # A backslash before | would say different things in a span and in a table.
+    """Returns text of a file as a code span that is also safe within a table."""
+    # A backslash before | has different meanings in a code span and in a table.
     plain = one_line(text, most).replace("`", "'").replace("|", "¦").strip()
     return f"`{plain}`" if plain else "` `"
 
@@ -170,7 +171,7 @@ def _findings(report: Report) -> Iterator[str]:
         yield ""
     yield from (_finding(error, numbers.get(id(error), 1)) for error in errors[:MOST_FINDINGS])
     if len(errors) > MOST_FINDINGS:
-        yield f"- and {plural(len(errors) - MOST_FINDINGS, 'further error')}"
+        yield f"- and {format_count(len(errors) - MOST_FINDINGS, 'further error')}"
     yield from (f"- not judged: {code(line, 300)}" for line in report.unreadable[:MOST_FINDINGS])
 
 
@@ -186,7 +187,7 @@ def _file(before: Sequence[StepRow], after: Sequence[StepRow]) -> list[str]:
     total = ["**a run**", "", "", "", "", f"**{_cost_change(old or new, new or old)}**"]
     table = [_line(_HEAD), _line(["---", "---", "---", "---", "---:", "---:"]), *map(_line, [*rows, total])]
     left_out = not_in_it(after)
-    return [*table, "", f"Not in it: {code(left_out, 400)}"] if left_out else table
+    return [*table, "", f"Not included: {code(left_out, 400)}"] if left_out else table
 
 
 def _row(old: StepRow | None, new: StepRow | None, alone: bool) -> list[str]:
@@ -212,12 +213,12 @@ def _arrow(old: str, new: str) -> str:
 
 
 def _cost_change(old: Cost | None, new: Cost | None) -> str:
-    """`$19.64 → at least $20.50 (+$0.86)`; a difference is told where both are bounds."""
+    """Returns `$19.64 → at least $20.50 (+$0.86)`; the difference only if both costs are bounds."""
     both = _arrow(*(_NONE if cost is None else _bound(cost) for cost in (old, new)))
     if old is None or new is None or old.unpriced or new.unpriced or old.usd == new.usd:
         return both
     more = new.usd - old.usd
-    return f"{both} ({'+' if more > 0 else '-'}{usd(abs(more))})"
+    return f"{both} ({'+' if more > 0 else '-'}{format_usd(abs(more))})"
 
 
 def _bound(cost: Cost) -> str:
@@ -246,7 +247,7 @@ def _schedule(schedule: Recurring | None) -> tuple[str, str]:
 
 
 def _month(was: Recurring | None, now: Recurring | None, old: Cost | None, new: Cost | None) -> str:
-    """Of a schedule that is there the cost is not known where its pipeline's spec is not among the files."""
+    """Returns the monthly cost; it is unknown if the spec of the pipeline is not among the files."""
     if any(each and each.pipeline and cost is None for each, cost in ((was, old), (now, new))):
         return _arrow(_side(was, old), _side(now, new))
     return _cost_change(old, new)

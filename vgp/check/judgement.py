@@ -1,4 +1,4 @@
-"""The judgement of one document: the collector of findings and step rows, and the typed reader of the spec's fields."""
+"""The judgement of one document: it collects findings and step rows, and reads the fields of the spec by type."""
 
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
 from vgp.base.documents.node import Computed, Node, spellings, whole_number
 from vgp.base.text.nearest import nearest
-from vgp.base.text.printable import clipped, is_secret_variable, one_line
+from vgp.base.text.printable import is_secret_variable, one_line, shorten_middle
 from vgp.check.check_finding import Finding, StepRow
 from vgp.machines.catalog.catalog import accelerators
 from vgp.machines.placement.machine_rules import Problem
@@ -21,27 +21,27 @@ from vgp.machines.placement.machine_rules import Problem
 
 @dataclass
 class Judgement:
-    """Collects the findings of one document. The options are those of `vgp check`."""
+    """The findings of one document. The options are those of `vgp check`."""
 
     document: Document
     as_of: date
     regions: Sequence[str] = ()
     strategy: str | None = None
-    #: Whether all of a pipeline's steps run on a persistent resource, as its job says.
+    #: Whether all steps of the pipeline run on a persistent resource, according to its job.
     on_resource: bool = False
     findings: list[Finding] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     _known: set[Finding] = field(default_factory=set)
 
     def report(self, step: str, at: Node, *problems: Problem, parts: Mapping[str, Node] | None = None) -> None:
-        """Problems at a place; says so when the value is only a parameter's default.
+        """Adds problems with a field; the message mentions when the value is only a parameter's default.
 
-        `parts`: where the fields stand that a problem's nearest names.
+        `parts`: the nodes of the fields that a problem's nearest value changes.
         """
         for problem in problems:
             message = problem.message
             if at.assumed:
-                message = f"{message} (With the default of the pipeline parameter '{at.assumed}'.)"
+                message = f"{message} (This value is the default of the pipeline parameter '{at.assumed}'.)"
             self._keep(
                 Finding(
                     problem.rule, problem.level, self.document.file, _shown(step), _shown(dotted(at.path)),
@@ -60,7 +60,7 @@ class Judgement:
         self.report(step, at, Problem(rule, "", message, suggestion, severity))
 
     def unknown(self, step: str, at: Node, what: str) -> None:
-        """The value is not known: an error if no run can know it, else a note."""
+        """Reports an unknown value: an error if no run can determine it, else a note."""
         if at.dangling:
             self.add(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
         elif at.runtime:
@@ -69,13 +69,13 @@ class Judgement:
             self.add(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", fix)
 
     def malformed(self, step: str, at: Node, what: str, rule: str) -> None:
-        """The value is not as the rule says: `a list with at least one pool`."""
+        """Reports a value that breaks `rule`, for example `a list with at least one pool`."""
         value = "missing" if at.value is None else _short(at.value)
         self.add(step, at, "GPU025", f"{what} must be {rule}; it is {value}.")
 
     @contextmanager
     def guarded(self, step: str, at: Node) -> Iterator[None]:
-        """Whatever goes wrong in here is a finding at this place, and the rest is still judged."""
+        """Reports any exception in the block as a finding of this field, so that the rest is still judged."""
         try:
             yield
         except (Unreadable, Exhausted):
@@ -86,7 +86,7 @@ class Judgement:
 
 
 def _changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
-    """The fields that would be other; none where one of them stands nowhere."""
+    """Returns the changes that fix the problem; none if one of the fields is missing."""
     if any(name not in parts for name, _ in problem.nearest):
         return ()
     pairs = [(parts[name], value) for name, value in problem.nearest]
@@ -102,8 +102,8 @@ def _why_not(node: Node) -> str:
 
 
 def _shown(text: str) -> str:
-    """Names and values of the document are in it: no control character and no page of text reaches a reader."""
-    return one_line(clipped(text))
+    """Returns the text shortened and without control characters, because documents choose their names and values."""
+    return one_line(shorten_middle(text))
 
 
 _REPR = Repr()
@@ -111,18 +111,18 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
 
 
 def _short(value: object) -> str:
-    """The value as Python writes it, but for the inside of large ones, which is not read."""
+    """Returns the value as Python writes it; the inside of large values is not read."""
     text = _REPR.repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _where(error: Exception) -> str:
-    """IndexError: list index out of range (plain.py:88)."""
+    """Returns `IndexError: list index out of range (plain.py:88)`."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
 
 
-#: Unknown fields of one object that are told one by one.
+#: Number of unknown fields of one object that are reported individually.
 MAX_UNKNOWN = 20
 
 #: Fields of the API's messages (aiplatform v1 and v1beta1, 1.165.1).
@@ -159,7 +159,7 @@ KNOWN = {
 
 
 class Reader:
-    """Reads the fields of one step; what cannot be read is reported once."""
+    """Reads the fields of one step, and reports each unreadable field once."""
 
     def __init__(self, judgement: Judgement, step: str) -> None:
         self.judgement, self.step = judgement, step
@@ -177,7 +177,7 @@ class Reader:
         self.judgement.malformed(self.step, at, what, rule)
 
     def text(self, node: Node, what: str) -> str | None:
-        """A text; None if it is missing, not known, or no text (which is reported)."""
+        """Returns a text; None if it is missing, unknown or another type (which is reported)."""
         if not node.known:
             self.unknown(node, what)
         elif node.value is not None and not isinstance(node.value, str):
@@ -186,7 +186,7 @@ class Reader:
         return node.text()
 
     def number(self, node: Node, what: str) -> int | None:
-        """A whole number of 0 or more."""
+        """Returns a whole number of 0 or more; None if it is missing, unknown or invalid (which is reported)."""
         if not node.known:
             self.unknown(node, what)
             return None
@@ -199,14 +199,14 @@ class Reader:
         return number
 
     def accelerator(self, node: Node) -> str | None:
-        """The accelerator's name; numbers of the enum count too."""
+        """Returns the accelerator's name; it may be given as a number of the enum."""
         if isinstance(node.value, int) and not isinstance(node.value, bool):
             named = {row.number: row.name for row in accelerators().values()} | {0: ""}
             return named.get(node.value, str(node.value))
         return self.text(node, "acceleratorType")
 
     def object(self, node: Node, what: str) -> Node | None:
-        """An object, also as JSON text; None if it is missing or none."""
+        """Returns an object, also from JSON text; None if it is missing or invalid."""
         node = node.decoded()
         if not node.known:
             self.unknown(node, what)
@@ -217,7 +217,7 @@ class Reader:
         return None
 
     def words(self, node: Node, *names: str) -> str:
-        """Everything that the lists under `names` say, in one text to look up words in."""
+        """Returns all texts of the lists `names`, joined into one text."""
         words: list[str] = []
         for name in names:
             values = node.get(name)
@@ -232,12 +232,12 @@ class Reader:
         for pair in env.items():
             name, value = pair.get("name").text() or "", pair.get("value")
             if value.known and is_secret_variable(name[:200], value.value):
-                text = f"The variable {name} looks like a credential: whoever sees the spec or the job can read it."
-                fix = "Keep it in Secret Manager, and give the container its name: projects/PROJECT/secrets/NAME."
+                text = f"The variable {name} looks like a credential: every reader of the spec or the job sees it."
+                fix = "Keep it in Secret Manager, and pass its name to the container: projects/PROJECT/secrets/NAME."
                 self.add(value, "GPU033", text, fix)
 
     def keys(self, node: Node, message: str) -> None:
-        """Reports keys that the API's message does not have: the API refuses them, gcloud sends them."""
+        """Reports keys that the API's message lacks: the API refuses them, although gcloud sends them."""
         known = KNOWN[message]
         right = sorted({spelled for name in known for spelled in spellings(name)})
         unknown = [key for key in node.value if key not in right] if isinstance(node.value, dict) else []

@@ -1,4 +1,4 @@
-"""AI Platform Training's trainingInput files: recognised, and their roles read as machines of today.
+"""AI Platform Training's trainingInput files: recognition, and their roles as machines of today.
 
 The service is shut down; `vgp convert` turns such a file into a custom job.
 """
@@ -20,14 +20,14 @@ _TELLING = ("scaleTier", "masterType", "masterConfig", "workerType", "workerConf
 
 @dataclass(frozen=True)
 class Role:
-    """One kind of machine of a legacy job, in today's terms."""
+    """A group of machines of a legacy job, with today's machine types."""
 
     name: str
     replicas: int | None
     machine_type: str | None
     accelerator_type: str | None
     accelerator_count: int
-    #: The legacy machine type's name, where it was one (complex_model_m_gpu).
+    #: The legacy machine type, such as complex_model_m_gpu; empty for a Compute Engine type.
     legacy_type: str | None
     note: str
     type_at: Node
@@ -42,14 +42,14 @@ def recognises(data: object) -> bool:
 
 
 def training_input(data: JsonObject) -> Node:
-    """The trainingInput in the file, with its place."""
+    """Returns the file's trainingInput with its path."""
     if isinstance(data.get("trainingInput"), dict):
         return Node(data["trainingInput"], ("trainingInput",))
     return Node(data)
 
 
 def roles(node: Node, reader: Reader) -> Iterator[Role]:
-    """The machines that the file asks for, as roles; what cannot be read is reported."""
+    """Yields the machines of the file as roles; unreadable ones are reported."""
     tier_node = node.get("scaleTier")
     tier = reader.text(tier_node, "scaleTier") or ("CUSTOM" if node.get("masterType").value else "BASIC")
     tiers = catalog.document("legacy.json")["scale_tiers"]
@@ -77,15 +77,15 @@ def _role(node: Node, reader: Reader, name: str, tier: JsonObject | None) -> Rol
 
 
 def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, config: Node) -> Role | None:
-    """The role of a CUSTOM tier, whose machine the file names."""
+    """Returns the role of a CUSTOM tier, whose machine is in the file."""
     kind_node = node.get(f"{name}Type")
     kind = reader.text(kind_node, f"{name}Type")
     if name != "master" and not replicas:
         return None
     if kind is None:
         if kind_node.missing:
-            text = f"{name}Type must be given with scaleTier CUSTOM; it is missing."
-            is_file = reader.judgement.document.places is None  # its command may have a flag for it
+            text = f"{name}Type is required with scaleTier CUSTOM; it is missing."
+            is_file = reader.judgement.document.places is None  # a gcloud command may have a flag for it
             reader.add(kind_node, "GPU025", text, severity="warning" if is_file else "")
         return None
     return _resolved(reader, name, kind, replicas, kind_node, config)
@@ -104,7 +104,7 @@ def _resolved(reader: Reader, name: str, kind: str, replicas: int | None, type_a
 
 
 def judge(judgement: Judgement) -> None:
-    """Judges a legacy file as the custom job that it would become."""
+    """Judges a legacy file as the custom job that `vgp convert` would write."""
     node = training_input(judgement.document.data)
     step = Node(judgement.document.data).get("jobId").text() or "trainingInput"
     text = "AI Platform Training is shut down: no service takes this file any more."

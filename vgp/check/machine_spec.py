@@ -1,4 +1,4 @@
-"""Judges one machine of a step: type, accelerator and count together. Shared by jobs and predictions."""
+"""Judges one machine of a step: type, accelerator and count. Used for jobs and predictions."""
 
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,24 +14,24 @@ from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.provisioning import is_preemptible, region_known
 from vgp.machines.placement.search import Conditions, nearest_combination
 
-#: Series of machines that serve, and do not train.
+#: Series of machines for predictions only.
 _SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")
 
 
 @dataclass(frozen=True)
 class MachineSpec:
-    """What a machineSpec asks for. None: missing or not known; `complete` False: parts are not known."""
+    """The request of a machineSpec. None: missing or unknown; `complete` False: some fields are unknown."""
 
     machine_type: str | None
     accelerator: str | None
     count: int
     complete: bool
-    #: The machine with its GPUs, where the three go together, so that more can be judged.
+    #: The machine with its GPUs, if the three fields go together.
     combination: Combination | None
-    #: How TPU chips are arranged; "" without, None where only the run knows it.
+    #: Topology of the TPU chips; "" without one, None if only the run knows it.
     topology: str | None = ""
-    #: The GPU that regions and images are asked about, also where its count or its machine is not known; None: a wrong
-    #: one, or none.
+    #: GPU for the rules about regions and images, even if its count or its machine is unknown; None if it is wrong or
+    #: missing.
     gpu: str | None = None
 
     @property
@@ -54,7 +54,7 @@ class MachineSpec:
         self, step: str, replicas: int | None, strategy: str, usd: float | None, region: str | None,
         timeout_s: float | None = None, tries: int | None = 1,
     ) -> StepRow:  # fmt: skip
-        """So many machines of this kind as a row of the report."""
+        """Returns the report's row for this number of machines."""
         return StepRow(step, *self.names, replicas, strategy, usd, region, timeout_s, tries)
 
 
@@ -62,7 +62,7 @@ UNKNOWN = MachineSpec(None, None, 0, False, None)
 
 
 class _Fields:
-    """The three fields of a machineSpec: where they stand, and what could be read of them."""
+    """The three fields of a machineSpec, with their positions and values."""
 
     def __init__(self, reader: Reader, spec: Node) -> None:
         names = compatibility.MACHINE, compatibility.TYPE, compatibility.COUNT, tpu_rules.TOPOLOGY
@@ -94,7 +94,7 @@ class _Fields:
             self.unread.add(compatibility.MACHINE)
 
     def of(self, problem: Problem) -> Node:
-        """The field that the problem names, or the machine type where that field is not in the file."""
+        """Returns the field that the problem names, or the machine type if the file lacks that field."""
         machine_type = self.nodes[compatibility.MACHINE]
         node = self.nodes.get(problem.field, machine_type)
         return node if node.value is not None or machine_type.value is None else machine_type
@@ -103,9 +103,9 @@ class _Fields:
 def judge_machine(
     judgement: Judgement, step: str, spec: Node, *, serving: bool = False, conditions: Conditions | None = None
 ) -> MachineSpec:
-    """Reports what is wrong with a machineSpec, and returns what it asks for.
+    """Reports the problems of a machineSpec, and returns its request.
 
-    `conditions`: where and how the machine is got; what is proposed can be had so.
+    `conditions`: region and provisioning of the machine; proposals fulfil them.
     """
     fields = _Fields(Reader(judgement, step), spec)
     conditions = conditions or Conditions(tuple(judgement.regions), serving=serving)
@@ -119,14 +119,14 @@ def judge_machine(
 
 
 def _gpu(fields: _Fields) -> str | None:
-    """The accelerator of the request; where only the run knows that one, the machine's own."""
+    """Returns the accelerator of the request, or that of the machine if only the run knows the request's."""
     machine = catalog.machines().get(fields.machine_type or "")
     is_unread = compatibility.TYPE in fields.unread
     return machine.accelerator if is_unread and machine else fields.accelerator
 
 
 def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Problem]:
-    """As much as can be judged: parts that are not known are left out of the question."""
+    """Returns the problems of the known fields; unknown fields are left out."""
     machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count or 0
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
     if machine_type and tpu_rules.looks_like(machine_type):
@@ -147,14 +147,14 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
 
 
 def _corrected(conditions: Conditions) -> Conditions:
-    """The conditions in the regions that were meant."""
+    """Returns the conditions with the corrected names of their regions."""
     meant = [dict(problem.nearest).get("region") for where in conditions.regions for problem in region_known(where)]
     known = [where for where in conditions.regions if not region_known(where)]
     return replace(conditions, regions=tuple([*known, *(str(where) for where in meant if where)]))
 
 
 def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: Conditions) -> list[Problem]:
-    """The problems, proposing what then passes: the names that were meant, else the nearest that can be had."""
+    """Returns the problems with a working proposal: corrected names first, else the nearest available machine."""
     proposing = [problem for problem in problems if problem.nearest and problem.level == "error"]
     if not proposing or fields.unread:
         return problems
@@ -176,7 +176,7 @@ def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: 
 
 
 def _tpu_settled(problem: Problem, fields: _Fields, conditions: Conditions) -> Problem:
-    """The problem of a TPU, proposing what then passes, or nothing."""
+    """Returns the problem of a TPU with a working proposal, or without a proposal."""
     machine = tpu_machines.machines().get(fields.machine_type or "")
     others: list[tuple[tuple[str, str | int], ...]] = [
         ((tpu_rules.TOPOLOGY, topology),) for topology in (machine.topologies if machine else ())
@@ -215,7 +215,7 @@ def _tpu_passes(values: dict[str, str | int], fields: _Fields, conditions: Condi
 
 
 def _proposing(problem: Problem, proposal: str, near: Combination | None) -> Problem:
-    """The problem with another proposal; a name that was meant is still told."""
+    """Returns the problem with another proposal; a corrected name is kept in it."""
     meant = f"Did you mean {problem.nearest[0][1]}?" if len(problem.nearest) == 1 else ""
     fields = compatibility.fields_of(near) if near else ()
     return replace(problem, suggestion=" ".join(part for part in (meant, proposal) if part), nearest=fields)
@@ -230,7 +230,7 @@ def _passes(machine: str, accelerator: str | None, count: int, as_of: date, cond
 def _nearest(
     machine: Machine | None, accelerator: str, count: int, as_of: date, conditions: Conditions
 ) -> Combination | None:
-    """The nearest GPUs to those that are asked for, or that the machine has; none where nobody asks for any."""
+    """Returns the nearest GPUs to the request's or the machine's; None if no GPU is requested."""
     own = machine.accelerator if machine else None
     wanted = catalog.accelerators().get(accelerator or own or "")
     if wanted is None or wanted.kind != "gpu":
@@ -240,14 +240,14 @@ def _nearest(
 
 
 def _shared(problem: Problem, machine_type: str | None, count: int) -> Problem:
-    """Predictions may ask for fewer GPUs than are built in: replicas share the machine (MachineSpec of the API)."""
+    """Returns the problem as a warning if replicas may share the machine (MachineSpec of the API allows fewer GPUs)."""
     machine = catalog.machines().get(machine_type or "")
     fewer = machine is not None and 0 < count < machine.gpus
     return replace(problem, severity="warning") if problem.rule == "GPU003" and fewer else problem
 
 
 def _tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:
-    """Of a machine with TPUs; an accelerator that does not exist is said as everywhere."""
+    """Returns the problems of a machine with TPUs; an unknown accelerator is reported as for other machines."""
     accelerator = fields.accelerator
     if accelerator and accelerator not in catalog.accelerators():
         return [compatibility.unknown_accelerator(accelerator, as_of)]
@@ -259,7 +259,7 @@ def _tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:
 
 
 def _without_count(machine_type: str | None, accelerator: str, judgement: Judgement) -> list[Problem]:
-    """With a count known only to the run: right for no count at all, or the name itself is wrong."""
+    """Returns the problems if only the run knows the count: those that every count has."""
     machine = catalog.machines().get(machine_type or "")
     counts = machine.counts(accelerator) if machine else ()
     count = next(iter(counts or counts_of(accelerator)), 1)
@@ -267,7 +267,8 @@ def _without_count(machine_type: str | None, accelerator: str, judgement: Judgem
 
 
 def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) -> list[Problem]:
-    """Predictions take machine types that training does not (n1-standard-2, c3): not in this catalog."""
+    """Returns the problems of a prediction's machine. Some of these types (n1-standard-2, c3) are not in this
+    catalog."""
     unknown = accelerator is not None and accelerator not in catalog.accelerators()
     problems = [compatibility.unknown_accelerator(accelerator, as_of)] if accelerator and unknown else []
     prefix = machine_type.rsplit("-", 1)[0]
@@ -278,5 +279,5 @@ def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) ->
     )
     if not is_real:
         return [*problems, compatibility.unknown_machine(machine_type, bool(accelerator))]
-    text = f"{machine_type} is no training machine; the catalog does not say whether predictions take it."
+    text = f"{machine_type} is not a training machine; whether predictions accept it is not in the catalog."
     return [*problems, Problem("GPU024", compatibility.MACHINE, text)]

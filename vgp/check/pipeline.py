@@ -1,4 +1,4 @@
-"""Judges compiled KFP pipelines, whoever compiled them: every task, with the values that reach it.
+"""Judges a compiled KFP pipeline: every task, with the values of its inputs.
 
 A task's container has placeholders for its inputs. Jobs of Google Cloud Pipeline Components are JSON texts made of such
 placeholders, in the arguments of a launcher container.
@@ -52,7 +52,7 @@ def judge(judgement: Judgement) -> None:
 
 
 class _Pipeline:
-    """A spec, and where in it the judgement stands."""
+    """A pipeline spec, and the current position of the judgement in it."""
 
     def __init__(self, judgement: Judgement, spec: JsonObject, at: FieldPath) -> None:
         self.judgement, self.spec, self.at = judgement, spec, at
@@ -60,15 +60,15 @@ class _Pipeline:
         deployment = self.mapping(spec, "deploymentSpec", at)
         self.executors = self.mapping(deployment, "executors", (*at, "deploymentSpec"))
         self.names: set[str] = set()
-        #: Components that stand around the one that is judged, outermost first.
+        #: Components around the judged one, outermost first.
         self.around: list[str] = []
-        #: How often the loops around it turn; None where only the run knows.
+        #: Number of iterations of the loops around it; None if only the run knows it.
         self.turns: int | None = 1
-        #: How often the groups around it are tried.
+        #: Number of attempts of the groups around it.
         self.tries = 1
 
     def mapping(self, parent: JsonObject, key: str, at: FieldPath) -> JsonObject:
-        """The object under that key; raises Unreadable where it is none."""
+        """Returns the object under the key; raises Unreadable if it is another type."""
         return self.object(parent.get(key, {}), (*at, key))
 
     def object(self, value: object, at: FieldPath) -> JsonObject:
@@ -77,7 +77,7 @@ class _Pipeline:
         return value
 
     def dag(self, component: JsonObject, at: FieldPath, inputs: Inputs, prefix: str) -> None:
-        """Every task of the component; `prefix` goes before the names of steps that others have too."""
+        """Judges every task of the component; `prefix` makes the names of its steps unique."""
         dag = self.mapping(component, "dag", at)
         for key, task in self.mapping(dag, "tasks", (*at, "dag")).items():
             where = (*at, "dag", "tasks", str(key))
@@ -89,7 +89,7 @@ class _Pipeline:
         component = self.components.get(reference) if isinstance(reference, str) else None
         step = key if key not in self.names else f"{prefix}{key}"
         if not isinstance(component, dict):
-            text = f"The step refers to a component '{reference}' that is not there."
+            text = f"The step refers to a component '{reference}' that does not exist."
             self.judgement.add(step, Node(None, (*at, "componentRef")), "GPU025", text)
             return
         arguments = self.mapping(self.mapping(task, "inputs", at), "parameters", (*at, "inputs"))
@@ -111,7 +111,7 @@ class _Pipeline:
     def _step(
         self, step: str, component: JsonObject, at: FieldPath, inputs: Inputs, turns: int | None, tries: int
     ) -> None:
-        """A task that runs something; its rows are multiplied by the loops around it and by its retries."""
+        """Judges a task that runs something; its rows are multiplied by its loops and retries."""
         rows = self.judgement.steps
         before = len(rows)
         with self.judgement.guarded(step, Node(None, at)):
@@ -119,13 +119,13 @@ class _Pipeline:
         rows[before:] = [_repeated(row, turns, tries) for row in rows[before:]]
 
     def _inside(self, step: str, name: str, component: JsonObject, at: FieldPath, inputs: Inputs, prefix: str) -> None:
-        """The tasks of a component that is a DAG itself."""
+        """Judges the tasks of a component that is itself a DAG."""
         where = Node(None, (*at, "componentRef"))
         if name in self.around:
             text = f"The component '{name}' contains itself: {' > '.join([*self.around, name])}."
-            self.judgement.add(step, where, "GPU025", text, "A pipeline ends; a loop is a ParallelFor.")
+            self.judgement.add(step, where, "GPU025", text, "Use a ParallelFor for a loop.")
         elif len(self.around) >= MAX_NESTING:
-            text = f"Components are nested more than {MAX_NESTING} deep; what is inside of this one is not judged."
+            text = f"Components are nested more than {MAX_NESTING} deep; the contents of this one are not judged."
             self.judgement.add(step, where, "GPU031", text)
         else:
             self.around.append(name)
@@ -139,11 +139,11 @@ class _Pipeline:
         if isinstance(spec, dict):
             executor.judge(self.judgement, step, Node(spec, (*at, str(label)), inputs))
         elif label is not None:
-            self.judgement.add(step, Node(None, at), "GPU025", f"The step's executor '{label}' is not there.")
+            self.judgement.add(step, Node(None, at), "GPU025", f"The step's executor '{label}' does not exist.")
 
 
 def _repeated(row: StepRow, turns: int | None, tries: int) -> StepRow:
-    """The row as often as it may be; a further try at a ladder goes on with it, until the same moment."""
+    """Returns the row with its iterations and attempts; a retry of a ladder continues it, with the same deadline."""
     return replace(row, turns=turns, tries=row.tries if row.rungs else _product(row.tries, tries))
 
 
@@ -159,7 +159,8 @@ def _retries(task: JsonObject) -> int:
 
 
 def _turns(task: JsonObject, inputs: Inputs) -> int | None:
-    """How often the loop of the task turns: as often as its list is long. 1 without a loop, None if it is not known."""
+    """Returns the number of iterations of the task's loop: the length of its list, 1 without a loop, None if
+    unknown."""
     if task.get("artifactIterator"):
         return None
     iterator = task.get("parameterIterator")
@@ -180,13 +181,13 @@ def _product(first: int | None, second: int | None) -> int | None:
 #: A field of v1beta1 alone:
 #: https://cloud.google.com/python/docs/reference/aiplatform/latest/google.cloud.aiplatform_v1beta1.types.PipelineJob.RuntimeConfig.PersistentResourceRuntimeDetail
 _FALLS_BACK = ("FALL_BACK_TO_ON_DEMAND", 2)
-#: What is done with a step that waits longer than it may; by its number too, and where nothing is said it fails.
+#: What Vertex AI does with a step that waits too long, by name or number; by default the step fails.
 _BEHAVIOURS = (None, "FAIL", "TASK_RESOURCE_UNAVAILABLE_TIMEOUT_BEHAVIOR_UNSPECIFIED", 0, 1, *_FALLS_BACK)
 _STEP = "pipeline"
 
 
 def _stays_on_resource(judgement: Judgement) -> bool:
-    """Whether the steps run on a persistent resource, and never on machines that they ask for themselves."""
+    """Whether the steps run on a persistent resource only, and never on machines of their own."""
     reader = Reader(judgement, _STEP)
     config = reader.object(Node(judgement.document.data).get("runtimeConfig"), "runtimeConfig")
     runtime = reader.object(config.get("defaultRuntime"), "defaultRuntime") if config else None
@@ -203,14 +204,14 @@ def _stays_on_resource(judgement: Judgement) -> bool:
 
 
 def _resource_name(reader: Reader, node: Node) -> None:
-    """The resource's whole name, in a region of the run."""
+    """Judges the full name of the persistent resource, and its region."""
     name, regions = reader.text(node, "persistentResourceName"), reader.judgement.regions
     if node.missing:
         reader.judgement.malformed(_STEP, node, "persistentResourceName", "given")
     if not name:
         return
     try:
-        region = google_names.whole_persistent_resource(name)
+        region = google_names.persistent_resource_region(name)
     except ValueError as error:
         text = f"persistentResourceName: {error}"
     else:

@@ -19,18 +19,18 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\d+)?)\s*([a-zA-Z]{0,2})\s*")
 
 
 def vcpu_of(value: object) -> float | None:
-    """vCPU of a CPU limit: 4, 4.0, '4', '500m'; None if it is none."""
+    """Returns the vCPU of a CPU limit: 4, 4.0, '4' or '500m'; None if it is invalid."""
     return _quantity(value)
 
 
 def memory_gb_of(value: object) -> float | None:
-    """GB of a memory limit: '15G', '16Gi', 15.0 (GB, as compiled by kfp); None if it is none."""
+    """Returns the GB of a memory limit: '15G', '16Gi' or 15.0 (GB, as compiled by kfp); None if it is invalid."""
     amount = _quantity(value)
     return amount if amount is None or isinstance(value, int | float) else amount / 1e9
 
 
 def _quantity(value: object) -> float | None:
-    """A finite number of 0 or more; None for everything else."""
+    """Returns a finite number of 0 or more; None for everything else."""
     match = _QUANTITY.fullmatch(value[:MAX_DIGITS]) if isinstance(value, str) else None
     try:
         if match is not None and match.group(2) in _UNITS:
@@ -44,7 +44,8 @@ def _quantity(value: object) -> float | None:
     return amount if 0 <= amount < math.inf else None
 
 
-#: coreutils' timeout as the first program of a container, with the option that kills: what else may not end.
+#: coreutils' timeout as the first program of a container, with the option that kills: without it the program may run
+#: on.
 _TIMEOUT = re.compile(
     r"(?:\S*/)?timeout (?:--?[a-z-]+ )*?(?:-k |--kill-after[= ])(?P<kill>[0-9]+(?:\.[0-9]+)?)(?P<kill_unit>[smhd]?) "
     r"(?:--[a-z-]+ )*(?P<limit>[0-9]+(?:\.[0-9]+)?)(?P<limit_unit>[smhd]?) \S"
@@ -53,7 +54,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def judge(judgement: Judgement, step: str, container: Node) -> None:
-    """A container with resources: cpu and memory limits, accelerator type and count."""
+    """Judges a container and its cpu limit, memory limit, accelerator type and count."""
     reader = Reader(judgement, step)
     resources = reader.object(container.get("resources"), "resources") or Node(None, (*container.path, "resources"))
     asked = reader.object(resources.get("accelerator"), "accelerator") or Node(None, (*resources.path, "accelerator"))
@@ -84,7 +85,7 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
 
 
 def _newer(node: Node, new: str, old: str) -> Node:
-    """kfp writes an old and a new field; the new one can hold a placeholder."""
+    """Returns the newer of kfp's two fields, which can hold a placeholder, or else the older one."""
     newer = node.get(new)
     return newer if newer.value not in (None, "") or not newer.known else node.get(old)
 
@@ -132,7 +133,7 @@ def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
 
 
 def _timeout_s(container: Node) -> int | None:
-    """When the step's own command ends it: kfp's with the variable's limit, or one that begins with `timeout -k`."""
+    """Returns the limit in the step's own command: kfp's variable, or a command that begins with `timeout -k`."""
     keeps = any(f"${plain.TIMEOUT_VARIABLE}" in str(word.value) for word in container.get("command").items())
     pairs = container.get("env").items()
     limits = [pair.get("value") for pair in pairs if pair.get("name").text() == plain.TIMEOUT_VARIABLE]
@@ -143,7 +144,7 @@ def _timeout_s(container: Node) -> int | None:
 
 
 def _of_coreutils(words: list[str]) -> int | None:
-    """The seconds after which `timeout -k 60 4h PROGRAM` has killed the program; without -k it may go on."""
+    """Returns the seconds after which `timeout -k 60 4h PROGRAM` kills the program; None without -k."""
     match = _TIMEOUT.match(" ".join(words))
     if not match:
         return None

@@ -1,7 +1,7 @@
-"""The inputs of a task of a compiled pipeline, looked up through the tasks around it, and the job in its arguments.
+"""The inputs of a task of a compiled pipeline, resolved through the tasks around it, and the job in its arguments.
 
-A task gives constants, pipeline parameters (whose defaults are in the spec), loop items, or outputs of other tasks
-(which only the run knows). A launcher container of Google Cloud Pipeline Components gets its job as a JSON text.
+An input is a constant, a pipeline parameter (whose default is in the spec), a loop item, or an output of another task
+(known only at run time). A launcher container of Google Cloud Pipeline Components gets its job as a JSON text.
 
 The text is made of placeholders and of kfp's {"Concat": [...]} and {"IfPresent": {...}}.
 """
@@ -21,7 +21,7 @@ MAX_NESTING = 50
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one task. The root's `arguments` are the run's own parameter values."""
+    """The inputs of one task. `arguments` are the run's parameter values, for the root."""
 
     declared: JsonObject
     declared_at: FieldPath
@@ -29,7 +29,7 @@ class Inputs:
     arguments_at: FieldPath
     loop_items: frozenset[str]
     parent: "Inputs | None"
-    #: What was looked up before.
+    #: Cache of resolved inputs.
     known: dict[str, Node] = field(default_factory=dict, compare=False)
 
     def lookup(self, name: str, depth: int) -> Node:
@@ -87,7 +87,7 @@ class Inputs:
 
 
 def _unwrapped(value: object) -> Any:
-    """kfp 1.8 wraps values: {"stringValue": "x"}."""
+    """Returns the content of kfp 1.8's wrapper: {"stringValue": "x"}."""
     if isinstance(value, dict) and len(value) == 1:
         for key in ("stringValue", "intValue", "doubleValue"):
             if key in value:
@@ -96,14 +96,14 @@ def _unwrapped(value: object) -> Any:
 
 
 def declared(component: JsonObject) -> JsonObject:
-    """The parameters that a component declares."""
+    """Returns the parameters that a component declares."""
     definitions = component.get("inputDefinitions")
     parameters = definitions.get("parameters") if isinstance(definitions, dict) else None
     return parameters if isinstance(parameters, dict) else {}
 
 
 def run_values(data: JsonObject) -> tuple[JsonObject, FieldPath]:
-    """The parameter values of the run, and where they stand."""
+    """Returns the parameter values of the run, and their path."""
     config = data.get("runtimeConfig", data.get("runtime_config"))
     if isinstance(config, dict):
         for key in ("parameterValues", "parameter_values", "parameters"):
@@ -117,7 +117,7 @@ _WORDS = ("job_spec", "worker_pool_specs", "dedicated_resources", "workerPoolSpe
 
 
 def launched_job(container: Node) -> Node | None:
-    """The object that the JSON text describes; None if there is none."""
+    """Returns the object of the JSON text in the arguments; None if there is none."""
     for argument in _arguments(container):
         if not _names_a_job(argument.value):
             continue
@@ -128,12 +128,12 @@ def launched_job(container: Node) -> Node | None:
 
 
 def unread(container: Node) -> Node | None:
-    """The argument that names a job, of a launcher whose job is no JSON."""
+    """Returns the argument with the job of a launcher whose job is not JSON; None otherwise."""
     return next((argument for argument in _arguments(container) if _names_a_job(argument.value)), None)
 
 
 def option(container: Node, name: str) -> Node | None:
-    """The value of the argument after `name`."""
+    """Returns the argument after `name`; None if there is none."""
     arguments = _arguments(container)
     for argument, following in zip(arguments, arguments[1:], strict=False):
         if argument.value == name:
@@ -147,14 +147,14 @@ def _names_a_job(argument: object) -> bool:
 
 
 def _arguments(container: Node) -> list[Node]:
-    """Arguments as they are written: placeholders inside are not followed yet."""
+    """Returns the arguments as written; placeholders in them are not resolved yet."""
     args = container.get("args")
     values = args.value if isinstance(args.value, list) else []
     return [replace(args, value=value, path=(*args.path, index)) for index, value in enumerate(values)]
 
 
 def _joined(text: str, scope: Scope | None) -> str:
-    """The parts of a Concat joined are the JSON that the launcher gets."""
+    """Returns the joined parts of a Concat, the JSON that the launcher receives."""
     value = _json(text) if text.lstrip().startswith(('{"Concat"', '{"concat"')) else None
     return _concat(value, scope) if value is not None else text
 
@@ -180,7 +180,7 @@ def _is_present(name: str, scope: Scope | None) -> bool:
 
 
 def _json(text: str) -> Any:
-    """The text as JSON, its bare placeholders quoted; None if it is none."""
+    """Returns the text as JSON, with its bare placeholders quoted; None if it is not JSON."""
     spend("characters", len(text))
     pieces, position, is_inside = [], 0, False
     for match in _PLACEHOLDER.finditer(text):

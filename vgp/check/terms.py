@@ -1,6 +1,6 @@
-"""Judges what holds for all pools of a job: regions, strategy, price, how long it waits and runs; and its other fields.
+"""Judges the fields that apply to all pools of a job: region, strategy, price, waiting time, timeout and others.
 
-The other fields are a shell, TensorBoard, private networks and a persistent resource.
+The other fields are the interactive shell, TensorBoard, private networks and the persistent resource.
 """
 
 from dataclasses import dataclass, replace
@@ -15,28 +15,28 @@ from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, provisioning, tpu_rules
 from vgp.machines.placement.machine_rules import Problem, first_error
 
-#: The default of Google's component: the persistent resource of the run, which is none unless the run names one. From
+#: The default of Google's component: the persistent resource of the run, if the run names one. From
 #: google_cloud_pipeline_components/v1/custom_job/component.py.
 _OF_THE_RUN = "{{$.pipeline_persistent_resource_id}}"
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Where and how a job gets its machines."""
+    """Region, strategy and scheduling of a job."""
 
-    #: The job's own region, where its file or its step names one.
+    #: The job's own region, if its file or its step names one.
     location: Node | None
     regions: list[str]
     scheduling: Node
     strategy: str
-    #: False where the file does not say, or names none that there is.
+    #: False if the file names no strategy, or an unknown one.
     strategy_known: bool
-    #: The machines are those of a persistent resource: there already, wherever and however they were got.
+    #: Whether the machines are those of a persistent resource, which exist regardless of region and strategy.
     is_persistent: bool = False
 
 
 def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
-    """The terms of a CustomJobSpec. A location that is no text counts as none."""
+    """Returns the terms of a CustomJobSpec. A location that is not a text is ignored."""
     scheduling = reader.object(spec.get("scheduling"), "scheduling") or Node(None, (*spec.path, "scheduling"))
     region = location.text() if location is not None else None
     regions = [region] if region else list(reader.judgement.regions)
@@ -48,13 +48,13 @@ def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
 
 
 def persistent_resource(spec: Node) -> Node:
-    """What the job itself names; nothing where the run may name one."""
+    """Returns the persistent resource that the job names; an empty node if only the run may name one."""
     node = spec.get("persistentResourceId")
     return replace(node, value=None, runtime="", dangling="") if node.value == _OF_THE_RUN else node
 
 
 def _strategy(reader: Reader, node: Node) -> tuple[str, bool]:
-    """The strategy's name, and whether it is known."""
+    """Returns the name of the strategy, and whether it is known."""
     judgement = reader.judgement
     if not node.known:
         judgement.unknown(reader.step, node, "strategy")
@@ -70,7 +70,7 @@ def _strategy(reader: Reader, node: Node) -> tuple[str, bool]:
 
 
 def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> float | None:
-    """Judges timeout and wait; returns the timeout in seconds, the API's default if there is none."""
+    """Judges timeout and waiting time; returns the timeout in seconds, by default the API's."""
     reader.keys(terms.scheduling, "scheduling")
     timeout, wait = terms.scheduling.get("timeout"), terms.scheduling.get("maxWaitDuration")
     timeout_s, wait_s = _seconds(reader, timeout, "timeout"), _seconds(reader, wait, "maxWaitDuration")
@@ -84,7 +84,7 @@ def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> 
         text = "No timeout is set: the job may run, and cost, for 7 days."
         reader.add(at, "GPU021", text, fix)
     elif has_gpu and timeout_s is not None and timeout_s >= job_fields.MAX_TIMEOUT_S:
-        text = "The timeout is 7 days or more: as long the job may run, and cost."
+        text = "The timeout is 7 days or more: the job may run, and cost, for 7 days."
         reader.add(timeout, "GPU021", text, fix)
     return timeout_s or job_fields.MAX_TIMEOUT_S
 
@@ -104,7 +104,7 @@ def _seconds(reader: Reader, node: Node, name: str) -> float | None:
 
 
 def _as_text(value: object) -> object:
-    """The Duration of a program as text: Google's Python clients take {"seconds": 3600}, which no file may say."""
+    """Returns a Duration as text: Google's Python clients accept {"seconds": 3600}, which is invalid in files."""
     if not isinstance(value, dict) or not value or not set(value) <= {"seconds", "nanos"}:
         return value
     seconds = value.get("seconds", 0)
@@ -114,7 +114,7 @@ def _as_text(value: object) -> object:
 def judge_region(
     judgement: Judgement, step: str, at: Node, spec: MachineSpec, regions: list[str], serving: bool
 ) -> None:
-    """Region rules for every region in question; without any, the accelerator must exist somewhere."""
+    """Judges the accelerator in every region of the job; without regions, it must exist in some region."""
     for region in regions:
         problems = provisioning.region_known(region)
         if problems:
@@ -125,7 +125,7 @@ def judge_region(
 
 
 def _in_region(spec: MachineSpec, region: str, serving: bool) -> list[Problem]:
-    """Whether the region has the machine's GPUs or TPUs."""
+    """Returns a problem if the region lacks the machine's GPUs or TPUs."""
     if spec.is_tpu:
         return tpu_rules.region(*spec.names, where=region, serving=serving)
     row = catalog.accelerators().get(spec.gpu or "")
@@ -133,7 +133,7 @@ def _in_region(spec: MachineSpec, region: str, serving: bool) -> list[Problem]:
 
 
 def _offering(problem: Problem, region: str, spec: MachineSpec, serving: bool) -> Problem:
-    """The problem of a wrong region, proposing one that has the machine."""
+    """Returns the problem of a wrong region, with a region that has the machine."""
     meant = dict(problem.nearest).get("region")
     if meant is None or first_error(_in_region(spec, str(meant), serving)) is None:
         return problem
@@ -145,28 +145,31 @@ def _offering(problem: Problem, region: str, spec: MachineSpec, serving: bool) -
 
 
 def tpu_price(spec: MachineSpec, regions: list[str], way: str) -> Price | None:
-    """$/hour of a TPU slice for training in the first region in question, else in the default region."""
+    """Returns $/hour of a TPU slice for training in the first region of the job, else in the default region."""
     return tpu_machines.slice_price(*spec.names, spec.topology, regions[0] if regions else catalog.DEFAULT_REGION, way)
 
 
 def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:
-    """$/hour of one machine in the first region in question, else in the default region or where it is lowest."""
+    """Returns $/hour of one machine and its region: the first of the job, else the default, else the cheapest."""
     region = regions[0] if regions else None
     price = spec.combination.price(way, region) if spec.combination else None
     return (price.usd_per_hour, price.region) if price else (None, region)
 
 
-#: Objects whose every key is a field of CustomJobSpec; elsewhere a job's own fields stand beside it.
+#: Objects that contain only fields of CustomJobSpec; other objects may hold a job's fields and more.
 _WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")
-#: Names of resources, and the rule for each.
-_NAMES = {"persistentResourceId": google_names.persistent_resource, "tensorboard": google_names.tensorboard}
+#: Fields with resource names, and the rule for each.
+_NAMES = {
+    "persistentResourceId": google_names.check_persistent_resource,
+    "tensorboard": google_names.tensorboard_region,
+}
 _FLAGS = ("enableWebAccess", "enableDashboardAccess")
 _BOOLEANS = {"true": True, "false": False}
 _RETRIES = ("restartJobOnWorkerRestart", "disableRetries")
 
 
 def judge_extras(reader: Reader, terms: Terms, spec: Node) -> None:
-    """One CustomJobSpec."""
+    """Judges the other fields of one CustomJobSpec."""
     if spec.path and spec.path[-1] in _WHOLE:
         reader.keys(spec, "customJobSpec")
     elif isinstance(spec.value, dict) and "workerPoolSpecs" in spec.value:
@@ -182,21 +185,21 @@ def judge_extras(reader: Reader, terms: Terms, spec: Node) -> None:
         text = "disableRetries overrides restartJobOnWorkerRestart: Vertex AI restarts nothing."
         _report(reader, terms.scheduling.get("disableRetries"), text, "Keep one of them.", "warning")
     if spec.get("persistentResourceId").text() and terms.strategy in ("SPOT", "FLEX_START"):
-        text = f"A persistent resource has its machines already: the strategy {terms.strategy} has no effect."
+        text = f"A persistent resource uses existing machines: the strategy {terms.strategy} has no effect."
         _report(reader, terms.scheduling.get("strategy"), text, "Drop the strategy.", "warning")
 
 
 def misplaced(reader: Reader, around: Node, *names: str) -> None:
-    """Reports fields of `scheduling`, and those of these names, that stand above it, where nothing reads them."""
+    """Reports fields of `scheduling`, and `names`, that are one level too high, where the API ignores them."""
     for name in (*names, *KNOWN["scheduling"]):
         if not around.get(name).missing:
-            text = f"{name} stands where the API knows no such field: the job runs without it."
+            text = f"{name} is in the wrong place, where the API ignores it."
             home = "jobSpec" if name in names else "the job's scheduling"
             reader.add(around.get(name), "GPU025", text, f"Write it in {home}.", "warning")
 
 
 def _flag(reader: Reader, node: Node, name: str) -> bool:
-    """Whether it is on. In a pipeline it may be a text, "false": so Google's components before 2.0 write it."""
+    """Whether the flag is on. Google's components before 2.0 write it as text, "false"."""
     value = _BOOLEANS.get(node.value.lower()) if node.scope and isinstance(node.value, str) else node.value
     if node.known and node.value is not None and not isinstance(value, bool):
         reader.malformed(node, name, "true or false")
@@ -204,7 +207,7 @@ def _flag(reader: Reader, node: Node, name: str) -> bool:
 
 
 def _names(reader: Reader, terms: Terms, spec: Node) -> None:
-    """Names of resources: their form, and that they are in a region of the job."""
+    """Judges the names of resources: their format, and their region."""
     for field, rule in _NAMES.items():
         node = persistent_resource(spec) if field == "persistentResourceId" else spec.get(field)
         value = reader.text(node, field) if node.value is not None else None
@@ -227,7 +230,7 @@ def _network(reader: Reader, spec: Node) -> None:
     attachment = config.get("networkAttachment")
     name = reader.text(attachment, "networkAttachment")
     if name and spec.get("network").text():
-        text = "network and pscInterfaceConfig exclude each other: a job reaches a network by one of the two."
+        text = "network and pscInterfaceConfig exclude each other."
         _report(reader, config, text, "Keep one of them.", "warning")
     peerings = config.get("dnsPeeringConfigs").decoded()
     for peering in peerings.items():
@@ -248,7 +251,7 @@ def _tensorboard(reader: Reader, spec: Node) -> None:
         _report(reader, node, text, "Name one that may write there: roles/aiplatform.user.", "warning")
     prefix = directory.get("outputUriPrefix")
     if directory.known and prefix.known and not prefix.value:
-        text = "tensorboard shows what is below baseOutputDirectory, and there is none."
+        text = "tensorboard reads its logs below baseOutputDirectory, which is missing."
         _report(reader, node, text, "Set baseOutputDirectory.outputUriPrefix: gs://BUCKET/FOLDER.", "warning")
 
 

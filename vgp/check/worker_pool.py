@@ -1,4 +1,4 @@
-"""Judges one worker pool of a custom job: its machine, disk, reservation and replicas, and what it runs."""
+"""Judges one worker pool of a custom job: its machine, disk, reservation, replicas and container."""
 
 from dataclasses import dataclass, replace
 
@@ -17,18 +17,18 @@ ROLES = ("the chief", "the workers", "parameter or reduction servers", "the eval
 
 @dataclass(frozen=True)
 class Pool:
-    """What a worker pool asks for, and where. `replicas`, `is_reserved`: None where only the run knows them."""
+    """The request of a worker pool. `replicas` and `is_reserved` are None if only the run knows them."""
 
     at: Node
     spec: MachineSpec
     replicas: int | None
     is_reserved: bool | None
-    #: Type and GB of the boot disk; None where only the run knows them.
+    #: Type and GB of the boot disk; None if only the run knows them.
     boot_disk: tuple[str, int] | None = None
 
 
 def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | None:
-    """The pool of that index; None where it is no object, which is reported."""
+    """Judges the pool at that index; returns None if it is not an object, which is reported."""
     spend("steps")
     if reader.object(pool, f"workerPoolSpecs[{index}]") is None:
         return None
@@ -53,7 +53,7 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
 
 
 def conditions(terms: Terms, is_reserved: bool | None) -> Conditions:
-    """Those under which the pool gets its machine; a persistent resource has it already."""
+    """Returns the conditions for the pool's machine; a persistent resource has no conditions."""
     if terms.is_persistent:
         return Conditions()
     return Conditions(tuple(terms.regions), terms.strategy if terms.strategy_known else "", is_reserved)
@@ -64,7 +64,7 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
     replicas = reader.number(node, "replicaCount")
     if node.missing or replicas is None:
         if node.missing:
-            text = f"Pool {index} says no replicaCount, which the API reads as 0."
+            text = f"Pool {index} has no replicaCount, which the API reads as 0."
             reader.add(pool, "GPU007", text, "Set replicaCount to 1.", "warning")
         return 1 if node.missing else None
     if index == 0 and replicas < 1:
@@ -72,7 +72,7 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
         reader.add(node, "GPU007", text, "Set replicaCount to 1.")
     elif index == 0 and replicas > 1:
         text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
-        reader.add(node, "GPU007", text, f"Put the other {replicas - 1} into pool 1.")
+        reader.add(node, "GPU007", text, f"Move the other {replicas - 1} to pool 1.")
     elif replicas == 0:
         text = f"Pool {index} ({ROLES[min(index, 3)]}) has 0 replicas."
         reader.add(node, "GPU007", text, "Leave the pool out, or write {} to skip it.")
@@ -80,7 +80,7 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
 
 
 def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
-    """Whether the machine is offered with the job's strategy, and in its regions."""
+    """Reports a machine that is not offered with the job's strategy or in its regions."""
     spec = UNKNOWN if terms.is_persistent else pool.spec
     if spec.is_tpu and provisioning.is_preemptible(terms.strategy):
         reader.report(pool.at, *tpu_rules.spot(*spec.names, spec.topology))
@@ -92,7 +92,7 @@ def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
 
 
 def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
-    """Whether the machine may come from a reservation; None if that is not known."""
+    """Judges the reservation. Returns whether the machine may come from one; None if that is unknown."""
     node = spec.get("reservationAffinity")
     affinity = reader.object(node, "reservationAffinity")
     if affinity is None:
@@ -112,14 +112,14 @@ def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
 
 
 def _affinity(reader: Reader, kind: Node) -> str:
-    """The name of the affinity; numbers of the enum count too."""
+    """Returns the name of the affinity; it may be given as a number of the enum."""
     if isinstance(kind.value, int) and not isinstance(kind.value, bool):
         return job_fields.AFFINITIES[kind.value] if 0 <= kind.value < 4 else str(kind.value)
     return reader.text(kind, "reservationAffinityType") or "TYPE_UNSPECIFIED"
 
 
 def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> tuple[str, int] | None:
-    """Judges the boot disk of a pool; returns its type and GB, None where they are not known."""
+    """Judges the boot disk of a pool; returns its type and GB, or None if they are unknown."""
     node = pool.get("diskSpec")
     disk = reader.object(node, "diskSpec") or Node({}, node.path, node.scope)
     reader.keys(disk, "diskSpec")
@@ -134,7 +134,7 @@ def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> tuple[str, int]
     return disk_type or default_type, size_gb or default_gb
 
 
-#: Words of commands that start a process for each GPU.
+#: Commands that start a process for each GPU.
 _LAUNCHES = (
     "torchrun", "torch.distributed", "deepspeed", "accelerate", "mpirun", "horovodrun", "spawn", "launch",
     "MirroredStrategy", "nproc", "processes", "ray", "strategy",
@@ -142,7 +142,7 @@ _LAUNCHES = (
 
 
 def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool) -> None:
-    """One of containerSpec and pythonPackageSpec, its image, and how it starts on several GPUs."""
+    """Judges containerSpec or pythonPackageSpec: the image, and the start on several GPUs."""
     container = reader.object(pool.get("containerSpec"), "containerSpec")
     package = reader.object(pool.get("pythonPackageSpec"), "pythonPackageSpec")
     if container is not None and package is not None:
@@ -159,7 +159,7 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     field = "imageUri" if container is not None else "executorImageUri"
     node = body.get(field)
     image = reader.text(node, field)
-    # A program may leave it to what it calls: a component's own image, a script that is built into one.
+    # A program may pass it to another function: a component's own image, or a script that is built into an image.
     if node.value in (None, "") and node.known and not node.assumed and reader.judgement.document.places is None:
         text = f"The pool has no {field}: it has nothing to run."
         reader.add(node if node.value == "" else body, "GPU007", text, "Name the image.")
@@ -168,7 +168,7 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     reader.report(node, *problems)
     script = spec.machine.nccl_script if spec.machine and not is_chief else None
     if spec.machine and script and command.strip() and script not in command:
-        text = f"{spec.machine.name} has GPUDirect-RDMA, and NCCL needs to be told how to use it between machines."
+        text = f"{spec.machine.name} has GPUDirect-RDMA, which NCCL must be configured to use between machines."
         fix = f"Begin the command with: source {script}"
         reader.add(body.get("command"), "GPU022", text, fix)
     if is_chief and spec.combination and spec.count > 1:
@@ -176,7 +176,7 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
 
 
 def _command(reader: Reader, body: Node) -> str:
-    """Command and arguments in one text; of a command that our launching text starts, what it says itself."""
+    """Returns command and arguments as one text; for the launching text of this library, the command that it starts."""
     text = reader.words(body, "command", "args")
     script = read(body.value) if isinstance(body.value, dict) else None
     if script is None:
@@ -187,14 +187,14 @@ def _command(reader: Reader, body: Node) -> str:
 def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -> None:
     env = reader.words(body, "env")
     at = body.get("command") if body.get("command").value else body
-    # What a kfp component's function starts cannot be seen from here.
+    # A kfp component's function may start processes, which is not visible here.
     is_component = "executor_main" in command
     if command.strip() and not is_component and not any(word in command for word in _LAUNCHES):
         text = f"The command starts one process for {spec.count} GPUs; DDP uses one GPU per process."
         fix = f"Start it with torchrun --nproc_per_node={spec.count}."
         reader.add(at, "GPU022", text, fix)
     if spec.machine is not None and spec.machine.nccl and "NCCL_P2P_LEVEL" not in env:
-        text = f"On {spec.machine.name} NCCL needs to be told how far peer-to-peer traffic may go."
+        text = f"On {spec.machine.name} NCCL needs a limit for peer-to-peer traffic."
         reader.add(body, "GPU022", text, f"Set {spec.machine.nccl} in env.")
     text = f"{spec.count} GPUs mean many DataLoader workers, and /dev/shm cannot be made larger."
     fix = "Keep workers few, or torch.multiprocessing.set_sharing_strategy('file_system')."
@@ -203,7 +203,7 @@ def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -
 
 
 def judge_resource_pools(judgement: Judgement, step: str, resource: Node, location: Node | None) -> None:
-    """Every pool; without quota and strategy, of which a persistent resource has its own."""
+    """Judges every pool of a persistent resource, but not quota and strategy, which it has itself."""
     reader, pools = Reader(judgement, step), resource.get("resourcePools").decoded()
     if not pools.known:
         judgement.unknown(step, pools, "resourcePools")
@@ -236,16 +236,16 @@ def _resource_pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> No
     )  # fmt: skip
     judge_disk(reader, pool, spec)
     usd, region = price_of(spec, terms.regions, "reservation" if is_reserved else "standard")
-    # It costs until somebody deletes it: there is no most.
+    # A persistent resource is billed until it is deleted, so its cost has no maximum.
     reader.judgement.steps.append(spec.row(reader.step, replicas, "STANDARD", usd, region))
 
 
 def _resource_replicas(reader: Reader, pool: Node, least_allowed: int) -> int | None:
-    """The most machines that the pool can have; None where only the run knows."""
+    """Returns the maximum number of machines of the pool; None if only the run knows it."""
     count, scaling = pool.get("replicaCount"), reader.object(pool.get("autoscalingSpec"), "autoscalingSpec")
     replicas = reader.number(count, "replicaCount")
     if replicas == 0 and scaling is None:
-        text = "The pool has 0 replicas: there is no machine to run a job on."
+        text = "The pool has 0 replicas: no machine can run a job."
         reader.add(count, "GPU007", text, "Set replicaCount to 1 or more.")
     if scaling is None:
         return replicas if replicas is not None or not count.missing else 1

@@ -14,9 +14,9 @@ import typer
 
 from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import plural
+from vgp.base.text.figures import format_count
 from vgp.base.text.printable import one_line, printable
-from vgp.base.text.times import day
+from vgp.base.text.times import parse_as_of
 from vgp.base.whole_files import unified
 from vgp.check.check_report import Report, sarif, show
 from vgp.check.checker import check, own_regions
@@ -91,9 +91,9 @@ def check_files(
     if (compare is None) != (form != "markdown"):
         raise RequestError("--compare FOLDER and --format markdown need each other.")
     if fix:
-        options = Options(region or own_regions(), strategy, ignore or (), day(as_of))
+        options = Options(region or own_regions(), strategy, ignore or (), parse_as_of(as_of))
         raise typer.Exit(_fix(paths, options, write=write))
-    judged = partial(check, strategy=strategy, ignore=ignore or (), as_of=day(as_of))
+    judged = partial(check, strategy=strategy, ignore=ignore or (), as_of=parse_as_of(as_of))
     if compare is not None:
         raise typer.Exit(_compare(paths, compare, region or (), judged))
     report = judged(paths, regions=region or own_regions(), skip_others=skip_others)
@@ -142,7 +142,7 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
     )
     for line in report.unreadable:
         print(f"error: {one_line(line)}", file=sys.stderr)
-    files = plural(len(changed), "file")
+    files = format_count(len(changed), "file")
     done = f"{files} written." if write else f"{files} would change; write them with --write."
     print(f"{done if changed else 'Nothing to write.'} {report.summary}", file=sys.stderr)
     return report.exit_code

@@ -10,7 +10,7 @@ import typer
 
 from vgp.base.errors import RequestError
 from vgp.base.text.printable import one_line
-from vgp.base.text.times import day
+from vgp.base.text.times import parse_as_of
 from vgp.check import check_report
 from vgp.check.convert import any_request, step_job
 from vgp.check.convert.any_request import Result, replace_machines
@@ -56,15 +56,15 @@ def convert_request(
     if nearest and step is not None:
         raise RequestError("--nearest does not apply to --step; change the machine of the step in pipelines.toml.")
     if step is None:
-        conversion = any_request.converted_source(source or "", as_of=day(as_of))
+        conversion = any_request.converted_source(source or "", as_of=parse_as_of(as_of))
     elif to != "vm":
         conversion = step_job.job(settings, step, _words(args))
     else:
         _print_vm(*step_job.vm(settings, step, _words(args)), as_json)
         return
     if nearest:
-        replace_machines(conversion, as_of=day(as_of))
-    result = any_request.result(conversion, as_of=day(as_of))
+        replace_machines(conversion, as_of=parse_as_of(as_of))
+    result = any_request.result(conversion, as_of=parse_as_of(as_of))
     (_print_json if as_json else _print)(result, to)
     raise typer.Exit(int(result.failed))
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import vgp
-from vgp.base.errors import RequestError, lacking
+from vgp.base.errors import RequestError, missing_module
 
 NAME = "vgp"
 #: Extra of pyproject.toml -> its top-level packages that verbs and workflows import.
@@ -27,7 +27,7 @@ def named() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        package = lacking(error).partition(".")[0]
+        package = missing_module(error).partition(".")[0]
         extra = next((extra for extra, packages in PACKAGES.items() if package in packages), None)
         if extra is None:
             raise

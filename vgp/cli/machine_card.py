@@ -10,7 +10,7 @@ from rich.table import Table
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
-from vgp.base.text.figures import dollars, facts, listed, table
+from vgp.base.text.figures import facts_table, format_dollars, join_words, table
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import Accelerator, Machine, Quota
 from vgp.machines.catalog.prices import Price, source
@@ -30,7 +30,7 @@ def price_table(titles: tuple[str, ...], prices: Iterable[tuple[tuple[str, ...],
     """
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for cells, price in prices:
-        usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}"
+        usd = f"{'<= ' if price.at_most else ''}{format_dollars(price.usd_per_hour)}"
         rows.setdefault((*cells, price.date), {})[price.provisioning] = usd
     ways = [way for way in WAYS if any(way in row for row in rows.values())]
     lines = ((*cells, *(usd.get(way, "") for way in ways), day) for (*cells, day), usd in rows.items())
@@ -69,15 +69,15 @@ def machine(name: str) -> Machine:
 
 def card(machine: Machine, as_of: date) -> RenderableType:
     """Returns the machine's facts, prices and quotas as tables."""
-    parts: list[RenderableType] = [f"[bold]{machine.name}[/]", facts(_facts(machine, as_of))]
+    parts: list[RenderableType] = [f"[bold]{machine.name}[/]", facts_table(_facts(machine, as_of))]
     prices = list(_prices(machine, as_of))
     if prices:
         parts += ["", "[bold]$/hour on Vertex AI[/]", _price_table(prices)]
-        old = times.too_old((price.date for _, price in prices), as_of)
+        old = times.price_age_warning((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
-        parts += filter(None, [times.without_skus([price for _, price in prices])])
+        parts += filter(None, [times.sku_note([price for _, price in prices])])
     for quota in _quotas(machine, as_of):
-        parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts(_quota_facts(quota))]
+        parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts_table(_quota_facts(quota))]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in _sources(machine)]
     sources += [
         f"prices of {row['date']}: {row['page']}" for row in price_sources(price for _, price in prices).values()
@@ -156,13 +156,13 @@ def _facts(machine: Machine, as_of: date) -> Iterator[tuple[str, str]]:
 
 
 def _gpu_facts(gpu: Accelerator, counts: tuple[int, ...], as_of: date) -> Iterator[tuple[str, str]]:
-    yield "GPUs", f"{listed(counts)} x {gpu.name}, {gpu.memory_gb} GB each"
+    yield "GPUs", f"{join_words(counts)} x {gpu.name}, {gpu.memory_gb} GB each"
     if gpu.is_retired(as_of):
         since = f" since {gpu.end_of_support}" if gpu.end_of_support else ""
-        yield "", f"retired{since}: compile refuses it. Instead: {listed(gpu.successors)}"
+        yield "", f"retired{since}: compile refuses it. Instead: {join_words(gpu.successors)}"
         return
     if gpu.end_of_support:
-        yield "", f"end of support {gpu.end_of_support}. Then: {listed(gpu.successors)}"
+        yield "", f"end of support {gpu.end_of_support}. Then: {join_words(gpu.successors)}"
     yield "regions", ", ".join(gpu.regions_of_both_pages) or "none listed by both pages"
     if gpu.regions_of_one_page:
         yield "", f"by one page only: {', '.join(gpu.regions_of_one_page)}"

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
-from vgp.base.text.figures import above, dollars, listed, table
+from vgp.base.text.figures import format_dollars, join_words, table, with_caption
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import short_name
 from vgp.machines.catalog.prices import PROVISIONING
@@ -34,7 +34,7 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
         refuse(provisioning.region_known(region))
     provisioned = way.lower().replace("-", "_") if way else None
     if provisioned not in (None, *PROVISIONING):
-        hint = provisioning.meant(str(provisioned)) or f"Choices: {listed(PROVISIONING)}."
+        hint = provisioning.meant(str(provisioned)) or f"Choices: {join_words(PROVISIONING)}."
         raise RequestError(f"there is no provisioning '{way}'. {hint}")
     regions = (region,) if region else ()
     return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioned, **sizes)
@@ -52,7 +52,7 @@ def why_none(need: Need) -> str:
     lines = ["no machine meets all of that."]
     for name, offers in refusal.too_strict(need):
         value = getattr(need, name)
-        option = f"--{_OPTIONS.get(name, name).replace('_', '-')} {listed(value) if name == 'regions' else value}"
+        option = f"--{_OPTIONS.get(name, name).replace('_', '-')} {join_words(value) if name == 'regions' else value}"
         lines.append(f"Without {option} there are {len(offers)}; the first: {_words(offers[0])}.")
     return "\n  ".join(lines)
 
@@ -88,14 +88,14 @@ def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Renderable
         f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
     ]
     prices = [offer.price for offer in offers if offer.price]
-    lines += [times.price_dates((price.date for price in prices), today), times.without_skus(prices)]
-    return above(drawn, list(filter(None, lines)))
+    lines += [times.price_dates((price.date for price in prices), today), times.sku_note(prices)]
+    return with_caption(drawn, list(filter(None, lines)))
 
 
 def _cells(offer: Offer) -> tuple[str, ...]:
     combination, price = offer.combination, offer.price
     gpus = f"{combination.count} x {short_name(combination.accelerator.name)}" if combination.accelerator else "-"
-    usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}" if price else "no price"
+    usd = f"{'<= ' if price.at_most else ''}{format_dollars(price.usd_per_hour)}" if price else "no price"
     return (
         combination.machine_type, gpus, str(combination.gpu_memory_gb or "-"), str(combination.vcpu),
         f"{combination.memory_gb:g}", offer.region or "-", offer.provisioning, usd,
@@ -104,5 +104,5 @@ def _cells(offer: Offer) -> tuple[str, ...]:
 
 def _words(offer: Offer) -> str:
     size = f"{offer.combination.vcpu} vCPU and {offer.combination.memory_gb:g} GB"
-    usd = f"${dollars(offer.price.usd_per_hour)}/h" if offer.price else "no price"
+    usd = f"${format_dollars(offer.price.usd_per_hour)}/h" if offer.price else "no price"
     return f"{offer.combination} with {size} ({', '.join(filter(None, (offer.region, offer.provisioning, usd)))})"

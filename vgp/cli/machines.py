@@ -8,8 +8,8 @@ import typer
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text.figures import dollars, usd
-from vgp.base.text.times import day
+from vgp.base.text.figures import format_dollars, format_usd
+from vgp.base.text.times import parse_as_of
 from vgp.cli import machine_card, machine_list, tpu_card
 from vgp.cli.options import Json, at_first_use, console, load_settings, print_json, say, show
 from vgp.machines.catalog import tpu_machines
@@ -20,12 +20,12 @@ from vgp.machines.placement.search import Need, search
 
 with at_first_use():
     from vgp.check import checker
-    from vgp.vertex import refresh as refreshing
+    from vgp.vertex import catalog_refresh as refreshing
 
 
 def ladder_text(proposal: Proposal) -> str:
     """Returns the lines of [steps.train], with the price and reason of each rung in a comment above it."""
-    paid = f"at most {usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
+    paid = f"at most {format_usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
     most = "no ceiling: no price is known of a rung" if proposal.max_usd is None else paid
     lines = [
         f"# {most}. docs/how-to/spot-with-a-fallback.md",
@@ -50,7 +50,7 @@ def ladder_json(proposal: Proposal) -> JsonObject:
 
 
 def _lines(rung: ProposedRung) -> list[str]:
-    price = "no price known" if rung.usd_per_hour is None else f"${dollars(rung.usd_per_hour)}/h"
+    price = "no price known" if rung.usd_per_hour is None else f"${format_dollars(rung.usd_per_hour)}/h"
     keys = ", ".join(f"{name} = {json.dumps(value)}" for name, value in rung.keys.items())
     return [f"  # {price}, {rung.reason}", f"  {{{keys}}},"]
 
@@ -106,7 +106,7 @@ def machines(
     """
     if refresh:
         return _refresh(project, write, as_json)
-    today = day(as_of) or date.today()
+    today = parse_as_of(as_of) or date.today()
     if name and tpu_machines.is_tpu(name):
         show(tpu_card.as_json(name), as_json, lambda _: tpu_card.card(name, today))
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vgp.settings import Settings
 
 with at_first_use():
-    from vgp.vertex import cleaning, cleaning_view
+    from vgp.vertex import cleaning_view, run_cleanup
     from vgp.vertex.runs import follow, job_shell, outputs, run_cost, run_logs, run_pages, run_search, run_view
 
 app = typer.Typer()
@@ -207,14 +207,14 @@ def clean(
     Files that a champion, an active run, a schedule or the pins of a newer run refer to stay, and so do results of the
     last four weeks, which the cache may use. The command is safe to interrupt and repeat.
     """
-    age, loaded = cleaning.age(older_than), load_settings(settings, environment)
-    planned = cleaning.plan(loaded, age)
+    age, loaded = run_cleanup.age(older_than), load_settings(settings, environment)
+    planned = run_cleanup.plan(loaded, age)
     console(as_json).print(cleaning_view.drawn(planned))
     removed = None
     if planned.going and not dry_run:
         confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
         with console(stderr=True).status("Deleting") as status:
-            removed = cleaning.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
+            removed = run_cleanup.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
         say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
             say(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vgp.base.text.times import calendar_day
+from vgp.base.text.times import parse_day
 from vgp.cli.options import (
     Environment,
     Json,
@@ -180,17 +180,17 @@ def backfill(
     had ended before; 130 Ctrl-C.
     """
     loaded = load_settings(settings, environment)
-    days = calendar_day(first, "--from"), calendar_day(last, "--to")
+    days = parse_day(first, "--from"), parse_day(last, "--to")
     made = nights.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
     tell = partial(say, stderr=as_json)
     if dry_run:
-        tell(f"dry run: {backfill_page.head(made)}")
+        tell(f"dry run: {backfill_page.summarize_plan(made)}")
         if as_json:
             print_json(backfill_page.plan_json(made))
         else:
-            console().print(backfill_page.planned(made))
+            console().print(backfill_page.render_plan(made))
         return
-    tell(("" if made.todo else "nothing was started: ") + backfill_page.head(made))
+    tell(("" if made.todo else "nothing was started: ") + backfill_page.summarize_plan(made))
     try:
         runs = nights.run(loaded, made, preflight=preflight, tell=tell)
     except KeyboardInterrupt:
@@ -199,7 +199,7 @@ def backfill(
     if as_json:
         print_json(backfill_page.done_json(loaded, made, runs))
     else:
-        console().print(backfill_page.done(loaded, made, runs))
+        console().print(backfill_page.render_results(loaded, made, runs))
     raise typer.Exit(backfill_page.exit_code(made, runs))
 
 
@@ -253,7 +253,7 @@ def doctor(
     A night is a time at which a schedule starts a run. Exit codes: 0 all is well; 1 a night after the last good one
     failed or was missed, or a live schedule differs from its declaration.
     """
-    diagnoses = schedule_doctor.examine(load_settings(settings, environment), names or (), since)
+    diagnoses = schedule_doctor.diagnose_schedules(load_settings(settings, environment), names or (), since)
     well = all(diagnosis.ok for diagnosis in diagnoses)
     if as_json:
         print_json({"ok": well, "schedules": [diagnosis.as_json() for diagnosis in diagnoses]})

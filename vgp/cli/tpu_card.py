@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
-from vgp.base.text.figures import facts
+from vgp.base.text.figures import facts_table
 from vgp.cli.machine_card import WAYS, price_sources, price_table
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.prices import Price
@@ -21,11 +21,11 @@ Priced = tuple[str, Price]
 def card(name: str, as_of: date) -> RenderableType:
     """Returns the facts and known prices of the TPU machine `name` as tables."""
     prices, machine = list(_prices(name)), tpu_machines.machines().get(name)
-    parts: list[RenderableType] = [f"[bold]{name}[/]", facts(_machine(machine) if machine else _boards())]
+    parts: list[RenderableType] = [f"[bold]{name}[/]", facts_table(_machine(machine) if machine else _boards())]
     if prices:
         parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]"]
         parts.append(price_table(("slice", "region"), (((size, price.region), price) for size, price in prices)))
-        old = times.too_old((price.date for _, price in prices), as_of)
+        old = times.price_age_warning((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
         parts += [] if machine else [f"not certain: {tpu_machines.OF_CORES}"]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpu_machines.sources(name)]

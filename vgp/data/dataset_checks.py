@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data import columns as bins
 from vgp.data import task_names
 from vgp.data.split_parts import NAMES
@@ -59,7 +59,8 @@ def require_repeated_classes(task: Task, counts: Iterable[Mapping[int, int]]) ->
         rows.update(split)
     if single := [title for code, title in enumerate(task.classes) if rows[code] == 1]:
         raise UserError(
-            f"the class {listed(single[:1])} has one row in all: it can be learned or tested, not both. Add rows of "
+            f"the class {join_names(single[:1])} has one row in all: it can be learned or tested, not both. "
+            "Add rows of "
             "the class, or leave it out of the classes and the data."
         )
 
@@ -96,7 +97,7 @@ def warn_missing_classes(task: Task, counts: Counts) -> Iterator[str]:
         codes = [code for code in range(len(task.classes)) if not counts.get(split, {}).get(code)]
         if codes and any(counts.get(split, {}).values()):
             rows = "; ".join(_format_counts(counts, code) for code in codes[:MOST_COUNTED])
-            names = listed([task.classes[code] for code in codes])
+            names = join_names([task.classes[code] for code in codes])
             yield f"The {split} split has no row of the class {names} ({rows}): {effect}."
 
 

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.engine import ID, PLACE, Engine, Row
 from vgp.data.schema import FLOAT64_DIGITS
 
@@ -262,13 +262,14 @@ def _comparable(value: object) -> object:
 
 
 def _describe_repeat(engine: Engine, key: Sequence[str], first: Row, second: Row) -> str:
-    values = ", ".join(f"{name}={listed([str(first[name])])}" for name in key)
+    values = ", ".join(f"{name}={join_names([str(first[name])])}" for name in key)
     here, there = engine.place(second), engine.place(first)
     problem = f"{here} occurs twice" if here == there else f"{here} repeats the key of {there}"
     hint = ""
     if rounded := [name for name in key if _may_be_rounded(first[name])]:
         hint = (
-            f" {listed(rounded)} is compared as float64, which is exact to {FLOAT64_DIGITS} digits: if the data has "
+            f" {join_names(rounded)} is compared as float64, which is exact to {FLOAT64_DIGITS} digits: if "
+            "the data has "
             "more, declare pa.int64(), or write it as text and declare pa.string()."
         )
     return f"{problem}: {values}. A key must occur once: keep one of the two.{hint}"

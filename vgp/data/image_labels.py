@@ -15,7 +15,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.files import MOST_JSON_BYTES
 from vgp.base.storage.storage import File
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -72,7 +72,7 @@ class Labels:
         for image, line in self.lines.items():
             if image not in names:
                 raise UserError(
-                    f"{self.name}, line {line.number}: there is no image {quoted(image)}; write its path below the "
+                    f"{self.name}, line {line.number}: there is no image {quote(image)}; write its path below the "
                     "input folder."
                 )
 
@@ -97,11 +97,11 @@ def _lines(name: str, text: str) -> dict[str, Line]:
 
 def _check_line(name: str, image: str, line: Line, lines: Mapping[str, Line]) -> None:
     if image in lines:
-        raise UserError(f"{name}, line {line.number} repeats {quoted(image)} of line {lines[image].number}: keep one.")
+        raise UserError(f"{name}, line {line.number} repeats {quote(image)} of line {lines[image].number}: keep one.")
     if not line.label:
-        raise UserError(f"{name}, line {line.number}: {quoted(image)} has no label; add one, or remove the line.")
+        raise UserError(f"{name}, line {line.number}: {quote(image)} has no label; add one, or remove the line.")
     if line.split not in ("", *SPLITS):
-        raise UserError(f"{name}, line {line.number}: the split {quoted(line.split)} is none of {', '.join(SPLITS)}.")
+        raise UserError(f"{name}, line {line.number}: the split {quote(line.split)} is none of {', '.join(SPLITS)}.")
 
 
 def composed(name: str) -> str:

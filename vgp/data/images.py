@@ -18,7 +18,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import download, files, storage
 from vgp.base.storage.storage import File
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data import current_place, image_labels
 from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels
 from vgp.data.task import Options, RawRow, Statistics, Task
@@ -92,7 +92,7 @@ class ImageTask(Task):
     # ---- preparation
 
     def shards(self, data: str) -> Sequence[tuple[Picture, ...]]:
-        files = {name: storage.versioned(file) for name, file in find_files(data).items()}
+        files = {name: storage.with_version(file) for name, file in find_files(data).items()}
         images = {name: file for name, file in files.items() if name.lower().endswith(SUFFIXES)}
         if not images:
             raise UserError(f"{data or 'no data'} holds no image: names of images end in {', '.join(SUFFIXES)}.")
@@ -121,7 +121,7 @@ class ImageTask(Task):
             if code == UNKNOWN and not self.predicting:
                 where = labels.place(name) if labels else name
                 raise UserError(
-                    f"{where}: {quoted(label)} is not a class of the task. {did_you_mean(label, self.classes)}"
+                    f"{where}: {quote(label)} is not a class of the task. {did_you_mean(label, self.classes)}"
                 )
             pinned = (
                 f"{file.path}#{file.generation}" if file.generation and file.path == storage.plain(file.path) else ""
@@ -226,7 +226,7 @@ def _copies(prints: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _format_names(names: Sequence[str], noun: str) -> str:
-    return f"{len(names):,} {noun}{'s' * (len(names) != 1)} ({listed(names)})"
+    return f"{len(names):,} {noun}{'s' * (len(names) != 1)} ({join_names(names)})"
 
 
 def _read(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, bytes]]:

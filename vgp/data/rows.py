@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files, inflate
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.columns import elements
 from vgp.protocol import manifest
 from vgp.protocol.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile
@@ -268,7 +268,7 @@ def dtype(column: Column) -> np.dtype[np.generic]:
 def _element(text: str) -> np.dtype[np.generic]:
     name = NUMPY_NAMES.get(text, text)
     if not NUMBERS.fullmatch(name):
-        raise UserError(f"the manifest names the type {quoted(text)}, which is not a type of numbers.")
+        raise UserError(f"the manifest names the type {quote(text)}, which is not a type of numbers.")
     return np.dtype(name)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 
 #: The most names to compare a missing column with, and missing columns with a hint: each comparison takes 10 us.
 MOST_COMPARED = 1_000
@@ -54,7 +54,8 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
         return
     in_path = [name for name in missing if f"/{name}=" in source]
     hint = (
-        f" {listed(in_path)} is in the partition path only: write the files without partitions, or with a copy of that "
+        f" {join_names(in_path)} is in the partition path only: write the files without partitions, or with a "
+        "copy of that "
         "column."
     )
     raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}{hint * bool(in_path)}")
@@ -65,12 +66,15 @@ def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSe
     spare = [column for column in columns[:MOST_COMPARED] if column not in declared]
     plain = {_plain(column): column for column in spare}
     near = [(name, plain.get(_plain(name)) or _nearest(name, spare)) for name in missing[:MOST_HINTS]]
-    hints = "".join(f" Is {quoted(column)} meant to be {name!r}?" for name, column in near if column)
+    hints = "".join(f" Is {quote(column)} meant to be {name!r}?" for name, column in near if column)
     if any(column and column.casefold() == name.casefold() for name, column in near):
         hints += " Upper and lower case differ: declare the names as the file writes them."
     elif not hints and columns and all(re.fullmatch(r"[\d\s.,:/+-]*", column) for column in columns):
         hints = " Its first line must name the columns."
-    return f"lacks the column{'s' * (len(missing) > 1)} {listed(missing)}; it has {listed(columns) or 'none'}.{hints}"
+    return (
+        f"lacks the column{'s' * (len(missing) > 1)} {join_names(missing)}; it has "
+        f"{join_names(columns) or 'none'}.{hints}"
+    )
 
 
 def _plain(name: str) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.engine import Row
 from vgp.data.periods import Spans, date_of, format_spans
 from vgp.data.schema import Declaration
@@ -226,7 +226,7 @@ class ByColumn:
         return cast(ir.IntegerValue, text.cases(*codes, ("", -1), else_=None).cast("int64"))
 
     def wrong(self, row: Row) -> str:
-        return f"the split {quoted(row[self.column])} is none of {', '.join(NAMES)}."
+        return f"the split {quote(row[self.column])} is none of {', '.join(NAMES)}."
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
         require_labelled(any(mark >= 0 for mark in labelled), f"the column {self.column}", self.unlabelled)

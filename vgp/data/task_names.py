@@ -7,7 +7,7 @@ import sys
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import nearest
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 #: The tasks of the library.
 SHIPPED = {"files": "vgp.data.tasks.files:Files", "table": "vgp.data.tasks.table.task:Table"}
@@ -47,16 +47,16 @@ def trusted(named: str, file: str, chosen: str = "") -> str:
     full = spec(named)
     module, _, member = full.partition(":")
     if chosen and spec(chosen) != full:
-        raise UserError(f"{file} belongs to the task {quoted(named)}, not to {chosen}.")
+        raise UserError(f"{file} belongs to the task {quote(named)}, not to {chosen}.")
     if not (
         chosen
         or short(full) in {*SHIPPED, *_in_project()}
         or member in getattr(sys.modules.get(module), "__dict__", {})
     ):
         raise UserError(
-            f"{file} names the task {quoted(named)}, which is neither in the library or the project nor imported; it "
+            f"{file} names the task {quote(named)}, which is neither in the library or the project nor imported; it "
             "was not imported because that runs its code. If you trust it, import "
-            f"{quoted(module)[1:-1]} first, or pass --task to the step."
+            f"{quote(module)[1:-1]} first, or pass --task to the step."
         )
     return full
 

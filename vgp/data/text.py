@@ -91,7 +91,7 @@ def _standard_library() -> list[Text]:
     root = Path(sysconfig.get_path("stdlib"))
     names = [path.relative_to(root) for path in root.rglob("*.py")]
     sources = [name for name in names if not SKIPPED & set(name.parts)]
-    return [Text(name.as_posix(), finding.described(str(root / name))) for name in sources]
+    return [Text(name.as_posix(), finding.stat_file(str(root / name))) for name in sources]
 
 
 def _below(part: str) -> list[Text]:

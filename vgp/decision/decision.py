@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import files
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.outcome import Slice
@@ -284,7 +284,7 @@ def check_release(champion: str, model_name: str, approve: str) -> None:
     names.check(model_name)
     if approve not in get_args(Approval):
         raise UserError(
-            f"approve = {quoted(approve)}: choose auto (a better model becomes the champion unless a simple model such "
+            f"approve = {quote(approve)}: choose auto (a better model becomes the champion unless a simple model such "
             "as gradient boosting is better), manual (it waits as a candidate for `vgp models promote`) or "
             "despite_rivals (it becomes the champion even if a simple model is better)."
         )

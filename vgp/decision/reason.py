@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from vgp.base.text.figures import percent, significant
+from vgp.base.text.figures import format_percent, format_significant
 from vgp.decision.decision import Decision, Reference, RivalCheck
 from vgp.evaluation.regression import LOSSES
 
@@ -36,7 +36,7 @@ def format_loss(decision: Decision, value: float, digits: int = 5) -> str:
     """Formats a loss: four decimals for nats and bits, `digits` significant digits for a regression."""
     if decision.metric not in LOSSES:
         return f"{value:z.4f}"
-    return significant(value, digits)
+    return format_significant(value, digits)
 
 
 def format_verdict(promote: bool, reference: Reference | None, *, decided: bool = True, candidate: bool = False) -> str:
@@ -247,9 +247,10 @@ def _describe_bound(decision: Decision) -> str:
     assert decision.level is not None and decision.degrees is not None
     by = " by both groups" if len(decision.clusters) > 1 else ""
     share = (
-        f", its share of the {percent(1 - decision.confidence)} error allowed for {decision.nights:,} decisions a year"
+        f", its share of the {format_percent(1 - decision.confidence)} error allowed for {decision.nights:,} "
+        "decisions a year"
     )
-    level = percent(decision.level) + (share if decision.nights > 1 else "")
+    level = format_percent(decision.level) + (share if decision.nights > 1 else "")
     alike = (
         f"; neighbouring groups are assumed to correlate by {decision.alike:.2f}"
         if decision.alike and decision.alike >= 0.005

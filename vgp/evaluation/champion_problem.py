@@ -67,7 +67,7 @@ def _paths(champion: str) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    return storage.described(path) is not None if storage.is_remote(path) else os.path.exists(path)
+    return storage.get_blob(path) is not None if storage.is_remote(path) else os.path.exists(path)
 
 
 def learned_days_note(champion: Options, now: Options) -> tuple[str, ...]:

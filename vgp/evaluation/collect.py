@@ -17,7 +17,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.storage import File
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data.task import Task
 from vgp.evaluation import collected, test_rows
 from vgp.evaluation import script_predictions as predictions
@@ -93,7 +93,7 @@ def _require_model(folder: str, left: Sequence[File], model: Sequence[File]) -> 
     if any(file.bytes for file in model):
         return
     names = [_name(folder, file) for file in left]
-    what = f"only {listed(names)}" if names else "no file"
+    what = f"only {join_names(names)}" if names else "no file"
     empty = ", empty" if model else ""
     raise UserError(
         f"the script wrote no model: its AIP_MODEL_DIR, {folder}, holds {what}{empty}. Save the model there; "
@@ -149,7 +149,7 @@ def _similar(name: str, names: Sequence[str]) -> str:
     by_last = {other.rpartition("/")[2]: other for other in names if other != name}
     stem, _, ending = name.partition(".")
     near = [other for last, other in by_last.items() if last.startswith(stem[:6]) and ending in other]
-    return f" (there is {listed(near[:1])}: only this name, in the folder itself, is taken up)" if near else ""
+    return f" (there is {join_names(near[:1])}: only this name, in the folder itself, is taken up)" if near else ""
 
 
 # ---- the script's `metrics.json`: a flat object of names and numbers
@@ -177,19 +177,19 @@ def read_metrics(path: str) -> dict[str, float]:
 
 def _figure(path: str, name: str, value: object) -> float:
     if isinstance(value, dict | list):
-        raise _refused(path, f"{quoted(name)} holds {_kind(value)}, and nothing may be nested: val_loss in place of "
+        raise _refused(path, f"{quote(name)} holds {_kind(value)}, and nothing may be nested: val_loss in place of "
                              "val: {loss}")  # fmt: skip
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _refused(path, f"{quoted(name)} is {_kind(value)}, not a number")
+        raise _refused(path, f"{quote(name)} is {_kind(value)}, not a number")
     if not math.isfinite(value):
-        raise _refused(path, f"{quoted(name)} is larger than a number can be")
+        raise _refused(path, f"{quote(name)} is larger than a number can be")
     return value
 
 
 def _metric_name(path: str, name: str) -> str:
     if not name.strip() or not name.isprintable() or len(name) > MOST_LETTERS:
         rule = f"a name is printable text of at most {MOST_LETTERS} letters"
-        raise _refused(path, f"{quoted(name)} names a metric, and {rule}")
+        raise _refused(path, f"{quote(name)} names a metric, and {rule}")
     return name
 
 
@@ -197,7 +197,7 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members: dict[str, object] = {}
     for name, value in pairs:
         if name in members:
-            raise ValueError(f"{quoted(name)} is given twice")
+            raise ValueError(f"{quote(name)} is given twice")
         members[name] = value
     return members
 

@@ -58,7 +58,7 @@ def file(folder: str, name: str) -> str:
         return _pinned_file(folder, name)
     path = f"{folder}/{name}"
     if storage.is_remote(path):
-        return path if storage.described(path) else ""
+        return path if storage.get_blob(path) else ""
     return path if os.path.lexists(path) else ""
 
 

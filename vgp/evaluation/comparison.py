@@ -1,7 +1,7 @@
 """Intervals of figures at ordinary confidence, when rows come in groups that are not independent, by resampling.
 
 Not the test that promotes: 2,000 replicates have a quarter of a draw beyond a level of 0.05 / 365 (`levels` has that).
-An AUC and a calibration error are no means over rows, and are told and held against each other at 95 %. Whole groups
+AUC and calibration error are not means over rows; they are compared by bootstrap intervals at 95 %. Whole groups
 are resampled (cluster bootstrap: Field & Welsh 2007, https://doi.org/10.1111/j.1467-9868.2007.00593.x). Every statistic
 is a function of sums per group, so a replicate costs a product of small matrices, not a pass over the rows.
 Independent rows, and groups beyond `MOST_BLOCKS`, are put at random into that many blocks, which are independent again.

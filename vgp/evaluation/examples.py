@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vgp.base.text.figures import significant
+from vgp.base.text.figures import format_significant
 from vgp.base.text.printable import printable
 from vgp.data.rows import read_rows
 from vgp.data.schema import DAY
@@ -94,8 +94,8 @@ def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
     told = []
     for i, label in enumerate(measured.label[rows]):
-        between = f" ({significant(outer[0][i], 5)} to {significant(outer[1][i], 5)})" if outer else ""
-        told.append((f"{significant(label, 5)}{unit}", f"{significant(mean[i], 5)}{between}"))
+        between = f" ({format_significant(outer[0][i], 5)} to {format_significant(outer[1][i], 5)})" if outer else ""
+        told.append((f"{format_significant(label, 5)}{unit}", f"{format_significant(mean[i], 5)}{between}"))
     return told
 
 

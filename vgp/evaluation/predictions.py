@@ -45,7 +45,7 @@ GROUPS = ("group", "group_2")
 METADATA_KEY = b"predictions"
 #: Rows of a row group, as far as they take no more bytes than this: what reading and writing hold at once.
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
-#: What the probabilities of some classes of all rows may take, while each class is held against the rest.
+#: Most bytes for the probabilities of some classes of all rows, during one-vs-rest figures.
 MOST_CLASS_BYTES = 256 << 20
 #: Groups whose names are kept: days are no more, and what is, such as users, tells no time.
 MOST_NAMED = 50_000

@@ -159,7 +159,7 @@ def scored_batches(
 
 
 def _outcome(batch: dict[str, np.ndarray], task: Task, header: Header, start: int) -> dict[str, np.ndarray]:
-    """What the rows are held against: their classes, or how much each counts."""
+    """Returns the rows' labels, or their weights."""
     if task.likelihood:
         rows = len(batch["row_id"])
         return {"weight": batch[task.weight].astype(np.int64) if task.weight else np.ones(rows, np.int64)}

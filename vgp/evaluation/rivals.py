@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vgp.base.text.figures import significant
+from vgp.base.text.figures import format_significant
 from vgp.data.rows import Shards, open_rows
 from vgp.data.task import Task
 from vgp.evaluation import baseline, boosting
@@ -101,7 +101,7 @@ def _far(values: np.ndarray) -> Far | None:
 def _told(far: Far, task: Task, column: str) -> str:
     hidden = {"*", outcome.target(task) if column == task.label else column} & {*task.private}
     named = "" if hidden else f": {', '.join(f'{value:,.6g}' for value in far.farthest)}"
-    return f"{far.count:,} of {far.rows:,} lie farther than {significant(far.beyond, 3)} from the median{named}"
+    return f"{far.count:,} of {far.rows:,} lie farther than {format_significant(far.beyond, 3)} from the median{named}"
 
 
 def _held(data: str | Path, dataset: Manifest, task: Task) -> dict[str, np.ndarray] | None:

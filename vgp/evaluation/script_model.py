@@ -80,7 +80,7 @@ def base_rates(label: np.ndarray, classes: int) -> np.ndarray:
 OWN_BASELINE = "the base rates of the labels"
 OWN_NOTE = (
     f"The baseline is {OWN_BASELINE}, taken from these very rows, since there are no train rows: it is calibrated by "
-    "construction, so calibration is not held against it."
+    "construction, so calibration is not compared with it."
 )
 MOST_ROWS_AT_ONCE = 1 << 18
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, storage
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.evaluation.ranked import SUM_TOLERANCE
 
 ROW_ID, LABEL = "row_id", "label"
@@ -62,7 +62,7 @@ def find_form(
     """
     names = schema.names
     if doubles := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"the column {listed(doubles)} is there twice")
+        raise ValueError(f"the column {join_names(doubles)} is there twice")
     if quantiles:
         return Form(_quantile_columns(names, quantiles), ())
     if likelihood:
@@ -84,7 +84,7 @@ def find_form(
 def _quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
     wanted = (MEAN, *(f"{QUANTILE}{share:g}" for share in quantiles))
     if missing := [name for name in wanted if name not in names]:
-        raise ValueError(f"the column {listed(missing)} is missing: a regression has {listed(wanted)}")
+        raise ValueError(f"the column {join_names(missing)} is missing: a regression has {join_names(wanted)}")
     return wanted
 
 
@@ -101,22 +101,22 @@ def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[st
     if not set(wanted) & set(there):
         return ()
     if missing := [name for name in wanted if name not in there]:
-        raise ValueError(f"the column {listed(missing)} is missing: the task has the classes {listed(classes)}")
+        raise ValueError(f"the column {join_names(missing)} is missing: the task has the classes {join_names(classes)}")
     return wanted
 
 
 def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
     if not choices:
-        raise ValueError(f"it has the columns {listed(names) or 'none'}, and needs {expected}")
+        raise ValueError(f"it has the columns {join_names(names) or 'none'}, and needs {expected}")
     if len(choices) > 1:
-        raise ValueError(f"it says the same twice, in {listed(choices)}: leave one of them out")
+        raise ValueError(f"it says the same twice, in {join_names(choices)}: leave one of them out")
     return choices[0]
 
 
 def _expected(classes: tuple[str, ...] | None, likelihood: bool) -> str:
     if likelihood:
         return f"{NATS}: the loss of each row, in nats"
-    each = listed([PREFIX + name for name in classes]) if classes else "p_NAME for each class"
+    each = join_names([PREFIX + name for name in classes]) if classes else "p_NAME for each class"
     second = (
         f", or {SECOND}, that of {classes[1] if classes else 'class 1'}" if not classes or len(classes) == 2 else ""
     )
@@ -133,7 +133,7 @@ def require_type(schema: pa.Schema, name: str) -> None:
     values = kind.value_type if _is_list(kind) else kind
     if not pa.types.is_floating(values) or (_is_list(kind) and name not in (LIST, OURS)):
         wanted = "lists of floating point numbers" if name == LIST else "floating point numbers"
-        raise ValueError(f"the column {listed([name])} is of type {kind}, and must be of {wanted}")
+        raise ValueError(f"the column {join_names([name])} is of type {kind}, and must be of {wanted}")
     if name == LIST and not _is_list(kind):
         raise ValueError(f"the column {LIST} is of type {kind}, and must be of lists of floating point numbers")
 

@@ -1,3 +1,3 @@
-"""What runs a job from within a step: the launcher that climbs a ladder of machines.
+"""The launcher: a step that runs its work as custom jobs of its own.
 
-capacity/   the ladder: where a job runs, and where it goes on"""
+capacity/   the launcher of a step with a capacity ladder"""

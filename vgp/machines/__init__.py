@@ -1,4 +1,4 @@
-"""A need -> one machine: the catalog of what Google rents out, and the only search in it.
+"""Finds a machine for a request: the catalog of Google's machines, and the search in it.
 
 catalog/     machines, accelerators, zones and prices, with source and date
-placement/   a request -> the placement that can work and costs least"""
+placement/   a request -> the cheapest placement that works"""

@@ -198,7 +198,7 @@ class ModelService:
         return self._send("DELETE", f"{self.name(model, version)}{':deleteVersion' if version else ''}")
 
     def _read(self, path: str, query: JsonObject | None = None) -> JsonObject:
-        answer: JsonObject = google_api.patient()(lambda: self._send("GET", path, query=query))()
+        answer: JsonObject = google_api.retry_policy()(lambda: self._send("GET", path, query=query))()
         return answer
 
     def _send(

@@ -45,7 +45,7 @@ class Moment:
         return ((self.time + timedelta(minutes=1)).date() - date(1970, 1, 1)).days - 1
 
 
-def chosen(as_of: str, scheduled: str, now: datetime) -> Moment | None:
+def choose_moment(as_of: str, scheduled: str, now: datetime) -> Moment | None:
     """`as_of`; where it is empty the tick, if it is a time and long past; None for a run that looks from now.
 
     Raises:
@@ -63,7 +63,7 @@ def chosen(as_of: str, scheduled: str, now: datetime) -> Moment | None:
 
 
 def parse(as_of: str, now: datetime) -> Moment:
-    """The moment that `as_of` names; of a day its end. Raises as `chosen`."""
+    """The moment that `as_of` names; of a day its end. Raises as `choose_moment`."""
     try:
         moment = _time(as_of)
     except ValueError:

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.printable import one_line, printable
-from vgp.protocol.capacity.way import Way
+from vgp.protocol.capacity.ladder_view import Way
 from vgp.protocol.job_steps import Step, moment, steps_of, table
 
 #: Of the JSON form: raised when a field goes or changes its meaning, not when one is added.
@@ -95,7 +95,7 @@ class Summary:
             return f"failed{self._where}"
         if self.state == "cancelled":
             names = [step.name for step in self.steps if step.state in ("cancelled", "cancelling")]
-            return f"cancelled in {listed(names, 'and')}" if names else "cancelled"
+            return f"cancelled in {join_words(names, 'and')}" if names else "cancelled"
         if self.state != "succeeded":
             return self.state
         if self.nothing_new:
@@ -107,7 +107,7 @@ class Summary:
         if not self.failed:
             return f": {one_line(self.error, _WORDS)}" if self.error else ""
         first, *others = self.failed
-        more = f" (and in {listed([step.name for step in others], 'and')})" if others else ""
+        more = f" (and in {join_words([step.name for step in others], 'and')})" if others else ""
         return f" in {first.name}{more}: {one_line(first.error, _WORDS) or 'Google gives no reason'}"
 
     @property
@@ -130,7 +130,7 @@ class Summary:
         for step in self.steps:
             if step.state == "cached":
                 by_run.setdefault(step.since or "an earlier run", []).append(step.name)
-        return ", ".join(f"{listed(names, 'and')} taken from {run}" for run, names in by_run.items())
+        return ", ".join(f"{join_words(names, 'and')} taken from {run}" for run, names in by_run.items())
 
     def usd(self, step: Step) -> float | None:
         """What the step cost: time x price, or what its attempts say; 0 if it did not run, None if it is not known."""

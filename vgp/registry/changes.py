@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.registry.documents import CANDIDATE, CHAMPION, Event, Record, Spent, State, Version, What, now
 
 #: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models#Model.FIELDS.version_aliases
@@ -180,7 +180,7 @@ def check_alias(name: str) -> None:
     if not ALIAS.fullmatch(name) or name in RESERVED:
         reserved = f" and not {', '.join(RESERVED)}, which Vertex AI keeps for itself" if name in RESERVED else ""
         raise UserError(
-            f"{quoted(name)} is not a valid alias: it needs 2 to 128 letters, digits and dashes, a small "
+            f"{quote(name)} is not a valid alias: it needs 2 to 128 letters, digits and dashes, a small "
             f"letter first, and a small letter or digit last{reserved}."
         )
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from vgp.base.documents import json_text
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data import task_names
 from vgp.protocol import file_names
 
@@ -42,7 +42,7 @@ def check(given: str) -> None:
     """Raises UserError for an invalid model name; "" is valid."""
     if given and not re.fullmatch(MODEL_NAME, given):
         raise UserError(
-            f"model_name = {quoted(given)}: 1 to {_LONGEST} small letters, digits, - and _, a letter first, such as "
+            f"model_name = {quote(given)}: 1 to {_LONGEST} small letters, digits, - and _, a letter first, such as "
             f"{_slug(given) or 'flights'}."
         )
 

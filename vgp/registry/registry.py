@@ -14,7 +14,7 @@ from vgp.base.storage import finding, storage
 from vgp.base.storage.client import READ_DEADLINE_S
 from vgp.base.storage.objects import Folder
 from vgp.base.storage.slot import Slot
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.registry.disk import VERSIONS, DiskRecord
 from vgp.registry.documents import (
     FILE_NAME,
@@ -167,7 +167,7 @@ def open(root: str, model: str) -> Registry:
     """
     if not re.fullmatch(MODEL_NAME, model):
         raise UserError(
-            f"{quoted(model)} cannot name a model: Vertex AI takes 1 to 63 small letters, digits, dashes and "
+            f"{quote(model)} cannot name a model: Vertex AI takes 1 to 63 small letters, digits, dashes and "
             "underscores, a letter first."
         )
     return Registry(located(root), model)
@@ -175,11 +175,11 @@ def open(root: str, model: str) -> Registry:
 
 def located(root: str) -> str:
     """Returns the root as gs://... or an absolute path. Raises UserError for another form."""
-    finding.refuse(root)
+    finding.refuse_scheme(root)
     if not root.strip():
         raise UserError("the registry needs a folder: a local one, or gs://bucket/folder.")
     if re.fullmatch("gs:/*", root):
-        raise UserError(f"{quoted(root)} names no bucket; expected gs://bucket/folder.")
+        raise UserError(f"{quote(root)} names no bucket; expected gs://bucket/folder.")
     root = storage.uri(root)
     if storage.is_remote(root):
         return root

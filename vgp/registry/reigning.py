@@ -14,7 +14,7 @@ from pathlib import Path
 from vgp.base.exits import UserError
 from vgp.base.storage import files, finding, storage
 from vgp.base.storage.pinned import PinnedFile, PinnedObject
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.bundle import CARD, WEIGHTS
 from vgp.evaluation import collected
 from vgp.evaluation.collected import PREDICTIONS
@@ -46,7 +46,7 @@ def check(given: str) -> None:
     """Raises UserError if the text names neither a path nor a version."""
     if given and given != AUTO and not named(given):
         raise UserError(
-            f"champion = {quoted(given)} is unknown. Give auto (the registry's champion), a version number, an "
+            f"champion = {quote(given)} is unknown. Give auto (the registry's champion), a version number, an "
             "alias, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
         )
 
@@ -179,7 +179,7 @@ def check_folder(folder: str) -> None:
 
 
 def _object(option: str, folder: str, name: str) -> PinnedObject:
-    blob = storage.described(f"{folder}/{name}")
+    blob = storage.get_blob(f"{folder}/{name}")
     if blob is None:
         raise _no_model(option, folder, name)
     return PinnedObject(name=f"{folder}/{name}", generation=blob.generation, bytes=blob.size, title=name)
@@ -189,7 +189,7 @@ def _file(option: str, folder: str, name: str) -> PinnedFile:
     path = Path(folder) / name
     if not path.is_file():
         raise _no_model(option, folder, name)
-    file = finding.described(str(path))
+    file = finding.stat_file(str(path))
     assert file.version
     return PinnedFile(path=file.path, bytes=file.bytes, modified_ns=file.version.modified_ns, title=name)
 

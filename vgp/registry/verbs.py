@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.registry import changes, registry, shown, sweep, versions
 from vgp.registry.documents import CHAMPION, MODEL_NAME, Event, Record, Version
 from vgp.registry.registry import Registry
@@ -199,8 +199,8 @@ def found(record: Record, version: str) -> Version:
             f"{changes.choice(record)}"
         )
     if number is None:
-        names = listed(sorted(record.aliases)) or "none"
-        raise UserError(f"{record.model} has no alias {quoted(version)}. Its aliases: {names}; or give a number.")
+        names = join_names(sorted(record.aliases)) or "none"
+        raise UserError(f"{record.model} has no alias {quote(version)}. Its aliases: {names}; or give a number.")
     return changes.known(record, number)
 
 
@@ -218,11 +218,11 @@ def _model(root: str, model: str) -> str:
         raise UserError(f"the registry {root} holds no model yet; a run registers the first one.")
     if model:
         raise _unknown(root, model, names)
-    raise UserError(f"the registry {root} holds {len(names)} models: choose one with --model: {listed(names)}.")
+    raise UserError(f"the registry {root} holds {len(names)} models: choose one with --model: {join_names(names)}.")
 
 
 def _unknown(root: str, model: str, names: Sequence[str]) -> UserError:
-    return UserError(f"the registry {root} has no model {quoted(model)}. It has {listed(names) or 'none'}.")
+    return UserError(f"the registry {root} has no model {quote(model)}. It has {join_names(names) or 'none'}.")
 
 
 def _change(there: Registry, change: Change, account: str, why: str) -> Changed:

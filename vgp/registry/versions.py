@@ -14,7 +14,7 @@ from pathlib import Path
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import client, download, files, storage
 from vgp.base.storage.objects import Facts, Folder
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.registry import disk
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
@@ -125,7 +125,7 @@ def _names(source: str) -> dict[str, str]:
         )
     for name in found:
         if not name.isprintable():
-            raise UserError(f"{source}: the name {quoted(name)} has unprintable characters: rename the file.")
+            raise UserError(f"{source}: the name {quote(name)} has unprintable characters: rename the file.")
     return found
 
 

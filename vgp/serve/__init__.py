@@ -1,4 +1,4 @@
-"""A model in use: predictions of many rows, and an endpoint that answers requests.
+"""Use of a trained model: batch prediction, and an HTTP endpoint.
 
-endpoint/     a model behind HTTP, as Vertex AI's endpoints call it
-prediction/   new rows -> what a model says of them"""
+endpoint/     an HTTP server for a model, with the interface of Vertex AI endpoints
+prediction/   predictions for new rows"""

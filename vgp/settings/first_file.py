@@ -13,7 +13,7 @@ from pathlib import Path
 from vgp.base.documents import toml_text
 from vgp.base.errors import RequestError
 from vgp.base.text import google_names
-from vgp.base.text.google_names import image_name
+from vgp.base.text.google_names import check_image
 from vgp.base.text.printable import is_secret
 from vgp.settings import value_rules
 from vgp.settings.settings_model import Settings
@@ -49,26 +49,27 @@ class Question:
 def _known_project(_: Answers) -> str | None:
     project = gcloud_project()
     try:
-        return google_names.project(project) if project else None
+        return google_names.check_project(project) if project else None
     except ValueError:
         return None
 
 
 def _account(value: str) -> str:
-    return google_names.service_account(value) if value else value
+    return google_names.check_service_account(value) if value else value
 
 
 #: The defaults are the names of what infra/ makes.
 QUESTIONS = (
-    Question("project", "Google Cloud project (its id)", google_names.project, _known_project),
+    Question("project", "Google Cloud project (its id)", google_names.check_project, _known_project),
     Question(
-        "prod_project", "Project of the environment prod", google_names.project, lambda answers: answers["project"]
+        "prod_project", "Project of the environment prod", google_names.check_project,
+        lambda answers: answers["project"],
     ),
     Question("region", "Region (its GPUs: vgp machines --region ...)", value_rules.region, lambda _: Settings().region),
     Question("bucket", "Bucket of the runs", value_rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     # example.com:my-project is example.com/my-project: https://cloud.google.com/artifact-registry/docs/docker/names
     Question(
-        "image", "Image of the steps", image_name,
+        "image", "Image of the steps", check_image,
         lambda known: (
             f"{known['region']}-docker.pkg.dev/{known['project'].replace(':', '/')}/pipelines-images/training:0.1.0"
         ),

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
 from vgp.machines.placement import job_fields
@@ -46,9 +46,7 @@ def explain(error: ValidationError, merged: Merged) -> list[str]:
 
 def refuse_texts(merged: Merged) -> list[str]:
     """Returns a line for each credential or placeholder among the settings, without its text."""
-    secret = (
-        "looks like a credential, and specs and logs contain settings. Revoke it; keep the new one in Secret Manager."
-    )
+    secret = "looks like a credential; specs and logs show settings. Revoke it; store the new one in Secret Manager."
     wrong = [(keys, secret) for keys in _holding(merged.values, is_secret)]
     wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
     return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
@@ -132,7 +130,7 @@ def _message(keys: Keys, details: list[Any]) -> str:
     if kinds:
         if keys[-1] == "capacity":
             kinds = {"a list of tables": None}
-        return f"given {_shown(details[0]['input'])}; it takes {listed(kinds)}."
+        return f"given {_shown(details[0]['input'])}; it takes {join_words(kinds)}."
     detail = details[0]
     match detail["type"]:
         case "extra_forbidden" if keys[2:3] == ("sizes",) and len(keys) == 5 and keys[-1] in Request.model_fields:

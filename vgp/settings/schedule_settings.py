@@ -27,7 +27,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.google_names import matching
+from vgp.base.text.google_names import pattern_check
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import PASSWORD
 from vgp.settings.repository import Repository, known
@@ -147,7 +147,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _CRON = "minute hour day month weekday, as in 30 2 * * 1-5"
 
 
-name = matching(NAME.pattern, "'{value}' is no name: at most 40 lower-case letters, digits and -, a letter first.")
+name = pattern_check(NAME.pattern, "'{value}' is no name: at most 40 lower-case letters, digits and -, a letter first.")
 
 
 def pipeline(value: str, info: ValidationInfo) -> str:

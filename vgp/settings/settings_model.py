@@ -26,8 +26,8 @@ from pydantic import (
 
 from vgp.base import webhook as sending
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
-from vgp.base.text.google_names import cut_uri, matching
+from vgp.base.text.figures import join_words
+from vgp.base.text.google_names import pattern_check, split_uri
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement.step_request import Request
 from vgp.settings import value_rules
@@ -38,7 +38,7 @@ from vgp.settings.value_rules import optional
 
 #: "at most three": https://cloud.google.com/vertex-ai/docs/pipelines/email-notifications
 MAX_EMAILS = 3
-email = matching(
+email = pattern_check(
     r"(?ai:[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63})",
     "'{value}' is no e-mail address. Write NAME@HOST.",
 )
@@ -60,7 +60,7 @@ def webhook(value: str) -> str:
             )
         return value
     try:
-        return sending.checked(value)
+        return sending.check_url(value)
     except sending.Refused as error:
         raise ValueError(f"the address {error}") from None
 
@@ -218,7 +218,7 @@ class Settings(BaseModel):
         runs = f"{info.data.get('bucket') or ''}/runs"
         if value and f"{value}/".startswith(f"{runs}/"):
             raise ValueError(f"'{value}' is below {runs}/, where vgp clean deletes old runs. Write another folder.")
-        if value and not cut_uri(value)[1]:
+        if value and not split_uri(value)[1]:
             raise ValueError(f"'{value}' is a bucket. Write a folder of it: {value}/registry.")
         return value
 
@@ -259,7 +259,7 @@ class Settings(BaseModel):
         here = self.environment or "runs without an environment"
         danger = "what a run of one promotes is the champion of the other"
         return [
-            f"warning: registry: {here} and {listed(others, 'and')} share {self.registry_root}: {danger}. "
+            f"warning: registry: {here} and {join_words(others, 'and')} share {self.registry_root}: {danger}. "
             + self.registry_fix
         ]
 

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, BeforeValidator
 
 from vgp.base.text import google_names
-from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, cut_uri, image_name, is_bucket_uri, matching
+from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, check_image, is_bucket_uri, pattern_check, split_uri
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
 from vgp.machines.placement.job_options import none_if_empty
@@ -64,7 +64,7 @@ def bucket(value: str) -> str:
     """gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
     if not is_bucket_uri(value):
         raise ValueError(f"'{value}' does not begin with gs://. Write gs://{value.split('/')[0] or 'BUCKET'}.")
-    name, folder = cut_uri(value)
+    name, folder = split_uri(value)
     folders = folder.rstrip("/").split("/") if folder.strip("/") else []
     parts = name.split(".")
     if not 3 <= len(name) <= (63 if len(parts) == 1 else 222) or not all(map(_BUCKET_PART.fullmatch, parts)):
@@ -128,7 +128,7 @@ def template_repository(value: str) -> str:
     return value.rstrip("/")
 
 
-experiment = matching(
+experiment = pattern_check(
     r"[a-z0-9][a-z0-9-]{0,127}",
     "'{value}' is no experiment's name: at most 128 lower-case letters, digits and -, no - first.",
 )
@@ -141,11 +141,11 @@ def labels(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
-label_key = matching(
+label_key = pattern_check(
     r"[a-z][a-z0-9_-]{0,62}",
     "'{value}' is no label's name: at most 63 lower-case letters, digits, _ and -, a letter first.",
 )
-label_value = matching(
+label_value = pattern_check(
     r"[a-z0-9_-]{0,63}", "'{value}' is no label's value: at most 63 lower-case letters, digits, _ and -."
 )
 
@@ -217,12 +217,12 @@ def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidato
 
 
 Workflows = Annotated[str, AfterValidator(workflows)]
-Project = Annotated[str | None, *optional(google_names.project)]
+Project = Annotated[str | None, *optional(google_names.check_project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]
-Image = Annotated[str, AfterValidator(image_name)]
+Image = Annotated[str, AfterValidator(check_image)]
 Dockerfile = Annotated[str | None, *optional(dockerfile)]
-ServiceAccount = Annotated[str | None, *optional(google_names.service_account)]
+ServiceAccount = Annotated[str | None, *optional(google_names.check_service_account)]
 Network = Annotated[str | None, *optional(network)]
 EncryptionKey = Annotated[str | None, *optional(encryption_key)]
 TemplateRepository = Annotated[str | None, *optional(template_repository)]

@@ -137,7 +137,7 @@ def refuse_local_paths(parameters: JsonObject) -> None:
     for name, text in given.items():
         for path in filter(None, map(str.strip, text.split(","))):
             try:
-                finding.refuse(path)
+                finding.refuse_scheme(path)
                 table = names.parse(path) if name == "data" and names.is_table(path) else None
             except UserError as error:
                 raise ValueError(f"{name} = {error}") from None

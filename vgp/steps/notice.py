@@ -13,11 +13,11 @@ from typing import Any
 
 from vgp.base import google_api, webhook
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import took, usd
+from vgp.base.text.figures import format_duration, format_usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
-from vgp.protocol.capacity import way
-from vgp.protocol.capacity.way import Way
+from vgp.protocol.capacity import ladder_view
+from vgp.protocol.capacity.ladder_view import Way
 from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary, run_page, summary_of
 from vgp.steps import vertex_records
@@ -67,11 +67,11 @@ def _job(status: Any) -> JsonObject:
 
 def _ways(job: JsonObject) -> tuple[Way, ...]:
     """Returns the run's ladder documents; a run without a ladder makes no request."""
-    if not way.has_ladder(job.get("pipelineSpec") or {}):
+    if not ladder_view.has_ladder(job.get("pipelineSpec") or {}):
         return ()
     root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
     try:
-        return way.of_run(way.client(), root, str(job.get("name", "")).rpartition("/")[2])
+        return ladder_view.of_run(ladder_view.client(), root, str(job.get("name", "")).rpartition("/")[2])
     except Exception as error:
         _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
         return ()
@@ -175,12 +175,12 @@ def markdown(summary: Summary) -> str:
 
 def _rows(summary: Summary) -> list[str]:
     rows = [
-        [_plain(step.name), step.state, took(step.seconds), usd(summary.usd(step)), ""]
+        [_plain(step.name), step.state, format_duration(step.seconds), format_usd(summary.usd(step)), ""]
         if step.seconds is not None
         else [_plain(step.name), step.state, "", "", _plain(step.since)]
         for step in summary.steps
     ]
-    seconds = "" if summary.seconds is None else took(summary.seconds)
+    seconds = "" if summary.seconds is None else format_duration(summary.seconds)
     rows.append(["together", "", seconds, _cost(summary), ""])
     return [f"| {' | '.join(cells)} |" for cells in rows]
 
@@ -189,7 +189,7 @@ def _cost(summary: Summary) -> str:
     """Returns the estimated cost at list prices."""
     if summary.unpriced and not summary.total_usd:
         return "no price"
-    return f"{'at least ' if summary.unpriced else 'about '}{usd(summary.total_usd)}"
+    return f"{'at least ' if summary.unpriced else 'about '}{format_usd(summary.total_usd)}"
 
 
 def _error(step: Step) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, finding, pinned, storage
 from vgp.base.storage.bigquery import names
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data import bundle, task_names, tasks
 from vgp.data.periods import parse
 from vgp.data.prepare import pinned_input
@@ -18,8 +18,8 @@ from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
 from vgp.registry.documents import chosen
-from vgp.serve.prediction import output as bigquery
-from vgp.serve.prediction import rows
+from vgp.serve.prediction import new_rows
+from vgp.serve.prediction import output_shards as bigquery
 from vgp.steps import run_request
 from vgp.steps.pins import prediction as pins_of
 from vgp.steps.pins.prediction import Resolved
@@ -55,7 +55,7 @@ def check_request(
         _check(model, destination, window, shard_rows)
         chosen(model_name, task, task_options)
         for part in storage.parts(data):
-            finding.refuse(part)
+            finding.refuse_scheme(part)
         if with_task:
             tasks.find(task)
     except UserError as error:
@@ -67,7 +67,7 @@ def _check(model: str, destination: str, window: str, shard_rows: int) -> None:
         raise UserError("model is empty. Give champion, a version number, an alias, or a folder (with a /).")
     if not reigning.named(model):
         raise UserError(
-            f"model = {quoted(model)} is unknown. Give champion, a version number, an alias, or a folder "
+            f"model = {quote(model)} is unknown. Give champion, a version number, an alias, or a folder "
             "(with a /, such as ./model or gs://BUCKET/model)."
         )
     pins_of.check_destination(destination)
@@ -128,7 +128,7 @@ def resolve(
 def _check_columns(resolved: Resolved, task: str) -> None:
     """Raises UserError if the first file lacks a column that the model needs."""
     card = bundle.load_card(resolved.model)
-    rows.check_first(tasks.load(task, card.options), card, pinned_input(resolved.data, task)[0])
+    new_rows.check_first(tasks.load(task, card.options), card, pinned_input(resolved.data, task)[0])
 
 
 def _record(resolved: Resolved, record: str) -> None:

@@ -103,7 +103,7 @@ def _decided(resolved: Resolved, form: Form, page: str, run: JsonObject, dry_run
 def _new_decision(resolved: Resolved, form: Form, run: JsonObject) -> Verdict:
     request = store.load(resolved.uri, RunPins).request
     now = datetime.now(UTC)
-    when = moment.chosen(run["as_of"], run["scheduled"], now)
+    when = moment.choose_moment(run["as_of"], run["scheduled"], now)
     record = registries.open(resolved.registry, resolved.model_name).read()
     time = when.time if when else now
     return verdict(resolved, request, record, form.policy, form.config, run=run["run"], now=time)

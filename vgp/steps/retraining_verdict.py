@@ -65,7 +65,7 @@ def verdict(
     try:
         champion = reigning.load(resolved.champion, record)
     except UserError as error:
-        return _told(rules.when != "never", "changed", f"new rows cannot be held against the champion: {error}")
+        return _told(rules.when != "never", "changed", f"new rows cannot be compared with the champion: {error}")
     return _Night(champion, resolved, request, record, rules, config, run, now).decided()
 
 

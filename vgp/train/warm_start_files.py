@@ -18,7 +18,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.finding import find_local
 from vgp.base.storage.storage import File
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.protocol import file_names
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
@@ -84,7 +84,7 @@ def open_weights(source: str, uri: str = "") -> Weights:
     Raises:
         UserError: by_name are no readable weights, or a file differs from its pin.
     """
-    candidates = list_pinned(uri) if uri else [storage.versioned(file) for file in find_weights(source)]
+    candidates = list_pinned(uri) if uri else [storage.with_version(file) for file in find_weights(source)]
     shards = [file for file in candidates if _name(file).endswith(SUFFIX)]
     tensors: dict[str, Entry] = {}
     for number, file in enumerate(shards):
@@ -104,7 +104,7 @@ def find_weights(source: str) -> list[File]:
     Raises:
         UserError: `source` does not exist, holds no .safetensors file or several without an index, or is a pickle.
     """
-    finding.refuse(source)
+    finding.refuse_scheme(source)
     source = storage.uri(os.path.expanduser(source))
     source = source if storage.is_remote(source) else os.path.abspath(source)
     if source.endswith(SUFFIX):
@@ -119,7 +119,7 @@ def find_weights(source: str) -> list[File]:
         return [*_shards(source, by_name), *card]
     weights = sorted(name for name in by_name if name.endswith(SUFFIX))
     if len(weights) > 1:
-        raise UserError(f"{source} holds {listed(weights)}, and no {INDEX}: give one of them.")
+        raise UserError(f"{source} holds {join_names(weights)}, and no {INDEX}: give one of them.")
     if not weights and (pickles := sorted(name for name in by_name if name.endswith(_PICKLED))):
         raise _pickle_error(f"{source}/{pickles[0]}")
     if not weights:
@@ -154,7 +154,7 @@ def _shards(source: str, by_name: dict[str, File]) -> list[File]:
     if not names:
         raise UserError(f"{source}/{INDEX} names no shards.")
     if missing := [name for name in names if name not in by_name]:
-        raise UserError(f"{source}/{INDEX} names shards that are missing: {listed(list(map(str, missing)))}.")
+        raise UserError(f"{source}/{INDEX} names shards that are missing: {join_names(list(map(str, missing)))}.")
     return [by_name[name] for name in names]
 
 
@@ -174,7 +174,7 @@ def _describe(file: File) -> WeightsFile:
     if not storage.is_remote(file.path):
         crc32c = f"{download.checksum(Path(file.path)):08x}"
         return WeightsFile(path=file.path, name=_name(file), bytes=file.bytes, crc32c=crc32c)
-    blob = storage.described(file.path)
+    blob = storage.get_blob(file.path)
     if blob is None or not blob.crc32c:
         raise UserError(f"{file.path} is gone or shows no checksum. Check the path and your access to it.")
     path = f"{storage.plain(file.path)}#{blob.generation}"
@@ -192,7 +192,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
                    for name, value in fields.items() if name != "__metadata__"}  # fmt: skip
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UserError(
-            f"{path} cannot be read as weights: it is not a safetensors file ({quoted(str(error))})."
+            f"{path} cannot be read as weights: it is not a safetensors file ({quote(str(error))})."
         ) from None
     return entries
 

@@ -12,8 +12,8 @@ resource_names.py     resource names and links
 registered_models.py  the registry of models asked for one verb, and Vertex AI's Model Registry brought after it
 model_view.py         registered models as a person reads them
 leftovers.py          the objects that runs left in the bucket, in groups, and the groups that are still needed
-cleaning.py           `clean`: the groups that go, and their deletion; cleaning_view.py: as a person reads it
-refresh.py            the catalog's prices and machine types from Google's APIs
+run_cleanup.py        `clean`: the groups that go, and their deletion; cleaning_view.py: as a person reads it
+catalog_refresh.py    the catalog's prices and machine types from Google's APIs
 runs/                 runs: started, found, followed, inspected, repeated, compared
 schedules/            recurring runs: declared, planned, applied
 templates/            workflows uploaded, and found again

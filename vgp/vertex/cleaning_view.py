@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import Cell, plural, table
+from vgp.base.text.figures import Cell, format_count, table
 from vgp.base.text.times import rfc3339
-from vgp.vertex.cleaning import Decision, Plan, Removed
+from vgp.vertex.run_cleanup import Decision, Plan, Removed
 
 _TITLES = ("", "what", "objects", "size", "age", "why")
 #: Rows of a table; further ones are added up.
@@ -41,9 +41,9 @@ def summary(plan: Plan) -> str:
         return "Nothing goes."
     kinds = Counter(group.kind for group in groups)
     words = {"run": "run", "checkpoints": "folder", "capacity": "folder", "pins": "document"}
-    parts = [f"{plural(kinds[kind], word)} of {kind}" if kind != "run" else plural(kinds[kind], word)
+    parts = [f"{format_count(kinds[kind], word)} of {kind}" if kind != "run" else format_count(kinds[kind], word)
              for kind, word in words.items() if kinds[kind]]  # fmt: skip
-    return f"Goes: {', '.join(parts)}; {plural(objects, 'object')}, {size(sum(group.bytes for group in groups))}."
+    return f"Goes: {', '.join(parts)}; {format_count(objects, 'object')}, {size(sum(group.bytes for group in groups))}."
 
 
 def _rows(plan: Plan) -> Iterator[tuple[list[Cell], Decision]]:

@@ -244,7 +244,7 @@ def caller() -> str:
 
 def repeating() -> "Retry":
     """Returns the retry of every call that may be repeated: reads, and creates under an id of our own."""
-    return google_api.patient(deadline_s=CALL_S, on_error=_note())
+    return google_api.retry_policy(deadline_s=CALL_S, on_error=_note())
 
 
 def reading() -> CallOptions:

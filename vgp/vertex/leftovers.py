@@ -20,7 +20,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from vgp.base.errors import WorkFailed
-from vgp.base.text.google_names import cut_uri, join_uri
+from vgp.base.text.google_names import join_uri, split_uri
 from vgp.protocol import file_names
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -57,7 +57,7 @@ class Root:
 
     @classmethod
     def of(cls, settings: Settings) -> "Root":
-        bucket, folder = cut_uri(clients.bucket(settings))
+        bucket, folder = split_uri(clients.bucket(settings))
         return cls(settings, bucket, f"{folder}/runs/".lstrip("/"))
 
     @property

@@ -7,9 +7,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import Cell, facts, plural, table, took
+from vgp.base.text.figures import Cell, facts_table, format_count, format_duration, table
 from vgp.base.text.printable import one_line, printable
-from vgp.base.text.times import local
+from vgp.base.text.times import format_local
 
 Values = JsonObject
 
@@ -90,7 +90,7 @@ def version(answer: Values, now: datetime) -> RenderableType:
         for one in answer["history"]
     ]
     titles = ("when", "what", "who", "why")
-    return Group(head, facts((name, value) for name, value in rows if value), Text(""), table(titles, history))
+    return Group(head, facts_table((name, value) for name, value in rows if value), Text(""), table(titles, history))
 
 
 def _why(why: str, decision: str) -> str:
@@ -128,7 +128,7 @@ def _standing(answer: Values) -> list[tuple[Cell, Cell]]:
         return [("waits", f"for approval: vgp models promote {number}, or reject {number}")]
     if not stood:
         return []
-    return [("defended", f"{plural(stood['challengers'], 'challenger')}, the last on {time(stood['last'])}")]
+    return [("defended", f"{format_count(stood['challengers'], 'challenger')}, the last on {time(stood['last'])}")]
 
 
 def _named(one: Values) -> str:
@@ -148,7 +148,7 @@ def _origin(answer: Values) -> list[tuple[Cell, Cell]]:
         ("task", answer["task"]), ("run", answer["run"]), ("report", report), ("pins", answer["pins"]),
         ("commit", answer["commit"]), ("image", answer["image"]), ("registered", time(answer["created"])),
         ("labels", ", ".join(f"{name}={value}" for name, value in answer["labels"].items())),
-        ("files", "" if gone else f"{answer['folder']}  ({plural(len(files), 'file')}, {size / 2**20:,.1f} MiB)"),
+        ("files", "" if gone else f"{answer['folder']}  ({format_count(len(files), 'file')}, {size / 2**20:,.1f} MiB)"),
     ]  # fmt: skip
     return [(name, printable(value)) for name, value in rows]
 
@@ -187,7 +187,7 @@ def copies(answer: Values) -> RenderableType:
     rows = [
         (
             one["model"], one["key"][:12], f"{one['files']:,}", f"{one['bytes'] / 2**20:,.1f}",
-            took(one["untouched_s"]), _left_by(one), "goes" if one["goes"] else "stays",
+            format_duration(one["untouched_s"]), _left_by(one), "goes" if one["goes"] else "stays",
         )
         for one in answer["copies"]
     ]  # fmt: skip
@@ -219,14 +219,14 @@ def figure(value: float | None) -> str:
 def time(text: str) -> str:
     """`Nov 20 14:03` in the time zone of this machine; what is no time stays as it is."""
     moment = _moment(text)
-    return local(moment) if moment else text
+    return format_local(moment) if moment else text
 
 
 def since(text: str, now: datetime | None = None) -> str:
     """`Nov 20 14:03 (2d 03h)`."""
     moment = _moment(text)
     past = (now or datetime.now(UTC)) - moment if moment else None
-    return f"{time(text)} ({took(past.total_seconds())})" if past else time(text)
+    return f"{time(text)} ({format_duration(past.total_seconds())})" if past else time(text)
 
 
 def _moment(text: str) -> datetime | None:

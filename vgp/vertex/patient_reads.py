@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from vgp.base.clock import Clock
 from vgp.base.retry import Failure, Pauses, retry
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
 
 #: Seconds between two tries: the first, and the longest.
@@ -29,13 +29,13 @@ class Patience:
             reason = _reason(failure.error)
             if not self.note:
                 self.tell(f"{reason}; trying again")
-            self.note = f"{reason} for {took(failure.lasted_s)}; next try in {failure.pause_s:.0f}s"
+            self.note = f"{reason} for {format_duration(failure.lasted_s)}; next try in {failure.pause_s:.0f}s"
             self.until()
 
         answer = retry(read, Pauses(FIRST_S, LONGEST_S), is_transient=passing, clock=self.clock, on_failure=note)
         if self.note:
             self.note = ""
-            self.tell(f"the connection is back after {took(self.clock.now() - began)}")
+            self.tell(f"the connection is back after {format_duration(self.clock.now() - began)}")
         return answer
 
 

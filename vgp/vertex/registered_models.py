@@ -11,8 +11,8 @@ from pathlib import Path
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text.figures import listed
-from vgp.base.text.google_names import cut_uri
+from vgp.base.text.figures import join_words
+from vgp.base.text.google_names import split_uri
 from vgp.protocol import file_names, model_registry
 from vgp.protocol.model_registry import Terms
 from vgp.protocol.model_service import ModelService, Refused
@@ -151,7 +151,7 @@ def _elsewhere(place: Place) -> list[str]:
     except (RequestError, WorkFailed):  # nothing there, or nothing that may be read
         return []
     fix = f'to use them, write registry = "{before}", or leave the key out'
-    return [f"note: {before} holds models: {listed(models, 'and')}; {fix}."] if models else []
+    return [f"note: {before} holds models: {join_words(models, 'and')}; {fix}."] if models else []
 
 
 def _account() -> str:
@@ -195,7 +195,7 @@ def registry_record(settings: Settings, root: str, model: str) -> JsonObject:
     from google.api_core.exceptions import NotFound
 
     uri = f"{root.rstrip('/')}/{model}/{RECORD_NAME}"
-    bucket, name = cut_uri(uri)
+    bucket, name = split_uri(uri)
     try:
         content = clients.storage(settings).bucket(bucket).blob(name).download_as_bytes(**clients.reading())
         found = dict(json.loads(content))

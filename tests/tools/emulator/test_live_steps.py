@@ -12,7 +12,7 @@ from tests.tools.emulator.conftest import PARENT
 from tools.emulator.capacity import World
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.step_request import Request
-from vgp.protocol.capacity import way
+from vgp.protocol.capacity import ladder_view
 from vgp.settings import Settings
 from vgp.workflow.compiling.sizes import with_sizes
 from vgp.workflow.compiling.vertex import Vertex
@@ -106,7 +106,7 @@ def test_a_run_takes_the_size_that_its_parameter_names_and_its_steps_hand_on_wha
     assert (
         job.message.labels["vertex-ai-pipelines-run-billing-id"] == found.labels["vertex-ai-pipelines-run-billing-id"]
     )
-    (climbed,) = way.of_run(way.client(), "gs://test-bucket/runs", "one-1")
+    (climbed,) = ladder_view.of_run(ladder_view.client(), "gs://test-bucket/runs", "one-1")
     assert [attempt.rung for attempt in climbed.attempts] == ["large-1-spot-us-central1"] or climbed.attempts[0].outcome
 
 

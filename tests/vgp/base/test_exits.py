@@ -10,8 +10,8 @@ from vgp.base.storage import dataflow
 from vgp.base.storage.bigquery import client as bigquery
 
 EXPLAINED = {
-    "bigquery": lambda: bigquery.explained("a table"),
-    "dataflow": lambda: dataflow.explained("p", "us-central1", "dataflow.jobs.create"),
+    "bigquery": lambda: bigquery.explain_errors("a table"),
+    "dataflow": lambda: dataflow.explain_errors("p", "us-central1", "dataflow.jobs.create"),
 }
 
 

@@ -218,7 +218,7 @@ def test_rules_can_be_left_out_by_id_and_name():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "empty"), ("foo", "nothing that can be judged"), ("a: 1", "its keys are a"), ("[1, 2]", "nothing"),
+        ("", "empty"), ("foo", "not a known request"), ("a: 1", "its keys are a"), ("[1, 2]", "not a known"),
         ("{", "YAML"), ("a: [", "YAML"), ("!!python/object/apply:os.system [echo]", "YAML"),
         ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow", "Argo"), ("a: 2026-99-99", "its keys are a"),
         ("\x00", "YAML"),
@@ -287,7 +287,7 @@ def test_an_alias_that_contains_itself_is_judged_like_any_other():
 )
 def test_a_gpu_that_vertex_ai_does_not_have_is_said_to_be_one_with_what_comes_near(name):
     [finding] = [each for each in judged(job(pool(accelerator=name))).findings if each.rule == "GPU002"]
-    assert "Vertex AI has none" in finding.message and "What comes near: NVIDIA_" in finding.suggestion
+    assert "Vertex AI does not offer" in finding.message and "The nearest: NVIDIA_" in finding.suggestion
 
 
 @pytest.mark.parametrize("name", ["A100", "L4", "H100", "T4", "V100", "P100", "A100-80GB", "L 4"])
@@ -304,7 +304,7 @@ def test_a_replica_count_of_nothing_and_none_at_all_are_told_apart():
         name: [each.suggestion for each in judged(job(it)).findings if each.rule == "GPU007"] for name, it in of.items()
     }
     assert said == {"none": ["Set replicaCount to 1."], "zero": ["Set replicaCount to 1."],
-                    "three": ["Put the other 2 into pool 1."]}  # fmt: skip
+                    "three": ["Move the other 2 to pool 1."]}  # fmt: skip
     assert not errors(job(missing)) and errors(job(pool(replicas=0))) == ["GPU007"]
 
 

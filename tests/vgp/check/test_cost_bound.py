@@ -33,14 +33,15 @@ def test_the_most_is_timeout_times_machines_times_price():
     ("unknown", "why"),
     [
         ({"usd": None}, "no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot"),
-        ({"replicas": None}, "how many machines it takes is not known"), ({"timeout_s": None}, "when it ends is not"),
-        ({"tries": None}, "how many tries it has is not known"), ({"turns": None}, "how often its loop turns is not"),
+        ({"replicas": None}, "its number of machines is not known"), ({"timeout_s": None}, "its timeout is not"),
+        ({"tries": None}, "its number of attempts is not known"),
+        ({"turns": None}, "the number of iterations of its loop is not"),
         ({"machine": None, "usd": None}, "its machine is not known"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_has_no_bound_and_no_promise(unknown, why):
     assert row(**unknown).max_usd is None and why in row(**unknown).not_known
-    with pytest.raises(RequestError, match=r"cannot be promised.*train \(") as refused:
+    with pytest.raises(RequestError, match=r"cannot be guaranteed.*train \(") as refused:
         cost_bound.refuse_above([row("prepare"), row(**unknown)], 1000)
     assert why in str(refused.value) and "$12.00" in str(refused.value)
 
@@ -48,7 +49,7 @@ def test_what_is_not_known_has_no_bound_and_no_promise(unknown, why):
 def test_what_is_known_to_be_too_much_is_said_first_and_what_is_not_in_it():
     with pytest.raises(RequestError, match=r"at least \$12.00, more than --max-usd 5") as refused:
         cost_bound.refuse_above([row("prepare"), row(usd=None)], 5)
-    assert "Not in it: train (no price" in str(refused.value)
+    assert "Not included: train (no price" in str(refused.value)
 
 
 @pytest.mark.parametrize("limit", [float("nan"), float("inf"), -1.0])
@@ -83,11 +84,11 @@ def drawn(rows, width=200):
 def test_a_total_without_all_prices_is_at_least_and_names_what_is_left_out(width):
     text = drawn([row(), row("tune", usd=None), row("sweep", turns=None)], width)
     assert "at least 12.00" in " ".join(text.split())
-    below = " ".join(text.split("not in the total:")[1].split())
+    below = " ".join(text.split("not included:")[1].split())
     assert below.startswith(
-        "tune (no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot), sweep (how often its loop"
+        "tune (no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot), sweep (the number of iterations"
     )
-    assert "at least" not in drawn([row(), row("tune")]) and "not in the total" not in drawn([row(), row("tune")])
+    assert "at least" not in drawn([row(), row("tune")]) and "not included" not in drawn([row(), row("tune")])
     assert "not known" in drawn([row(usd=None), row("tune", usd=None)])
 
 
@@ -181,7 +182,7 @@ def test_the_table_is_narrow_below_a_hundred_columns(width, every):
 def test_a_limit_of_nothing_refuses_what_costs_and_names_the_dearest_step():
     with pytest.raises(RequestError, match=r"more than --max-usd 0\.\n") as refused:
         cost_bound.refuse_above([row("prepare", usd=1.0), row()], 0)
-    assert all(part in str(refused.value) for part in ("train: 3 x g2-standard-24", "2 h", "$12.00"))
+    assert all(part in str(refused.value) for part in ("train, 3 x g2-standard-24", "2 h", "$12.00"))
     cost_bound.refuse_above([], 0)
 
 
@@ -232,11 +233,11 @@ def test_what_is_billed_and_not_counted_is_named():
     tune = replace(row("tune"), launcher_region="nowhere-1")
     text = drawn([replace(row("prepare"), boot_disk=("pd-ssd", 100)), replace(row(), launcher_region="us-east1"), tune])
     assert "boot disks of train and tune" in text
-    assert "the e2-standard-4 on which Google's launcher waits for the job of tune" in text
-    assert "the launcher's time until machines are there for the job of train" in text
-    assert "not counted" not in drawn([replace(row(), boot_disk=("pd-ssd", 100))])
+    assert "the e2-standard-4 of Google's launcher for tune" in text
+    assert "the launcher's cost while waiting for the machines of train" in text
+    assert "not included" not in drawn([replace(row(), boot_disk=("pd-ssd", 100))])
 
 
 def test_the_advice_for_a_step_that_nothing_ends_is_one_that_counts():
-    with pytest.raises(RequestError, match="end it in its command, timeout -k 60 4h PROGRAM, or raise --max-usd"):
+    with pytest.raises(RequestError, match="set one in its command, timeout -k 60 4h PROGRAM, or raise --max-usd"):
         cost_bound.refuse_above([replace(row(timeout_s=604_800), is_endless=True)], 20)

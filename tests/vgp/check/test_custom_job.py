@@ -267,7 +267,7 @@ def test_a_machine_that_is_missing_or_no_object_is_told_once():
 
 def test_replicas_that_are_missing_are_one_and_those_that_are_no_number_are_not_known():
     (missing,), rows = told(job(pool(replicas=None)))
-    assert "says no replicaCount" in missing[1] and rows == [1]
+    assert "has no replicaCount" in missing[1] and rows == [1]
     (wrong,), rows = told(job(pool(replicas="x")))
     assert wrong[0] == "GPU025" and rows == [None]
 

@@ -153,7 +153,7 @@ def test_a_nearest_that_has_errors_of_its_own_is_not_written(tmp_path, monkeypat
     text = POOL.format(machine="n1-standrd-8", more="")
     monkeypatch.setattr(fixing, "_edited", lambda document, *_: ("workerPoolSpecs: 3", []))
     after, left = fixed(tmp_path / "job.yaml", text)
-    assert after == text and "errors of its own (GPU025)" in left[0]
+    assert after == text and "errors too (GPU025)" in left[0]
 
 
 def test_a_file_that_changes_meanwhile_is_not_overwritten(tmp_path):

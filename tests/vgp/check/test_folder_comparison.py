@@ -67,7 +67,7 @@ def test_what_has_no_price_is_at_least_with_its_reason(folders, b200_without_pri
     written(folders, {"job.yaml": UNPRICED + "---\n" + JOB}, {"job.yaml": JOB + "---\n" + JOB})
     text = told(folders)
     assert " → at least $" in text and "(+$" not in text and "(-$" not in text
-    assert "Not in it: `fit (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1, standard)`" in text
+    assert "Not included: `fit (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1, standard)`" in text
 
 
 def test_the_comment_says_of_which_day_its_prices_are(folders, b200_without_price):
@@ -85,8 +85,8 @@ def test_files_are_new_gone_or_as_they_were(folders):
     written(folders, {"new.yaml": JOB, "same.yaml": JOB}, {"gone.yaml": JOB, "same.yaml": JOB})
     text = told(folders, "new.yaml", "gone.yaml", "./same.yaml")
     assert "`new.yaml`, new\n" in text and "`gone.yaml`, gone\n" in text
-    assert "Asks for what it asked for before: 1 file." in text and "`same.yaml`" not in text
-    assert "No machine is asked for." in told(folders, "pipelines.toml")
+    assert "Unchanged: 1 file." in text and "`same.yaml`" not in text
+    assert "No file requests a machine." in told(folders, "pipelines.toml")
 
 
 def test_a_change_of_the_provisioning_alone_is_a_change(folders):
@@ -127,10 +127,10 @@ def test_names_of_a_stranger_stay_in_code(folders):
 
 def test_what_cannot_be_compared_is_refused(folders, tmp_path):
     for paths, before, said in (
-        (["."], Path("nowhere"), "there is no such folder"),
+        (["."], Path("nowhere"), "no such folder"),
         (["-"], folders[1], "below the current folder"),
         (["../before"], folders[1], "below the current folder"),
-        (["lost.yaml"], folders[1], "neither here nor in"),
+        (["lost.yaml"], folders[1], "not in the current folder and not in"),
     ):
         with pytest.raises(RequestError, match=said):
             sides(paths, before, (), check)

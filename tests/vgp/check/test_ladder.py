@@ -93,12 +93,12 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
 
 def test_two_jobs_at_once_count_with_the_dearest_spot_for_each_hour_on_demand():
     (row,) = judged().steps
-    beside = "beside that 1h 00m of Spot while it takes over, 6 minutes for each hour on demand"
+    beside = "plus 1h 00m of Spot while a job takes over, 6 minutes for each hour on demand"
     assert f"train: {beside}" in drawn([row])
     assert [(each["hours_of_dearest_way"], each["hours_of_handover"]) for each in row.as_json()["rungs"]] == [
         (5, 1), (10, 0),
     ]  # fmt: skip
-    with pytest.raises(RequestError, match=r"rung 1 .* 5h 00m, rung 2 .* 10h 00m; beside that 1h 00m of Spot"):
+    with pytest.raises(RequestError, match=r"rung 1 .* 5h 00m, rung 2 .* 10h 00m; plus 1h 00m of Spot"):
         cost_bound.refuse_above([row], 1)
 
 
@@ -121,7 +121,7 @@ def test_of_several_sizes_the_dearest_counts():
     assert [each.held for each in row.rungs] == [*[Held(0)] * 4, Held(3600)]
     text = drawn([row])
     assert text.count("  size small ") == 2 and "rung" not in text
-    assert "train: a run takes one size, small, large or huge; counted is the dearest" in text
+    assert "train: a run uses one size, small, large or huge; the maximum is for the most expensive" in text
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_mutated_rung_is_found_by_its_place(path, value, words):
 
 def test_a_rung_that_vertex_ai_would_try_again_itself_is_warned_of():
     report = judged(mutated(0, "job", "jobSpec", "scheduling", "disableRetries", value=False))
-    assert any("rung 1" in line and "try the job of a rung again" in line for line in told(report, "warning"))
+    assert any("rung 1" in line and "GPU028" in line for line in told(report, "warning"))
 
 
 def test_a_rung_without_a_price_leaves_no_ceiling():
@@ -164,10 +164,10 @@ def test_a_plan_that_is_none_is_no_free_step(plan):
 def test_the_table_has_a_line_for_each_rung_and_says_what_is_counted():
     text = drawn(judged().steps)
     assert "rung 1" in text and "europe-west4" in text
-    assert "train: a ladder, one rung at a time, 15h 00m at most; counted is the dearest way up it" in text
+    assert "train: a ladder, one rung at a time, 15h 00m at most; the maximum is for its most expensive course" in text
 
 
 def test_what_costs_too_much_is_told_by_its_rungs():
-    way = r"the dearest way up its ladder, rung 1 .* for 5h 00m, rung 2 .* for 10h 00m"
-    with pytest.raises(Exception, match=rf"{way}(.|\n)*Shorten its deadline, take cheaper rungs"):
+    way = r"a ladder with rung 1 .* for 5h 00m, rung 2 .* for 10h 00m"
+    with pytest.raises(Exception, match=rf"{way}(.|\n)*Shorten its deadline, use cheaper rungs"):
         cost_bound.refuse_above(judged().steps, 1)

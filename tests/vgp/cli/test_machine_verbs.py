@@ -137,7 +137,7 @@ NOTHING = [
     (["--accelerator", "K80"], 2, "NVIDIA_TESLA_K80 is retired", "Nearest that works: 1 x "),
     (["--accelerator", "T4", "--count", "3"], 2, "the counts are 1, 2 or 4", "4 x NVIDIA_TESLA_T4 on n1-"),
     (["--count", "3"], 2, "No machine has 3 GPUs; the counts are 1, 2, 4, 8 or 16", "--count 4"),
-    (["--accelerator", "none", "--count", "2"], 2, "has no count", "Leave --count out"),
+    (["--accelerator", "none", "--count", "2"], 2, "needs a machine with GPUs", "Remove --count"),
     (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "vgp machines cloud-tpu"),
     (["--accelerator", "TPU"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),
     (["--accelerator", "cloud tpu v5e"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),

@@ -74,12 +74,14 @@ def test_a_step_without_a_price_is_named_wherever_the_run_is_summed(
     assert code == 0, out
     assert (
         "at least" in out
-        and "not in the total: train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1" in out
+        and "not included: train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1" in out
     )
     told = json.loads(run(capsys, *given, "--json")[1])
     assert told["max_usd"] is None and told["max_usd_of_priced_steps"] > 0 and list(told["unpriced"]) == ["train"]
     code, out, err = run(capsys, *given, "--max-usd", "100000")
-    assert code == 2 and "cannot be promised" in err and "train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g" in err
+    assert (
+        code == 2 and "cannot be guaranteed" in err and "train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g" in err
+    )
 
 
 HOUR = 3600

@@ -9,7 +9,7 @@ import pytest
 
 from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
-from vgp.base.text.printable import abridged
+from vgp.base.text.printable import summarise_texts
 from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults
 from vgp.settings import load, repository_of
 from vgp.vertex.schedules import declared_schedule
@@ -110,9 +110,9 @@ def test_a_default_that_is_a_file_is_compiled_as_its_text(folder: Path) -> None:
 
 
 def test_a_long_text_is_shown_by_its_size_and_its_checksum() -> None:
-    shown = abridged({"declaration": TOML, "hidden": [8], "train": "1-6"})
+    shown = summarise_texts({"declaration": TOML, "hidden": [8], "train": "1-6"})
     assert shown["declaration"].startswith("5 lines, sha256 ") and shown["hidden"] == [8] and shown["train"] == "1-6"
-    assert abridged(TOML) != abridged(TOML + "#")
+    assert summarise_texts(TOML) != summarise_texts(TOML + "#")
 
 
 def test_new_table_writes_the_file_and_tells_what_it_decided(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

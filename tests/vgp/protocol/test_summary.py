@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vgp.protocol.capacity import way
+from vgp.protocol.capacity import ladder_view
 from vgp.protocol.summary import Summary, summary_of
 from vgp.steps.notice import markdown
 
@@ -152,7 +152,7 @@ def test_the_days_of_a_ladders_prices_are_those_of_its_rungs() -> None:
     """The price of the step is that of the machine that climbs; the rungs have their own."""
     rungs = [{"name": "1-spot-us-central1", "price_date": "2026-06-01"}]
     attempt = {"number": 1, "rung": "1-spot-us-central1", "outcome": "succeeded", "hours": 1.0, "usd": 3.0}
-    climbed = way.read({"format": 1, "step": "train", "rungs": rungs, "attempts": [attempt]})
+    climbed = ladder_view.read({"format": 1, "step": "train", "rungs": rungs, "attempts": [attempt]})
     assert climbed is not None
     prices = {"resolve": [0.15, "2026-07-30"], "train": [2.4, "2026-07-09"]}
     summary = summary_of(night("b", all_of("SUCCEEDED")), prices, state="SUCCEEDED", ways=(climbed,))

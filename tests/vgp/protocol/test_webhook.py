@@ -46,7 +46,7 @@ BODY = {"version": 1, "text": "däs"}
 )
 def test_an_address_that_may_not_be_sent_to_is_refused(url: str, why: str) -> None:
     with pytest.raises(webhook.Refused, match=why) as error:
-        webhook.checked(url)
+        webhook.check_url(url)
     assert "secret" not in str(error.value)
 
 
@@ -54,7 +54,7 @@ def test_an_address_that_may_not_be_sent_to_is_refused(url: str, why: str) -> No
     "url", ["https://example.com", "https://8.8.8.8:8443/x?y=z", "https://[2001:4860:4860::8888]/"]
 )
 def test_an_address_of_the_public_internet_is_taken(url: str) -> None:
-    assert webhook.checked(url) == url
+    assert webhook.check_url(url) == url
 
 
 @pytest.mark.parametrize("name", ["2130706433", "0x7f.1", "127.1"])

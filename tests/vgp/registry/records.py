@@ -45,4 +45,4 @@ def champion(record):
 
 def written(path):
     """What is another whenever the file or object is written anew."""
-    return storage.described(path).generation if storage.is_remote(path) else os.stat(path).st_mtime_ns
+    return storage.get_blob(path).generation if storage.is_remote(path) else os.stat(path).st_mtime_ns

@@ -3,22 +3,22 @@
 import pytest
 
 from vgp.base.text import google_names
-from vgp.base.text.google_names import image_name
+from vgp.base.text.google_names import check_image
 from vgp.settings import value_rules
 
 DIGEST = "sha256:" + "0" * 64
 RIGHT = {
-    google_names.project: ["my-project", "a12345", "example.com:my-project", "a" + "b" * 29],
+    google_names.check_project: ["my-project", "a12345", "example.com:my-project", "a" + "b" * 29],
     value_rules.region: ["us-central1", "europe-west12", "northamerica-northeast1", "africa-south1"],
     value_rules.bucket: [
         "gs://abc", "gs://my_bucket-1", "gs://a.example.org", "gs://b23/folder", "gs://b23/a/b.c/d=1",
         "gs://" + "a" * 63, "gs://1bucket1",
     ],
-    image_name: [
+    check_image: [
         "us-central1-docker.pkg.dev/my-project/training/training:0.1.0", f"a/b@{DIGEST}", f"a/b:latest@{DIGEST}",
         "localhost:5000/training:1", "python:3.11-slim", "us-docker.pkg.dev/example.com/p/r/i:v1_2",
     ],
-    google_names.service_account: [
+    google_names.check_service_account: [
         "trainer@my-project.iam.gserviceaccount.com", "123456789-compute@developer.gserviceaccount.com",
         "my-project@appspot.gserviceaccount.com", "x@my-project.example.com.iam.gserviceaccount.com",
     ],
@@ -36,7 +36,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 WRONG = {
-    google_names.project: [
+    google_names.check_project: [
         "", "short", "My-Project", "my_project", "1project", "project-", "a" * 31, "my project", "pröject",
         "my-project\n",
     ],
@@ -46,11 +46,11 @@ WRONG = {
         "gs://goog-x", "gs://my-google-bucket", "gs://a..b", "gs://bucket/../x", "gs://bucket//x", "gs://bucket/a b",
         "gs://" + "a" * 64, "gs://bucket/*", "gs://bucket\n",
     ],
-    image_name: [
+    check_image: [
         "", "training", "a/b", "a/b:latest", "a/b@sha256:123", f"a/b@{DIGEST}0", "a/B:1", "https://h/a:1", "a/b:1 ",
         "a//b:1", "a/b:1; rm -rf /", "a/b:" + "t" * 129, "localhost:5000/training",
     ],
-    google_names.service_account: [
+    google_names.check_service_account: [
         "", "me@example.com", "trainer", "Trainer@p.iam.gserviceaccount.com", "a@b@gserviceaccount.com",
         "a@evilgserviceaccount.com",
     ],
@@ -97,11 +97,11 @@ def test_what_google_refuses_is_refused_with_what_was_given(rule, value: str) ->
 @pytest.mark.parametrize(
     ("rule", "value", "fix"),
     [
-        (google_names.project, "123456789", "gcloud projects describe 123456789"),
+        (google_names.check_project, "123456789", "gcloud projects describe 123456789"),
         (value_rules.bucket, "my-bucket/folder", "Write gs://my-bucket."),
         (value_rules.network, "projects/my-project/global/networks/n", "gcloud projects describe my-project --format"),
         (value_rules.encryption_key, "projects/p/k/cryptoKeyVersions/3", "Name the key: projects/p/k."),
-        (image_name, "a/b", "has no tag, which means :latest"),
+        (check_image, "a/b", "has no tag, which means :latest"),
         (value_rules.endpoint, "http://h.test:1", "Write https://h.test:1."),
     ],
 )

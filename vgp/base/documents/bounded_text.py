@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vgp.base.errors import RequestError
 from vgp.base.text import nearest
-from vgp.base.text.printable import clipped, one_line
+from vgp.base.text.printable import one_line, shorten_middle
 
 # ---- the work budget of one document: counted, so that a file always stops at the same place; seconds are a fallback
 
@@ -94,7 +94,7 @@ class Unreadable(RequestError):
     def __init__(self, file: str, reason: str, path: FieldPath = ()) -> None:
         where = f"{file}: {dotted(path)}" if path else file
         self.reason, self.path = reason, path
-        super().__init__(one_line(clipped(f"{where}: {reason}")))
+        super().__init__(one_line(shorten_middle(f"{where}: {reason}")))
 
 
 #: A URI that pathlib has turned into a path, which removes one of its slashes.

@@ -58,16 +58,16 @@ def _client(process: int) -> "Client":
     """Returns the client of a process, because a forked process must not use its parent's connections."""
     from google.cloud.storage import Client
 
-    with explained("Cloud Storage"):
+    with explain_errors("Cloud Storage"):
         return Client()
 
 
-def reading(path: str) -> Trying:
+def read_retry(path: str) -> Trying:
     """Returns the retry for reads."""
-    return patient(1, READ_DEADLINE_S, path)
+    return retry_policy(1, READ_DEADLINE_S, path)
 
 
-def patient(first_pause_s: float, deadline_s: float, what: str) -> Trying:
+def retry_policy(first_pause_s: float, deadline_s: float, what: str) -> Trying:
     """Returns the client's own retry with this first pause and deadline, and one warning about `what` after
     `NOTICE_S`."""
     from google.cloud.storage.retry import DEFAULT_RETRY
@@ -90,7 +90,7 @@ def patient(first_pause_s: float, deadline_s: float, what: str) -> Trying:
 
 
 @contextmanager
-def permitted(path: str, done: str = "read") -> Iterator[None]:
+def explain_denial(path: str, done: str = "read") -> Iterator[None]:
     """Raises missing credentials and permissions as UserError with the fix.
 
     Args:
@@ -111,7 +111,7 @@ def permitted(path: str, done: str = "read") -> Iterator[None]:
 
 
 @contextmanager
-def explained(path: str, done: str = "read") -> Iterator[None]:
+def explain_errors(path: str, done: str = "read") -> Iterator[None]:
     """Raises Google's errors as UserError, if the user can fix them, or as ProcessFailed or StoreDown, in one line."""
     from google.api_core.exceptions import GoogleAPIError, NotFound
     from google.auth.exceptions import GoogleAuthError
@@ -119,7 +119,7 @@ def explained(path: str, done: str = "read") -> Iterator[None]:
     from requests import RequestException
 
     try:
-        with permitted(path, done):
+        with explain_denial(path, done):
             yield
     except NotFound:
         raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
@@ -129,7 +129,7 @@ def explained(path: str, done: str = "read") -> Iterator[None]:
 
 
 @contextmanager
-def os_errors(path: str) -> Iterator[None]:
+def as_os_errors(path: str) -> Iterator[None]:
     """Raises Google's errors as a file system would: FileNotFoundError, OSError, or Denied and StoreDown."""
     from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Unauthorized
     from google.auth.exceptions import GoogleAuthError

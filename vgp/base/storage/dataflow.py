@@ -132,12 +132,12 @@ class Jobs:
             return [_job(job) for job in self._call(self._jobs.list_jobs, request)]
 
     def _call(self, method: Callable[..., Answer], request: object) -> Answer:
-        retry = google_api.patient(first_s=RETRY_AFTER_S, longest_s=60.0, deadline_s=CALL_S)
+        retry = google_api.retry_policy(first_s=RETRY_AFTER_S, longest_s=60.0, deadline_s=CALL_S)
         return method(request=request, retry=retry, timeout=ATTEMPT_S)
 
     @contextmanager
     def _explained(self, permission: str) -> Iterator[None]:
-        with explained(self.project, self.region, permission):
+        with explain_errors(self.project, self.region, permission):
             yield
 
     @cached_property
@@ -160,7 +160,7 @@ class Jobs:
 
 
 @contextmanager
-def explained(project: str, region: str, permission: str) -> Iterator[None]:
+def explain_errors(project: str, region: str, permission: str) -> Iterator[None]:
     """Raises Google's errors as UserError, if the user can fix them, or as ProcessFailed or StoreDown, in one line."""
     from google.api_core.exceptions import (
         BadRequest,

@@ -75,14 +75,14 @@ def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
     """
     blob = _described(path)
     pinned = blob.bucket.blob(blob.name, generation=blob.generation)
-    retry = client.reading(path)
-    with client.explained(path), pinned.open("rb", chunk_size=chunk_bytes, retry=retry) as file:
+    retry = client.read_retry(path)
+    with client.explain_errors(path), pinned.open("rb", chunk_size=chunk_bytes, retry=retry) as file:
         yield file
 
 
 def _described(path: str) -> "Blob":
     """Returns the current or pinned object, whose generation is read."""
-    blob = storage.described(path)
+    blob = storage.get_blob(path)
     if blob is None:
         raise _gone(path)
     if not blob.crc32c:
@@ -116,8 +116,8 @@ def _chunk(blob: "Blob", path: str, start: int) -> bytes:
 
     pinned = blob.bucket.blob(blob.name, generation=blob.generation)
     end = min(start + CHUNK_BYTES, blob.size) - 1
-    retry = client.reading(path)
-    with client.explained(path):
+    retry = client.read_retry(path)
+    with client.explain_errors(path):
         try:
             return bytes(pinned.download_as_bytes(start=start, end=end, raw_download=True, checksum=None, retry=retry))
         except (NotFound, RequestRangeNotSatisfiable):

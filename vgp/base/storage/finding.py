@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage.files import Version
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket
@@ -28,7 +28,7 @@ _STORAGE = re.compile(
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
 
 
-def refuse(part: str) -> None:
+def refuse_scheme(part: str) -> None:
     """Raises UserError if a part of `data`, or another source, is neither a path, gs:// nor bq://."""
     match = _SCHEME.match(part)
     scheme = match["scheme"].lower() if match else ""
@@ -39,13 +39,13 @@ def refuse(part: str) -> None:
     if scheme in ("gs", "gcs", "s3", "s3a", "r2"):
         right = "gs://" + part[match.end() :]
         if scheme in ("gs", "gcs"):
-            raise UserError(f"{quoted(part)}: Cloud Storage is written gs://. Is it {right}?")
+            raise UserError(f"{quote(part)}: Cloud Storage is written gs://. Is it {right}?")
         copy = f"gcloud storage cp -r {shlex.quote('s3://' + part[match.end() :])} gs://BUCKET/FOLDER"
-        raise UserError(f"{quoted(part)}: only buckets of Google Cloud (gs://) can be read. Copy it: {copy}.")
+        raise UserError(f"{quote(part)}: only buckets of Google Cloud (gs://) can be read. Copy it: {copy}.")
     if scheme == "file":
-        raise UserError(f"{quoted(part)}: write only the path: {part[match.end() :]}.")
+        raise UserError(f"{quote(part)}: write only the path: {part[match.end() :]}.")
     raise UserError(
-        f"{quoted(part)}: {scheme}:// cannot be read. Data is a file, folder or glob, local or in a bucket (gs://), "
+        f"{quote(part)}: {scheme}:// cannot be read. Data is a file, folder or glob, local or in a bucket (gs://), "
         "or a table of BigQuery (bq://PROJECT.DATASET.TABLE)."
     )
 
@@ -53,9 +53,9 @@ def refuse(part: str) -> None:
 def _download(part: str) -> str:
     if match := _STORAGE.match(part):
         right = f"gs://{match['bucket'] or match['host']}/{match['name']}"
-        return f"{quoted(part)}: write the object as {right}."
+        return f"{quote(part)}: write the object as {right}."
     return (
-        f"{quoted(part)}: data is not downloaded from the web, because a URL may change or vanish "
+        f"{quote(part)}: data is not downloaded from the web, because a URL may change or vanish "
         "and has no version to pin. Copy it to a bucket once: "
         f"curl -fL {shlex.quote(part)} | gcloud storage cp - gs://BUCKET/NAME."
     )
@@ -138,10 +138,10 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
         paths = list(_walked(pattern))
     else:
         paths = glob.glob(pattern)
-    return [described(path) for path in paths if os.path.isfile(path)]
+    return [stat_file(path) for path in paths if os.path.isfile(path)]
 
 
-def deeper(folder: str, suffixes: Sequence[str]) -> str:
+def find_deeper(folder: str, suffixes: Sequence[str]) -> str:
     """Returns a glob of files with one of `suffixes` one or two folders deeper, or "" without any."""
     for levels in DEEPER:
         for path in glob.iglob(os.path.join(glob.escape(os.path.expanduser(folder)), levels)):
@@ -174,7 +174,7 @@ def below(folder: str, *, links: bool) -> list[File]:
         links: Whether to follow symbolic links or skip them.
     """
     paths = (os.path.join(place, name) for place, _, names in _walk(folder, links=links) for name in names)
-    return [described(path) for path in sorted(paths) if os.path.isfile(path) and (links or not os.path.islink(path))]
+    return [stat_file(path) for path in sorted(paths) if os.path.isfile(path) and (links or not os.path.islink(path))]
 
 
 def _walk(start: str, *, links: bool) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -189,7 +189,7 @@ def _walk(start: str, *, links: bool) -> Iterator[tuple[str, list[str], list[str
         yield folder, folders, names
 
 
-def described(path: str) -> File:
+def stat_file(path: str) -> File:
     """Returns a local file with its current version."""
     status = os.stat(path)
     return File(path, status.st_size, version=Version(status.st_size, status.st_mtime_ns))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import Buffer
 
 from vgp.base.storage import files
-from vgp.base.storage.client import Limits, bucket, explained, os_errors, patient, starts_anew
+from vgp.base.storage.client import Limits, as_os_errors, bucket, explain_errors, retry_policy, starts_anew
 from vgp.base.storage.storage import is_remote, split
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Folder:
         from google.api_core.exceptions import NotFound
 
         probe = f"{PROBE}{os.urandom(8).hex()}"
-        with os_errors(f"{self.path}/{probe}"), explained(self.path, "written"):
+        with as_os_errors(f"{self.path}/{probe}"), explain_errors(self.path, "written"):
             next(iter(self._list(max_results=1)), None)  # detects a missing bucket without retries
             self._create(probe, [memoryview(b"x")])
             with suppress(NotFound):  # deleted by an earlier try whose answer was lost
@@ -74,13 +74,13 @@ class Folder:
 
     def create(self, name: str, pieces: Sequence[memoryview]) -> bool:
         """Creates an object from the pieces, verified by CRC-32C on the server; False if another object exists."""
-        with os_errors(f"{self.path}/{name}"):
+        with as_os_errors(f"{self.path}/{name}"):
             return self._create(name, pieces)
 
     def replace(self, name: str, data: Buffer) -> None:
         """Writes or replaces an object atomically, verified by CRC-32C on the server."""
         # After a retry the client keeps a reference to the view, which would keep a memory-mapped file open.
-        with os_errors(f"{self.path}/{name}"), memoryview(data) as view:
+        with as_os_errors(f"{self.path}/{name}"), memoryview(data) as view:
             self._upload(name, [view])
 
     def read(self, name: str) -> bytes:
@@ -99,25 +99,25 @@ class Folder:
         if start >= stop:
             return b""
         limits = {"checksum": None, **self._limits()}
-        with os_errors(f"{self.path}/{name}"):
+        with as_os_errors(f"{self.path}/{name}"):
             try:
                 return bytes(self._blob(name).download_as_bytes(start=start, end=stop - 1, **limits))
             except RequestRangeNotSatisfiable:
                 return b""
 
     def facts(self, name: str) -> Facts:
-        with os_errors(f"{self.path}/{name}"):
+        with as_os_errors(f"{self.path}/{name}"):
             blob = self._blob(name)
             blob.reload(**self._limits())
         return Facts(int(blob.size), int.from_bytes(base64.b64decode(blob.crc32c or ""), "big"))
 
     def names(self) -> list[str]:
-        with os_errors(self.path):
+        with as_os_errors(self.path):
             return sorted(blob.name.removeprefix(self.prefix) for blob in self._list())
 
     def folders(self) -> list[str]:
         """Returns the names of the subfolders."""
-        with os_errors(self.path):
+        with as_os_errors(self.path):
             listing = bucket(self.bucket).list_blobs(
                 prefix=self.prefix, delimiter="/", fields="prefixes,nextPageToken", **self._limits()
             )
@@ -125,12 +125,12 @@ class Folder:
             return sorted(prefix.removeprefix(self.prefix).rstrip("/") for prefix in listing.prefixes)
 
     def holds(self, name: str) -> bool:
-        with os_errors(f"{self.path}/{name}"):
+        with as_os_errors(f"{self.path}/{name}"):
             return bool(self._blob(name).exists(**self._limits()))
 
     def copy(self, name: str, target: "Folder") -> None:
         """Copies an object to another folder on the server, replacing an existing one."""
-        with os_errors(f"{self.path}/{name}"):
+        with as_os_errors(f"{self.path}/{name}"):
             source, copied = self._blob(name), target._blob(name)
             token, _, _ = copied.rewrite(source, **self._limits())
             while token:
@@ -139,7 +139,7 @@ class Folder:
     def delete(self, name: str) -> None:
         """Deletes an object; does nothing if it does not exist."""
         try:
-            with os_errors(f"{self.path}/{name}"):
+            with as_os_errors(f"{self.path}/{name}"):
                 self._blob(name).delete(**self._limits())
         except FileNotFoundError:
             pass
@@ -179,7 +179,7 @@ class Folder:
             )
 
     def _download(self, name: str) -> bytes:
-        with os_errors(f"{self.path}/{name}"):
+        with as_os_errors(f"{self.path}/{name}"):
             return bytes(self._blob(name).download_as_bytes(checksum="crc32c", **self._limits()))
 
     def _blob(self, name: str, **kwargs: int) -> "Blob":
@@ -193,7 +193,7 @@ class Folder:
         return listing
 
     def _limits(self) -> Limits:
-        return {"retry": patient(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}
+        return {"retry": retry_policy(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}
 
 
 def replace(path: str, data: Buffer) -> None:

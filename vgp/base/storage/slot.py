@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from vgp.base.exits import UserError
-from vgp.base.storage.client import Limits, bucket, os_errors, patient, permitted
+from vgp.base.storage.client import Limits, as_os_errors, bucket, explain_denial, retry_policy
 from vgp.base.storage.storage import split
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Slot:
                 raise from_http_response(response)
             return response
 
-        response = patient(self.first_pause_s, self.deadline_s, self.path)(ask)()
+        response = retry_policy(self.first_pause_s, self.deadline_s, self.path)(ask)()
         if response.status_code == 404:
             return None
         facts = response.json()
@@ -125,15 +125,15 @@ class Slot:
 
     @contextmanager
     def _errors(self, done: str = "read") -> Iterator[None]:
-        with os_errors(self.path):
+        with as_os_errors(self.path):
             if self.most is None:
                 yield
                 return
-            with permitted(self.path, done):
+            with explain_denial(self.path, done):
                 yield
 
     def _blob(self, **kwargs: int) -> "Blob":
         return bucket(self.bucket).blob(self.name, **kwargs)
 
     def _limits(self) -> Limits:
-        return {"retry": patient(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}
+        return {"retry": retry_policy(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}

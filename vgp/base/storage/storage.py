@@ -45,7 +45,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         UserError: the scheme is not supported, nothing matches, a file is unreadable, or a pinned file changed.
         ProcessFailed: the store did not answer for `client.READ_DEADLINE_S`; also in the functions below.
     """
-    finding.refuse(pattern)
+    finding.refuse_scheme(pattern)
     if pattern.lower().startswith("bq://"):
         raise UserError(
             f"{pattern} is a table of BigQuery, but this task reads files: only a tabular task reads tables."
@@ -71,7 +71,7 @@ def _deeper(folder: str, suffixes: Sequence[str]) -> str:
         ending = next((suffix for file in files if (suffix := finding.ending(file.path, suffixes))), "")
         return ending and pattern + ending
     if not is_remote(folder):
-        return finding.deeper(folder, suffixes)
+        return finding.find_deeper(folder, suffixes)
     inside = f"{uri(folder)}/"
     names = [file.path.removeprefix(inside) for file in below(folder)]
     for levels in finding.DEEPER:
@@ -129,13 +129,13 @@ def read(path: str, *, most: int, links: bool = True) -> bytes:
             return files.read(path, most=most, links=links)
         except FileNotFoundError:
             raise UserError(f"{path} does not exist.") from None
-    blob = described(path)
+    blob = get_blob(path)
     if blob is None:
         raise UserError(f"{path} does not exist.")
     if blob.size > most:
         raise too_large
-    with client.explained(path):
-        return bytes(blob.download_as_bytes(retry=client.reading(path)))
+    with client.explain_errors(path):
+        return bytes(blob.download_as_bytes(retry=client.read_retry(path)))
 
 
 def overwrite(path: str, data: bytes) -> None:
@@ -144,8 +144,8 @@ def overwrite(path: str, data: bytes) -> None:
         files.write(path, data)
         return
     bucket, name = split(path)
-    with client.os_errors(path):
-        client.bucket(bucket).blob(name).upload_from_string(data, retry=client.patient(1, 30, path), timeout=10)
+    with client.as_os_errors(path):
+        client.bucket(bucket).blob(name).upload_from_string(data, retry=client.retry_policy(1, 30, path), timeout=10)
 
 
 def split(path: str) -> tuple[str, str]:
@@ -160,9 +160,9 @@ def location(path: str) -> str:
     """Returns the location of a bucket, such as EU or US-CENTRAL1, or "" without permission to read the bucket."""
     from google.api_core.exceptions import Forbidden
 
-    with client.explained(path):
+    with client.explain_errors(path):
         try:
-            return str(client.client().get_bucket(split(path)[0], retry=client.reading(path)).location)
+            return str(client.client().get_bucket(split(path)[0], retry=client.read_retry(path)).location)
         except Forbidden:
             return ""
 
@@ -178,11 +178,11 @@ def plain(path: str) -> str:
     return generation_of(path)[0]
 
 
-def described(path: str) -> "Blob | None":
+def get_blob(path: str) -> "Blob | None":
     """Returns the current blob at gs://bucket/name, or the one at gs://bucket/name#generation; None without one."""
     versions = [generation_of(path), (path, 0)]  # the second for a name that ends in `#` and digits
-    retry = client.reading(path)
-    with client.explained(path):
+    retry = client.read_retry(path)
+    with client.explain_errors(path):
         for location, generation in dict.fromkeys(versions):
             bucket, name = split(location)
             if blob := client.bucket(bucket).get_blob(name, generation=generation or None, retry=retry):
@@ -190,15 +190,15 @@ def described(path: str) -> "Blob | None":
     return None
 
 
-def versioned(file: File) -> File:
+def with_version(file: File) -> File:
     """Returns the file with its generation or version, looked up if unknown."""
     if file.generation or file.version:
         return file
     if not is_remote(file.path):
         if not os.path.isfile(file.path):
             raise UserError(f"{file.path} does not exist.")
-        return replace(file, version=finding.described(file.path).version)
-    if blob := described(file.path):
+        return replace(file, version=finding.stat_file(file.path).version)
+    if blob := get_blob(file.path):
         return replace(file, generation=blob.generation)
     raise UserError(f"{file.path} does not exist.")
 
@@ -215,7 +215,7 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
     inside = (file for file in files if file.path.startswith(folder))
     direct = (file for file in inside if "/" not in file.path.removeprefix(folder))
     named = exact or [file for file in direct if file.path.endswith(tuple(suffixes))]
-    if not named and generation_of(pattern)[1] and (blob := described(pattern)):
+    if not named and generation_of(pattern)[1] and (blob := get_blob(pattern)):
         return [File(pattern, blob.size, blob.generation)]
     return named
 
@@ -223,8 +223,8 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
 def _listed(pattern: str, name: str, **query: str) -> list[File]:
     past = _past.get()
     fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
-    with client.explained(pattern):
-        retry = client.reading(pattern)
+    with client.explain_errors(pattern):
+        retry = client.read_retry(pattern)
         versions = "true" if past else None  # the client would send True, which not every server understands
         listing = client.client().list_blobs(name, retry=retry, fields=fields, versions=versions, **query)
         blobs = list(listing)

@@ -43,12 +43,12 @@ def table(
     return drawn
 
 
-def facts(rows: Iterable[tuple[Cell, Cell]], *, gap: int = 3) -> Table:
+def facts_table(rows: Iterable[tuple[Cell, Cell]], *, gap: int = 3) -> Table:
     """Builds a table of names and values without titles."""
     return table(("", ""), rows, gap=gap)
 
 
-def above(drawn: Table, lines: Sequence[str]) -> RenderableType:
+def with_caption(drawn: Table, lines: Sequence[str]) -> RenderableType:
     """Adds lines of terminal width below a table; a caption would wrap at the width of the table."""
     return Group(drawn, *(Text(printable(line), "table.caption") for line in lines)) if lines else drawn
 
@@ -61,14 +61,14 @@ def _text(cell: Cell) -> Text:
 GB_PER_GIB = 2**30 / 10**9
 
 
-def usd(amount: float | None) -> str:
+def format_usd(amount: float | None) -> str:
     """Formats dollars: $0.02, $1,204.50, <$0.01; "no price" for None."""
     if amount is None:
         return "no price"
-    return f"${dollars(amount)}" if amount >= 0.01 or not amount else "<$0.01"
+    return f"${format_dollars(amount)}" if amount >= 0.01 or not amount else "<$0.01"
 
 
-def dollars(amount: float) -> str:
+def format_dollars(amount: float) -> str:
     """Formats dollars without the sign, as 1,204.50, for columns with the unit in the title."""
     return f"{amount:,.2f}"
 
@@ -78,7 +78,7 @@ def number(value: float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e16 else str(value)
 
 
-def took(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formats a duration: 45s, 3m 20s, 1h 02m, 2d 03h."""
     total = max(0, round(seconds))
     if total < 60:
@@ -90,12 +90,12 @@ def took(seconds: float) -> str:
     return f"{total // 86400}d {total % 86400 // 3600:02}h"
 
 
-def plural(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Formats a count with its noun: 1 error, 2 errors, 1,200 errors."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def listed(values: Iterable[object], last: str = "or") -> str:
+def join_words(values: Iterable[object], last: str = "or") -> str:
     """Joins values as in `1, 2 or 4`."""
     words = [str(value) for value in values]
     if len(words) < 2:
@@ -103,18 +103,18 @@ def listed(values: Iterable[object], last: str = "or") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def significant(value: float, digits: int = 4) -> str:
+def format_significant(value: float, digits: int = 4) -> str:
     """Formats a number with `digits` significant digits: 68,050, 0.001234; powers of ten only for extremes."""
     if not value or not 1e-6 <= abs(value) < 1e9:
         return f"{value:z.{digits}g}"
     return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
-def plus(text: str) -> str:
+def with_sign(text: str) -> str:
     """Adds a + to a formatted difference if it is positive."""
     return text if text.startswith("-") or not text.strip("0.%") else f"+{text}"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Formats a share as a percentage, such as 0.0137%."""
     return f"{100 * share:.3g}%"

@@ -10,7 +10,7 @@ def is_bucket_uri(text: str) -> bool:
     return text.startswith(SCHEME)
 
 
-def cut_uri(uri: str) -> tuple[str, str]:
+def split_uri(uri: str) -> tuple[str, str]:
     """Splits gs://BUCKET/OBJECT; the object may be empty, and a slash at its end stays.
 
     Raises:
@@ -37,7 +37,7 @@ _SUBNETWORK = re.compile(
 )
 
 
-def project(value: str) -> str:
+def check_project(value: str) -> str:
     """Checks a project id: https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
     if value.isdecimal():
         raise ValueError(f"'{value}' is a project number. Write the project id: gcloud projects describe {value}.")
@@ -49,7 +49,7 @@ def project(value: str) -> str:
     return value
 
 
-def matching(pattern: str, message: str) -> Callable[[str], str]:
+def pattern_check(pattern: str, message: str) -> Callable[[str], str]:
     """Returns a check that accepts texts of the pattern; `message`, with `{value}`, is the error for others."""
 
     def rule(value: str) -> str:
@@ -60,7 +60,7 @@ def matching(pattern: str, message: str) -> Callable[[str], str]:
     return rule
 
 
-def service_account(value: str) -> str:
+def check_service_account(value: str) -> str:
     if not _ACCOUNT.fullmatch(value):
         raise ValueError(
             f"'{value}' is not a service account. Write its e-mail, NAME@PROJECT.iam.gserviceaccount.com; "
@@ -69,7 +69,7 @@ def service_account(value: str) -> str:
     return value
 
 
-def subnetwork(value: str) -> str:
+def check_subnetwork(value: str) -> str:
     """Checks a subnetwork: https://cloud.google.com/dataflow/docs/guides/specifying-networks#subnetwork_parameter"""
     if not _SUBNETWORK.fullmatch(value):
         raise ValueError(
@@ -86,27 +86,27 @@ def subnetwork_region(value: str) -> str:
     return match["region"]
 
 
-def region(value: str) -> str:
+def check_region(value: str) -> str:
     if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", value):
         raise ValueError(f"'{value}' is not a region. Write one like us-central1.")
     return value
 
 
-def machine(value: str) -> str:
+def check_machine_type(value: str) -> str:
     """Checks a machine type: https://cloud.google.com/compute/docs/machine-resource"""
     if not re.fullmatch(r"[a-z][a-z0-9]*-[a-z0-9]+(-[a-z0-9]+){0,3}", value):
         raise ValueError(f"'{value}' is not a machine type. Write one like n2-standard-4.")
     return value
 
 
-def dataset(value: str) -> str:
+def check_dataset(value: str) -> str:
     """Checks a dataset: https://cloud.google.com/bigquery/docs/datasets#dataset-naming"""
     if not re.fullmatch(r"[A-Za-z0-9_]{1,1024}", value):
         raise ValueError(f"'{value}' is not a dataset: at most 1,024 letters, digits and _, without the project.")
     return value
 
 
-def bigquery_location(value: str) -> str:
+def check_bigquery_location(value: str) -> str:
     """Checks a location of BigQuery: https://cloud.google.com/bigquery/docs/locations"""
     if not re.fullmatch(r"US|EU|[a-z]+-[a-z]+[0-9]+", value):
         raise ValueError(f"'{value}' is not a location of BigQuery. Write US, EU, or a region like europe-west4.")
@@ -120,7 +120,7 @@ _RESOURCE = re.compile(
 _ATTACHMENT = re.compile(rf"projects/(?:{PROJECT}|[0-9]+)/regions/(?P<region>{LOCATION})/networkAttachments/{RFC1035}")
 
 
-def persistent_resource(value: str) -> str:
+def check_persistent_resource(value: str) -> str:
     """Checks the id of a persistent resource; returns "", because an id has no region. Raises ValueError.
 
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.persistentResources/create
@@ -132,7 +132,7 @@ def persistent_resource(value: str) -> str:
     return ""
 
 
-def whole_persistent_resource(value: str) -> str:
+def persistent_resource_region(value: str) -> str:
     """Returns the region in the full name of a persistent resource. Raises ValueError for another text."""
     match = _RESOURCE.fullmatch(value)
     if match is None:
@@ -140,11 +140,11 @@ def whole_persistent_resource(value: str) -> str:
         raise ValueError(
             f"'{value}' is not a persistent resource. Write {form}; yours: gcloud ai persistent-resources list."
         )
-    persistent_resource(match["id"])
+    check_persistent_resource(match["id"])
     return match["region"]
 
 
-def tensorboard(value: str) -> str:
+def tensorboard_region(value: str) -> str:
     """Returns the region in the name of a TensorBoard. Raises ValueError for another text."""
     match = _TENSORBOARD.fullmatch(value)
     if match is None:
@@ -153,7 +153,7 @@ def tensorboard(value: str) -> str:
     return match["region"]
 
 
-def network_attachment(value: str) -> str:
+def network_attachment_region(value: str) -> str:
     """Returns the region in the name of a network attachment. Raises ValueError for another text."""
     match = _ATTACHMENT.fullmatch(value)
     if match is None:
@@ -171,7 +171,7 @@ _IMAGE = re.compile(
 )
 
 
-def image_name(value: str) -> str:
+def check_image(value: str) -> str:
     """Checks that a container image has a fixed version, because caching on Vertex AI depends on its name.
 
     Raises:

@@ -43,7 +43,7 @@ def at_most(searches: int) -> Iterator[Searches]:
         _searches.reset(before)
 
 
-def counted(search: Callable[Arguments, Result | None]) -> Callable[Arguments, Result | None]:
+def count_searches(search: Callable[Arguments, Result | None]) -> Callable[Arguments, Result | None]:
     """Decorates a search, so that its results are cached and its calls are counted by `at_most`."""
 
     def limited(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result | None:
@@ -71,7 +71,7 @@ def nearest(word: str, choices: Iterable[str], cutoff: float = 0.6) -> str | Non
     return _nearest(word.lower(), tuple(choices), cutoff) if len(word) <= MAX_NAME else None
 
 
-@counted
+@count_searches
 def _nearest(word: str, choices: tuple[str, ...], cutoff: float) -> str | None:
     by_lower = {choice.lower(): choice for choice in reversed(choices)}
     near = difflib.get_close_matches(word, by_lower, n=1, cutoff=cutoff)

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 _MARKS = {"✓": "+", "✗": "x", "↺": "=", "●": "*", "·": ".", "–": "-", "…": "~", "≠": "#", "±": "+", "─": "-", "│": "|"}
 
 
-def prepare() -> None:
+def make_streams_tolerant() -> None:
     """Makes the standard streams of this process fault-tolerant; a closed stream becomes /dev/null."""
     codecs.register_error("plain", _plain)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -83,30 +83,30 @@ def one_line(text: object, most: int = 0) -> str:
     return line if not most or len(line) <= most else f"{line[: most - 1]}…"
 
 
-def clipped(text: str, most: int = 1500) -> str:
+def shorten_middle(text: str, most: int = 1500) -> str:
     """Returns the text, or its beginning and end if it is longer than `most`."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
-def abridged(value: Any) -> Any:
+def summarise_texts(value: Any) -> Any:
     """Returns a JSON value with each long text, such as a file, replaced by its line count and checksum."""
     if isinstance(value, dict):
-        return {key: abridged(member) for key, member in value.items()}
+        return {key: summarise_texts(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [abridged(member) for member in value]
+        return [summarise_texts(member) for member in value]
     if not isinstance(value, str) or len(value.splitlines()) <= MOST_LINES:
         return value
     return f"{len(value.splitlines())} lines, sha256 {hashlib.sha256(value.encode()).hexdigest()[:12]}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     return repr(text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "...")
 
 
-def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+def join_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Joins names with commas, unusual ones in quotes; shows the first `most` of a long list."""
-    texts = (name if name.isprintable() and name.strip() and len(name) <= MOST_LETTERS else quoted(name)
+    texts = (name if name.isprintable() and name.strip() and len(name) <= MOST_LETTERS else quote(name)
              for name in names[:most])  # fmt: skip
     return ", ".join(texts) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 

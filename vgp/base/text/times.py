@@ -21,7 +21,7 @@ def moment(time: Any) -> datetime | None:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=time.timestamp())
 
 
-def local(time: datetime | None, now: datetime | None = None) -> str:
+def format_local(time: datetime | None, now: datetime | None = None) -> str:
     """Formats a time in the local zone as `Nov 20 14:03`, or `Nov 20 2025 14:03` in another year than `now`."""
     if time is None:
         return ""
@@ -35,18 +35,18 @@ def rfc3339(time: datetime | None) -> str | None:
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z") if time else None
 
 
-def duration(text: str) -> timedelta | None:
+def parse_duration(text: str) -> timedelta | None:
     """Parses 90m, 12h, 7d or 2w; None for other texts, also a number without a unit."""
     match = _DURATION.fullmatch(text.strip())
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
 
 
-def day(text: str | None) -> date | None:
+def parse_as_of(text: str | None) -> date | None:
     """Parses the date of `--as-of`; raises RequestError."""
-    return calendar_day(text, "--as-of") if text else None
+    return parse_day(text, "--as-of") if text else None
 
 
-def calendar_day(text: str, option: str) -> date:
+def parse_day(text: str, option: str) -> date:
     """Parses the date of an option; raises RequestError."""
     try:
         return date.fromisoformat(text)
@@ -71,16 +71,16 @@ def price_dates(dates: Iterable[str | None], today: date | None = None) -> str:
     if not known:
         return ""
     span = known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
-    return f"prices of {span}{too_old(known, today)}"
+    return f"prices of {span}{price_age_warning(known, today)}"
 
 
-def too_old(dates: Iterable[str], today: date | None = None) -> str:
+def price_age_warning(dates: Iterable[str], today: date | None = None) -> str:
     """Returns the warning that follows dates of prices older than 60 days, or ""."""
     days = max(((today or date.today()) - date.fromisoformat(day)).days for day in dates)
     return f", up to {days} days old; refresh: vgp machines --refresh --write" if days > FRESH_DAYS else ""
 
 
-def without_skus(prices: Sequence[Priced]) -> str:
+def sku_note(prices: Sequence[Priced]) -> str:
     """Returns a note of how many prices have no known SKU, or ""."""
     unknown = sum(not price.skus for price in prices)
     return f"without a known SKU id: {unknown} of {len(prices)} (--json has the ids)" if unknown else ""

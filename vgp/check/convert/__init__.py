@@ -1,4 +1,4 @@
-"""Any request for a training job -> another form of it, with an account of what each field became.
+"""Converts a request for a training job into another form, with a note on the result of each field.
 
 any_request.py    a file, standard input or a gcloud line as a job, whether it would run, the nearest machines
 conversion.py     a job of Vertex AI in whatever form it was written, and the account of it

@@ -1,4 +1,4 @@
-"""A request for a training job, from a file, standard input or a command line, as a job of Vertex AI that would run."""
+"""Converts a file, standard input or a command line into a job of Vertex AI that would run."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from vgp.base.documents.bounded_text import dotted, read, standard_input
 from vgp.base.documents.document import Document, parse
 from vgp.base.documents.node import placeholder
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.check import legacy
 from vgp.check.check_report import Report
 from vgp.check.checker import check
@@ -24,18 +24,19 @@ from vgp.check.sources import gcloud_line
 from vgp.check.sources.command_line import IMAGE, Note
 
 _VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
-#: What stands before a command in a page, a notebook or a terminal: a prompt, variables of its own, sudo.
+#: Text before a command in a page, a notebook or a terminal: a prompt, variables, sudo.
 _BEFORE = re.compile(r"\s*(?:[$!%]\s*|sudo\s+|[A-Za-z_]\w*=\S*\s+)*(?=gcloud\s)")
 _SET = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
-#: What `check` reads and `convert` does not.
+#: Files that `check` reads and `convert` does not.
 _PROGRAMS = (".py", ".ipynb", ".sh", ".bash", ".tf")
 
 
 def source_document(source: str) -> tuple[Document, list[Note]]:
-    """The first document of a path, of standard input (`-`) or of a command; and what of the source is not in it.
+    """Returns the first document of a path, of standard input (`-`) or of a command, and notes on the rest of the
+    source.
 
     Raises:
-        RequestError: it cannot be read, or says nothing.
+        RequestError: it is unreadable or empty.
     """
     text, name = source, "<command>"
     if _BEFORE.match(text) is None:
@@ -45,15 +46,13 @@ def source_document(source: str) -> tuple[Document, list[Note]]:
     if before is not None:
         data, lost = gcloud_line.data(text[before.end() :].strip())
         if data.get("jobSpec") == {}:
-            raise RequestError(
-                "the command asks for no machine: --worker-pool-spec gives one, or --config a file of it."
-            )
+            raise RequestError("the command requests no machine. Add --worker-pool-spec, or --config with a file.")
         _refuse_variables(data)
-        why = "set for that command alone: it is in no file"
+        why = "it applies to that command only and is in no file"
         return Document(name, data, ""), [Note(each, why, True) for each in _SET.findall(before.group())] + lost
     if name.endswith(_PROGRAMS):
         raise RequestError(
-            f"{source}: convert takes a gcloud line, JSON or YAML, and reads no program. Give the line itself, convert "
+            f"{source}: convert takes a gcloud line, JSON or YAML, and no programs. Pass the line itself, convert "
             "'gcloud ai custom-jobs create ...'; vgp check judges the program as it is."
         )
     documents = parse(name, text)
@@ -66,17 +65,17 @@ def source_document(source: str) -> tuple[Document, list[Note]]:
 
 
 def _refuse_variables(data: object) -> None:
-    """Raises RequestError for variables of the shell where the job needs a value."""
+    """Raises RequestError if shell variables stand where the job needs a value."""
     names = list(dict.fromkeys(_variables(data)))
     if names:
         raise RequestError(
-            f"What {listed(names, 'and')} stands for only your shell knows. Write the value, or let the shell fill it "
-            'in: give the line in double quotes, "gcloud ...".'
+            f"Only your shell knows the value of {join_words(names, 'and')}. Write the value, or let the shell insert "
+            'it: pass the line in double quotes, "gcloud ...".'
         )
 
 
 def _variables(value: object) -> Iterator[str]:
-    """Those that a container's own command does not need itself."""
+    """Yields the shell variables in the data, except those that a container's command resolves itself."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from () if key in ("args", "command", "env") else _variables(item)
@@ -88,7 +87,7 @@ def _variables(value: object) -> Iterator[str]:
 
 
 def _lost(documents: list[Document]) -> list[Note]:
-    lost = [Note(dotted(path), "given twice: the last one counts", True) for path in documents[0].repeated]
+    lost = [Note(dotted(path), "given twice; the last value is used", True) for path in documents[0].repeated]
     if len(documents) > 1:
         text = f"{len(documents) - 1} more in the file: only the first is converted"
         lost.append(Note("documents", text, True))
@@ -96,7 +95,7 @@ def _lost(documents: list[Document]) -> list[Note]:
 
 
 def replace_machines(conversion: Conversion, *, as_of: date | None = None) -> None:
-    """Writes the nearest into the job, with a note of every worker pool that changes."""
+    """Writes the nearest machines into the job, with a note for every worker pool that changes."""
     document = parse("config.yaml", as_yaml(conversion.config))[0]
     regions = [conversion.region] if conversion.region else []
     text, _ = of_document(document, Options(regions, as_of=as_of))
@@ -106,11 +105,11 @@ def replace_machines(conversion: Conversion, *, as_of: date | None = None) -> No
     conversion.config = parse("config.yaml", text)[0].data
     for index, (old, new) in enumerate(zip(before, _machines(conversion), strict=True)):
         if old != new:
-            conversion.became(f"workerPoolSpecs[{index}]", f"{new}, the nearest to {old}, which cannot be had")
+            conversion.became(f"workerPoolSpecs[{index}]", f"{new}, the nearest to {old}, which is not available")
 
 
 def _machines(conversion: Conversion) -> list[str]:
-    """Each pool's machine, GPUs and disk in words."""
+    """Returns each pool's machine, GPUs and disk in words."""
     pools = conversion.job.get("workerPoolSpecs")
     return [_words(pool) for pool in pools] if isinstance(pools, list) else []
 
@@ -124,14 +123,14 @@ def _words(pool: object) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """A conversion in its forms, which are empty where it would not run."""
+    """A conversion in all its forms, which are empty if the job would not run."""
 
     conversion: Conversion
     report: Report
     config: str = ""
     worker_pool_specs: Any = None
     sdk: str = ""
-    #: What the SDK cannot say, or says more.
+    #: Notes on fields that the SDK cannot express, or adds.
     sdk_notes: tuple[Note, ...] = ()
 
     @property
@@ -140,7 +139,7 @@ class Result:
 
 
 def result(conversion: Conversion, *, as_of: date | None = None) -> Result:
-    """The conversion, checked, in every form."""
+    """Returns the checked conversion in every form."""
     report = checked(conversion, as_of=as_of)
     if report.exit_code:
         return Result(conversion, report)
@@ -150,7 +149,7 @@ def result(conversion: Conversion, *, as_of: date | None = None) -> Result:
 
 
 def converted_source(text: str, *, as_of: date | None = None) -> Conversion:
-    """What a file, standard input (`-`) or a gcloud line asks for, as a Vertex AI job; raises RequestError."""
+    """Converts a file, standard input (`-`) or a gcloud line into a Vertex AI job; raises RequestError."""
     document, notes = source_document(text)
     conversion = converted(document, as_of=as_of)
     conversion.notes[:0] = notes
@@ -158,10 +157,10 @@ def converted_source(text: str, *, as_of: date | None = None) -> Conversion:
 
 
 def converted(document: Document, *, as_of: date | None = None) -> Conversion:
-    """The document as a Vertex AI job.
+    """Converts the document into a Vertex AI job.
 
     Raises:
-        RequestError: it is neither a legacy job nor a job of Vertex AI.
+        RequestError: it is neither a legacy job nor a Vertex AI job.
     """
     data = document.data
     if legacy.recognises(data):
@@ -175,7 +174,7 @@ def converted(document: Document, *, as_of: date | None = None) -> Conversion:
 
 
 def checked(conversion: Conversion, *, as_of: date | None = None) -> Report:
-    """What `vgp check` says to the result, with what could not be read of the source."""
+    """Returns the report of `vgp check` on the result, with the unreadable fields of the source."""
     document = parse("config.yaml", as_yaml(conversion.config))[0]
     is_known = conversion.region and not placeholder(conversion.region)
     report = check([document], regions=[str(conversion.region)] if is_known else [], as_of=as_of)

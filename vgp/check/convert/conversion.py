@@ -1,8 +1,8 @@
-"""A job of Vertex AI in whatever form it was written -> a Conversion: the job, and what each given field became.
+"""Converts a job of Vertex AI from any of its forms into a Conversion: the job, and a note on each field.
 
 Forms: CustomJob and HyperparameterTuningJob, CustomJobSpec (the config of gcloud), worker pools of the SDK, the request
-bodies {parent, customJob}; in camelCase or snake_case. Whatever is given is in the job, in the command around it, or
-among the notes: nothing vanishes.
+bodies {parent, customJob}; in camelCase or snake_case. Every field is in the job, in the command around it, or
+in the notes.
 """
 
 import re
@@ -26,7 +26,7 @@ _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
 
 @dataclass
 class Conversion:
-    """A CustomJobSpec, or a tuning job around one, with what a request says beside it."""
+    """A CustomJobSpec, or a tuning job around one, with the other fields of the request."""
 
     config: JsonObject
     notes: list[Note] = field(default_factory=list)
@@ -35,9 +35,9 @@ class Conversion:
     kms_key: str | None = None
     project: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    #: Where the CustomJobSpec stands in the input: jobSpec, for instance.
+    #: Path of the CustomJobSpec in the input, such as jobSpec.
     spec_at: str = ""
-    #: Fields of the input that could not be read.
+    #: Unreadable fields of the input.
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -46,7 +46,7 @@ class Conversion:
 
     @property
     def job(self) -> JsonObject:
-        """The CustomJobSpec: the config itself, or that of a trial."""
+        """Returns the CustomJobSpec: the config itself, or that of a trial."""
         spec: JsonObject = self.config["trialJobSpec"] if self.is_tuning else self.config
         return spec
 
@@ -57,21 +57,21 @@ class Conversion:
         self.notes.append(Note(name, why, dropped=True))
 
     def located(self, name: str) -> bool:
-        """Takes project and region from the beginning of a resource's name; False if it has none."""
+        """Reads project and region from the beginning of a resource's name; returns False if it has none."""
         match = _LOCATION.fullmatch(name)
         if match is not None:
             self.project, self.region = self.project or match.group(1), self.region or match.group(2)
         return match is not None
 
     def body(self) -> JsonObject:
-        """The CustomJob or HyperparameterTuningJob as the REST API takes it."""
+        """Returns the CustomJob or HyperparameterTuningJob for the REST API."""
         around: JsonObject = {"displayName": self.display_name or "training"}
         around |= self.config if self.is_tuning else {"jobSpec": self.config}
         around |= {"labels": self.labels} if self.labels else {}
         return around | ({"encryptionSpec": {"kmsKeyName": self.kms_key}} if self.kms_key else {})
 
     def command(self, path: str = "config.yaml") -> str:
-        """The gcloud command that takes the config."""
+        """Returns the gcloud command that reads the config."""
         verb = "hp-tuning-jobs" if self.is_tuning else "custom-jobs"
         words = ["gcloud", "ai", verb, "create", f"--region={self.region or 'REGION'}"]
         words += [f"--project={self.project}"] if self.project else []
@@ -84,12 +84,12 @@ class Conversion:
 
 
 def as_yaml(config: JsonObject) -> str:
-    """A config as gcloud takes it."""
+    """Returns a config as YAML for gcloud."""
     return str(yaml.safe_dump(config, sort_keys=False, default_flow_style=False, width=1000))
 
 
 def leaves(value: object, path: FieldPath = ()) -> Iterator[FieldPath]:
-    """Where everything stands that is given: values, and lists of values as one."""
+    """Yields the path of every value; a list of values counts as one."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, (*path, key))
@@ -101,26 +101,26 @@ def leaves(value: object, path: FieldPath = ()) -> Iterator[FieldPath]:
 
 
 def text_of(value: object) -> str:
-    """A number or truth value as it is written in an argument."""
+    """Returns a number or truth value as an argument of a command."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 SPEC = KNOWN["customJobSpec"]
 _TUNING = ("studySpec", "maxTrialCount", "parallelTrialCount", "maxFailedTrialCount", "trialJobSpec")
-#: What Vertex AI writes into a job.
+#: Output fields that Vertex AI writes into a job.
 _OUTPUT = (
     "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris", "satisfiesPzs",
     "satisfiesPzi", "trials",
 )  # fmt: skip
 _WRAPPED = ("customJob", "hyperparameterTuningJob")
 _NUMBERS = ("replicaCount", "acceleratorCount", "bootDiskSizeGb", *_TUNING[1:4])
-#: Lists whose only item people write without the list.
+#: Lists that users may write as a single item.
 _LISTS = ("values", "packageUris", "reservedIpRanges")
 _SNAKE = re.compile(r"_([a-z0-9])")
 
 
 def recognises(data: object) -> bool:
-    """Whether the data is a job, or pools, that can be written in another form."""
+    """Whether the data is a job, or pools, that can be converted."""
     if isinstance(data, list):
         return api_object.is_pool_list(data)
     job = _unwrapped(_camel(data))
@@ -128,7 +128,7 @@ def recognises(data: object) -> bool:
 
 
 def conversion(data: object) -> Conversion:
-    """The job in the data."""
+    """Converts the job in the data."""
     result = Conversion({})
     job = _camel(data, result)
     if isinstance(job, list):
@@ -163,7 +163,7 @@ def _unwrapped(job: object) -> Any:
 
 
 def _around(job: JsonObject, result: Conversion, at: str) -> None:
-    """Takes what stands around the spec out of the job: name, place, labels, key."""
+    """Moves the fields around the spec out of the job: name, place, labels, key."""
     result.display_name = job.pop("displayName", None)
     result.project, region = job.pop("project", result.project), job.pop("location", None)
     if region and not result.located(region):
@@ -172,12 +172,12 @@ def _around(job: JsonObject, result: Conversion, at: str) -> None:
     if isinstance(labels, dict):
         result.labels = {str(key): text_of(value) for key, value in labels.items()}
     elif labels is not None:
-        result.dropped(f"{at}labels", "labels are an object")
+        result.dropped(f"{at}labels", "labels must be an object")
     encryption = job.pop("encryptionSpec", None)
     if isinstance(encryption, dict):
         result.kms_key = encryption.pop("kmsKeyName", None)
         for name in encryption:
-            result.dropped(f"{at}encryptionSpec.{name}", "an encryptionSpec has kmsKeyName alone")
+            result.dropped(f"{at}encryptionSpec.{name}", "an encryptionSpec has only kmsKeyName")
     name = job.pop("name", None)
     if name is not None:
         place = " (its project and region are kept)" if result.located(str(name)) else ""
@@ -191,13 +191,13 @@ def _rest(job: JsonObject, result: Conversion, at: str, why: str) -> None:
 
 def _spec(spec: object, result: Conversion) -> JsonObject:
     if not isinstance(spec, dict):
-        result.dropped(result.spec_at, "it is no object")
+        result.dropped(result.spec_at, "it is not an object")
         return {}
     where = f"{result.spec_at}." if result.spec_at else ""
     pools = spec.get("workerPoolSpecs")
     if isinstance(pools, dict):
         spec["workerPoolSpecs"] = [pools]
-        result.became(f"{where}workerPoolSpecs", "a list of one pool: only gcloud takes a mapping")
+        result.became(f"{where}workerPoolSpecs", "a list of one pool, because only gcloud accepts a mapping")
     for name in [name for name in spec if name not in SPEC]:
         why = "Vertex AI writes it" if name in _OUTPUT else "a CustomJobSpec has no such field"
         result.dropped(f"{where}{name}", why)
@@ -206,7 +206,7 @@ def _spec(spec: object, result: Conversion) -> JsonObject:
 
 
 def _camel(value: object, result: Conversion | None = None, path: str = "") -> Any:
-    """A copy with keys in camelCase, numbers as numbers, and arguments as texts. Keys of labels are content."""
+    """Returns a copy with keys in camelCase, numbers as numbers, and arguments as texts. Keys of labels are content."""
     if isinstance(value, list):
         return [_camel(item, result, f"{path}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, Mapping):
@@ -216,7 +216,7 @@ def _camel(value: object, result: Conversion | None = None, path: str = "") -> A
         name = _SNAKE.sub(lambda match: match.group(1).upper(), str(key))
         where = f"{path}.{key}" if path else str(key)
         if name in fields and result is not None:
-            result.dropped(where, f"{name} is given in another spelling too, which is taken")
+            result.dropped(where, f"{name} is also given in another spelling, which is used")
         fields.setdefault(name, _value(name, inner, result, where))
     return fields
 
@@ -230,16 +230,16 @@ def _value(name: str, value: object, result: Conversion | None, path: str) -> An
     if name in _LISTS and isinstance(value, str | int | float):
         value = [value]
         if result is not None:
-            result.became(path, "a list of one: the API takes nothing else")
+            result.became(path, "a list of one, which the API requires")
     if name in ("args", "command", "packageUris", "value") and not isinstance(value, Mapping):
         return _texts(value, result, path)
     return _camel(value, result, path)
 
 
 def _texts(value: object, result: Conversion | None, path: str) -> Any:
-    """An argument, the value of a variable, or a list of them."""
+    """Returns an argument, the value of a variable, or a list of them as text."""
     if not isinstance(value, list):
         return value if value is None else text_of(value)
     for index in (index for index, item in enumerate(value) if item is None and result is not None):
-        result.dropped(f"{path}[{index}]", "null is no text")  # type: ignore[union-attr]
+        result.dropped(f"{path}[{index}]", "null is not a text")  # type: ignore[union-attr]
     return [item if isinstance(item, dict | list) else text_of(item) for item in value if item is not None]

@@ -1,4 +1,4 @@
-"""A trainingInput of AI Platform as a custom job, or, with `hyperparameters`, as a tuning job."""
+"""Converts a trainingInput of AI Platform into a custom job or, with `hyperparameters`, into a tuning job."""
 
 import math
 from dataclasses import replace
@@ -15,7 +15,7 @@ _SCHEDULING = {"maxRunningTime": "timeout", "resilientToWorkerRestart": "restart
 
 
 def conversion(document: Document, judgement: Judgement) -> Conversion:
-    """The document's trainingInput as a Vertex AI job; `judgement` collects what cannot be read."""
+    """Converts the document's trainingInput; `judgement` collects its unreadable fields."""
     legacy = LegacyInput(document, judgement)
     legacy.result.job["workerPoolSpecs"] = worker_pools(legacy)
     _around(legacy)
@@ -29,7 +29,7 @@ def conversion(document: Document, judgement: Judgement) -> Conversion:
 
 
 def _around(legacy: LegacyInput) -> None:
-    """What a custom job has by the same name, and where it runs and writes."""
+    """Converts the fields that custom jobs share, the region and the output folder."""
     node, result = legacy.node, legacy.result
     for name in ("network", "serviceAccount", "enableWebAccess"):
         if node.get(name).value is not None:
@@ -52,7 +52,7 @@ def _around(legacy: LegacyInput) -> None:
 
 
 def _code(legacy: LegacyInput) -> None:
-    """What became of the fields that every pool has taken, and of the versions of a package's image."""
+    """Notes the fields that every pool uses, and the versions of a package's image."""
     packaged = any("pythonPackageSpec" in pool for pool in legacy.result.job["workerPoolSpecs"])
     places = {"args": "args of every pool"}
     if packaged:
@@ -68,7 +68,7 @@ def _code(legacy: LegacyInput) -> None:
             text = "executorImageUri: Google's TensorFlow image of that version; check that it is the right one"
             legacy.result.became(name, text)
         else:
-            legacy.result.dropped(name, "the container image has its own")
+            legacy.result.dropped(name, "the container image contains it")
 
 
 def _scheduling(legacy: LegacyInput) -> None:
@@ -90,7 +90,7 @@ def _scheduling(legacy: LegacyInput) -> None:
 
 
 def _tuning(legacy: LegacyInput) -> None:
-    """hyperparameters make it a tuning job, whose trials run the custom job."""
+    """Wraps the custom job as the trials of a tuning job, if there are hyperparameters."""
     spec = legacy.reader.object(legacy.node.get("hyperparameters"), "hyperparameters")
     if spec is not None:
         job = legacy.result.config
@@ -98,7 +98,7 @@ def _tuning(legacy: LegacyInput) -> None:
 
 
 def _job(legacy: LegacyInput) -> None:
-    """What stands beside the trainingInput."""
+    """Converts the fields outside the trainingInput."""
     whole, result = Node(legacy.data), legacy.result
     name = legacy.take(whole.get("jobId")).text()
     if name:
@@ -119,13 +119,13 @@ _TRIALS = {
     "maxFailedTrials": "maxFailedTrialCount",
 }
 _LOST = {
-    "resumePreviousJobId": "tuning jobs of Vertex AI cannot go on from another one",
+    "resumePreviousJobId": "tuning jobs of Vertex AI cannot resume another one",
     "enableTrialEarlyStopping": "choose studySpec.medianAutomatedStoppingSpec if trials report measurements",
 }
 
 
 def tuning(legacy: LegacyInput, spec: Node) -> JsonObject:
-    """studySpec and trial counts."""
+    """Returns studySpec and trial counts."""
     study = {"metrics": [_metric(legacy, spec)], "parameters": _parameters(legacy, spec), **_algorithm(legacy, spec)}
     trials = _trials(legacy, spec)
     for name, why in _LOST.items():
@@ -166,7 +166,7 @@ def _algorithm(legacy: LegacyInput, spec: Node) -> JsonObject:
 
 
 def _trials(legacy: LegacyInput, spec: Node) -> dict[str, int]:
-    """Legacy defaults: 1 trial, 1 at a time."""
+    """Returns the trial counts; by default 1 trial, 1 at a time, as in AI Platform."""
     trials = {"maxTrialCount": 1, "parallelTrialCount": 1}
     for name, target in _TRIALS.items():
         number = legacy.reader.number(legacy.take(spec.get(name)), name)
@@ -205,7 +205,7 @@ def _parameter(legacy: LegacyInput, node: Node) -> JsonObject:
 
 
 def _list(legacy: LegacyInput, node: Node, name: str) -> list[Any]:
-    """The values of a parameter, of which there may be one without a list around it."""
+    """Returns the values of a parameter; a single value may stand without a list."""
     value = _needed(legacy, node, name)
     if isinstance(value, str | int | float):
         legacy.result.became(name, f"a list of one: {value}")
@@ -218,7 +218,7 @@ def _list(legacy: LegacyInput, node: Node, name: str) -> list[Any]:
 
 
 def _number(legacy: LegacyInput, at: Node, value: Any, name: str, *, is_whole: bool = False) -> Any:
-    """The value as a number; that it is none is reported. What is to be filled in stays what it is."""
+    """Returns the value as a number, or reports that it is not one. A placeholder stays unchanged."""
     if value is None or (isinstance(value, str) and placeholder(value)):
         return value
     whole = whole_number(value)
@@ -234,7 +234,7 @@ def _number(legacy: LegacyInput, at: Node, value: Any, name: str, *, is_whole: b
 
 
 def _needed(legacy: LegacyInput, node: Node, name: str) -> Any:
-    """A field of a parameter, as it is; that it is missing is reported."""
+    """Returns a required field of a parameter, or reports that it is missing."""
     value = legacy.take(node.get(name))
     if value.missing:
         legacy.reader.malformed(value, name, "given")

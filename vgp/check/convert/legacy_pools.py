@@ -1,4 +1,4 @@
-"""A legacy file while it is converted, and its machines as worker pools: machine, disk, and what they run."""
+"""A legacy file during its conversion, and its machines as worker pools: machine, disk and container."""
 
 from dataclasses import replace
 
@@ -13,19 +13,19 @@ from vgp.check.legacy import Role
 from vgp.check.sources.command_line import IMAGE
 from vgp.machines.placement.compatibility import NO_ACCELERATOR
 
-#: What the service writes into a job.
+#: Output fields that the service writes into a job.
 _OUTPUT = ("trainingOutput", "createTime", "state", "etag", "startTime", "endTime", "errorMessage", "jobPosition")
 
 
 class LegacyInput:
-    """A trainingInput and the Conversion of it; every field is taken, or accounted for as lost."""
+    """A trainingInput and its Conversion; every field is converted, or noted as dropped."""
 
     def __init__(self, document: Document, judgement: Judgement) -> None:
         self.data = document.data
         self.node = replace(legacy.training_input(document.data), is_verbatim=True)
         self.reader, self.result = Reader(judgement, "trainingInput"), Conversion({"workerPoolSpecs": []})
         self.roles = {legacy.ROLES[role.name]: role for role in legacy.roles(self.node, self.reader)}
-        #: Where everything stands that went into the result or was told.
+        #: Paths of all fields that are converted or noted.
         self.taken: set[FieldPath] = set()
 
     def take(self, node: Node) -> Node:
@@ -33,11 +33,11 @@ class LegacyInput:
         return node
 
     def text(self, name: str) -> str | None:
-        """Takes a field of the trainingInput that is a text."""
+        """Reads a text field of the trainingInput."""
         return self.reader.text(self.take(self.node.get(name)), name)
 
     def texts(self, node: Node) -> list[str]:
-        """A list of arguments or addresses."""
+        """Returns a list of arguments or addresses."""
         if node.value is None:
             return []
         self.take(node)
@@ -47,7 +47,7 @@ class LegacyInput:
         return []
 
     def account(self) -> None:
-        """Names everything that was not taken."""
+        """Notes every field that was not converted."""
         inner = self.node.path
         for path in leaves(self.data):
             if not any(path[:depth] in self.taken for depth in range(1, len(path) + 1)):
@@ -60,10 +60,10 @@ class LegacyInput:
         if name in _OUTPUT:
             return "the service writes it"
         if path[-1:] == ("tpuTfVersion",):
-            return "a custom job's image brings the software of its TPUs"
+            return "a custom job's image contains the software for its TPUs"
         tier = self.node.get("scaleTier").text()
         if role is not None and len(path) == 1 and tier and tier != "CUSTOM":
-            return f"scaleTier {tier} decides the machines; it counts with CUSTOM only"
+            return f"scaleTier {tier} determines the machines; this field needs CUSTOM"
         if role is not None and legacy.ROLES[role] not in self.roles:
             return f"the job has no such machines: they need {role}Type and {role}Count, or another scaleTier"
         if name in ("packageUris", "pythonModule"):
@@ -75,7 +75,7 @@ _POOLS = ("pool 0, the chief", "pool 1, the workers", "pool 2, the parameter ser
 
 
 def worker_pools(legacy: LegacyInput) -> list[JsonObject]:
-    """A pool for each role, and {} for one that is left out before another."""
+    """Returns a pool for each role, and {} for an unused role before a used one."""
     tier = legacy.take(legacy.node.get("scaleTier")).text()
     if tier:
         legacy.result.became("scaleTier", f"{tier}: the machines of the worker pools")
@@ -87,7 +87,7 @@ def _pool(legacy: LegacyInput, index: int, role: Role) -> JsonObject:
     machine: JsonObject = {"machineType": role.machine_type}
     kind = None if role.accelerator_type in NO_ACCELERATOR else role.accelerator_type
     if kind or role.accelerator_count:
-        # Half of a request is passed on: the check of the result names the other half.
+        # An incomplete request is converted as it is: the check of the result reports the missing part.
         machine |= {"acceleratorType": kind} if kind else {}
         machine["acceleratorCount"] = role.accelerator_count
     gpus = f" with {role.accelerator_count} x {kind}" if kind else ""
@@ -124,7 +124,7 @@ def _disk(legacy: LegacyInput, role: Role) -> JsonObject:
 
 
 def _body(legacy: LegacyInput, role: Role, index: int) -> JsonObject:
-    """containerSpec where an image is named (the master's serves all roles), else pythonPackageSpec."""
+    """Returns containerSpec if an image is named (the master's image serves all roles), else pythonPackageSpec."""
     args = legacy.texts(legacy.node.get("args"))
     if legacy.node.get("jobDir").text():
         args.append(f"--job-dir={legacy.node.get('jobDir').text()}")
@@ -136,12 +136,12 @@ def _body(legacy: LegacyInput, role: Role, index: int) -> JsonObject:
     if package is not None:
         return {"pythonPackageSpec": package}
     if not image and index == 0:
-        legacy.result.became("imageUri", f"not given: put your image for {IMAGE} in containerSpec.imageUri")
+        legacy.result.became("imageUri", f"not given: replace {IMAGE} in containerSpec.imageUri")
     return {"containerSpec": {"imageUri": image or IMAGE, **_commands(legacy, role, args, index)}}
 
 
 def _package(legacy: LegacyInput, role: Role, args: list[str]) -> JsonObject | None:
-    """A pythonPackageSpec; None where the file names no code."""
+    """Returns a pythonPackageSpec; None if the file names no code."""
     uris, module = legacy.texts(legacy.node.get("packageUris")), legacy.text("pythonModule")
     if not uris and not module:
         return None
@@ -163,7 +163,8 @@ def _commands(legacy: LegacyInput, role: Role, args: list[str], index: int) -> J
 
 
 def _prebuilt(node: Node, gpu: bool) -> str:
-    """Google's TensorFlow image of the runtime version. https://docs.cloud.google.com/vertex-ai/docs/training/pre-built-containers"""
+    """Returns Google's TensorFlow image of the runtime version.
+    https://docs.cloud.google.com/vertex-ai/docs/training/pre-built-containers"""
     version = str(node.get("runtimeVersion").value or "")
     major, _, minor = version.partition(".")
     if major != "2" or not minor.isdigit():

@@ -1,7 +1,7 @@
-"""A job as a Python program with Google's SDK (google-cloud-aiplatform 1.165.1).
+"""Writes a job as a Python program with Google's SDK (google-cloud-aiplatform 1.165.1).
 
-`aiplatform.CustomJob` where it can say everything; else the client of the API, which takes the body as it is. What the
-API's v1 does not know is in neither, and lost.
+The program uses `aiplatform.CustomJob` if that has all fields, else the client of the API, which accepts the body
+unchanged. Fields that the API's v1 lacks are dropped and noted.
 """
 
 import json
@@ -39,7 +39,7 @@ _CONSTRUCTED = ("workerPoolSpecs", "scheduling", "baseOutputDirectory", "persist
 
 
 def program(conversion: Conversion) -> tuple[str, list[Note]]:
-    """The program, and what it cannot say or says more."""
+    """Returns the program, and notes on fields that it lacks or adds."""
     notes: list[Note] = []
     body = _known(conversion.body(), "", "", notes)
     own = f"{conversion.spec_at}." if conversion.spec_at else ""
@@ -47,15 +47,15 @@ def program(conversion: Conversion) -> tuple[str, list[Note]]:
     spec = body.get("jobSpec", {})
     arguments = _scheduling(spec.get("scheduling", {}))
     simple = "jobSpec" in body and not spec.keys() - {*_SUBMIT, *_CONSTRUCTED} and arguments is not None
-    notes += [] if conversion.region else [Note("region", "not given: put yours for REGION")]
+    notes += [] if conversion.region else [Note("region", "not given: replace REGION")]
     if simple and arguments is not None:
         return _custom_job(conversion, body, arguments, notes), notes
-    notes += [] if conversion.project else [Note("project", "not given: put yours for PROJECT")]
+    notes += [] if conversion.project else [Note("project", "not given: replace PROJECT")]
     return _client(conversion, body), notes
 
 
 def _known(value: object, name: str, path: str, notes: list[Note]) -> Any:
-    """The body without what v1 does not have."""
+    """Returns the body without the fields that v1 lacks."""
     if isinstance(value, list):
         return [_known(item, name, f"{path}[{index}]", notes) for index, item in enumerate(value)]
     if not isinstance(value, dict):
@@ -71,7 +71,8 @@ def _known(value: object, name: str, path: str, notes: list[Note]) -> Any:
 
 
 def _scheduling(scheduling: JsonObject) -> JsonObject | None:
-    """Arguments of CustomJob.submit; None where they cannot say the same: whole seconds, and a timeout above zero."""
+    """Returns the arguments of CustomJob.submit; None if they cannot express it: whole seconds, a timeout above
+    zero."""
     arguments: JsonObject = {}
     for name in ("timeout", "maxWaitDuration"):
         if name not in scheduling:
@@ -106,7 +107,7 @@ def _custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, no
         "worker_pool_specs": snake(spec["workerPoolSpecs"]),
     }
     if not folder:
-        text = "not given: the SDK always sets one, a new folder below staging_bucket; put your bucket for BUCKET"
+        text = "not given: the SDK uses a new folder below staging_bucket; replace BUCKET with your bucket"
         notes.append(Note("baseOutputDirectory", text))
     submit |= {argument: snake(spec[name]) for name, argument in _SUBMIT.items() if name in spec}
     imports = "from google.cloud import aiplatform"
@@ -116,9 +117,9 @@ def _custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, no
 
 
 def _bucket(folder: str | None) -> str:
-    """The bucket of the folder; BUCKET where it names none."""
+    """Returns the bucket of the folder; BUCKET if it names none."""
     try:
-        return google_names.join_uri(google_names.cut_uri(str(folder or ""))[0])
+        return google_names.join_uri(google_names.split_uri(str(folder or ""))[0])
     except ValueError:
         return "gs://BUCKET"
 
@@ -140,7 +141,7 @@ def _client(conversion: Conversion, body: JsonObject) -> str:
 
 
 def snake(value: object) -> Any:
-    """Keys in the snake_case of the SDK; texts stay as they are."""
+    """Returns the value with snake_case keys for the SDK; texts are unchanged."""
     if isinstance(value, list):
         return [snake(item) for item in value]
     if isinstance(value, dict):
@@ -149,7 +150,7 @@ def snake(value: object) -> Any:
 
 
 class Name(str):
-    """Python that is written as it is."""
+    """A Python expression that is written without quotes."""
 
 
 def call(name: str, arguments: JsonObject) -> str:
@@ -158,7 +159,7 @@ def call(name: str, arguments: JsonObject) -> str:
 
 
 def literal(value: object, depth: int = 0) -> str:
-    """The value as Python: short lists and objects on one line, in plain ASCII."""
+    """Returns the value as Python source in ASCII: short lists and objects on one line."""
     if isinstance(value, Name):
         return value
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,6 +1,6 @@
-"""A step of pipelines.toml as a job of Vertex AI, or as a machine of Compute Engine.
+"""Converts a step of pipelines.toml into a job of Vertex AI, or into a machine of Compute Engine.
 
-The container runs `python -m vgp.steps STEP` with the arguments, as the settings' account.
+The container runs `python -m vgp.steps STEP` with the arguments, under the service account of the settings.
 
 Compute Engine is not verified. The flags are those of `gcloud compute instances create`:
 https://docs.cloud.google.com/sdk/gcloud/reference/compute/instances/create
@@ -20,31 +20,31 @@ from vgp.machines.placement.placement import Placement
 from vgp.machines.placement.placing import place
 from vgp.settings import Settings, load
 
-_NO_RETRIES = "only the task of a pipeline is tried again"
+_NO_RETRIES = "only tasks of a pipeline are retried"
 
 
 def placement(settings: Settings, step: str) -> Placement:
-    """Where the step runs.
+    """Returns the placement of the step.
 
     Raises:
-        RequestError: the settings have no such step, its machine cannot be, or it has a command of its own.
+        RequestError: the settings lack the step, its machine is impossible, or it has its own command.
     """
     if step not in settings.steps:
         if not settings.steps:
             raise RequestError(
-                f"no settings have [steps.{step}], or any step: go where pipelines.toml is, or --settings FILE."
+                f"no settings found for [steps.{step}]: run this where pipelines.toml is, or pass --settings FILE."
             )
         raise RequestError(f"pipelines.toml has no [steps.{step}]. {did_you_mean(step, settings.steps)}")
     if settings.steps[step].command is not None:
         raise RequestError(
-            f"[steps.{step}] has a command of its own, which a pipeline starts and gives its folders to; what is "
-            f"converted is `python -m vgp.steps {step}`. Run it in a pipeline, or write a job with the command itself."
+            f"[steps.{step}] has its own command, which needs the folders of a pipeline; this command "
+            f"converts `python -m vgp.steps {step}`. Run it in a pipeline, or write a job with the command itself."
         )
     return place(settings.steps[step], region=settings.region, name=step)
 
 
 def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversion:
-    """The step of a settings file as a custom job."""
+    """Converts the step of a settings file into a custom job."""
     settings = load(file)
     where = placement(settings, step)
     config = job_config(where, _image(settings, step), command(step, arguments))
@@ -62,7 +62,7 @@ def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversi
 
 
 def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str, list[Note]]:
-    """The step of a settings file as a Compute Engine command, and what a machine alone does not have."""
+    """Returns the step of a settings file as a Compute Engine command, and notes on what such a machine lacks."""
     settings = load(file)
     where = placement(settings, step)
     labels = ",".join(f"{key}={value}" for key, value in settings.labels.items())
@@ -75,7 +75,7 @@ def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str
 
 
 def _logs(settings: Settings, step: str) -> JsonObject:
-    """Where TensorBoard finds the curves of a job that is of no run: a run has a folder of its own for them."""
+    """Returns the TensorBoard fields of a job outside of a run, which has no folder of its own."""
     if not settings.bucket:
         raise RequestError(f"[steps.{step}] has tensorboard: set bucket, or base_output_directory, for its curves.")
     return {"baseOutputDirectory": {"outputUriPrefix": f"{settings.bucket.rstrip('/')}/tensorboard/{step}"}}
@@ -90,13 +90,13 @@ def command(step: str, arguments: Sequence[str]) -> list[str]:
 
 
 def job_config(placement: Placement, image: str, command: Sequence[str] = (), args: Sequence[str] = ()) -> JsonObject:
-    """A placement as the config of `gcloud ai custom-jobs create --config`."""
+    """Returns a placement as the config of `gcloud ai custom-jobs create --config`."""
     spec = {"worker_pool_specs": placement.worker_pool_specs(image, command, args)}
     return conversion.conversion({**spec, **placement.job_fields()}).config
 
 
 def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = (), flags: Sequence[str] = ()) -> str:
-    """A placement as a `gcloud compute instances create` command, one flag a line."""
+    """Returns a placement as a `gcloud compute instances create` command, one flag per line."""
     argv = vm_command(placement, name=name, image=image, run=run)
     words = [shlex.quote(word) for word in [*argv, *flags]]
     return " \\\n  ".join([" ".join(words[:5]), *words[5:]])
@@ -104,12 +104,12 @@ def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = ()
 
 def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
     lost = {
-        "nodes": f"the command makes one of {placement.nodes} machines" if placement.nodes > 1 else "",
+        "nodes": f"the command creates one of {placement.nodes} machines" if placement.nodes > 1 else "",
         "reduction_server": "a VM has none" if placement.reduction_server else "",
         "network": f"{settings.network} is the network that Vertex AI peers with" if settings.network else "",
         "retries": _NO_RETRIES if placement.retries else "",
     }
-    lost |= dict.fromkeys(placement.options.given(), "only a job of Vertex AI has it")
+    lost |= dict.fromkeys(placement.options.given(), "only jobs of Vertex AI have it")
     return [Note(name, why, dropped=True) for name, why in lost.items() if why]
 
 
@@ -121,14 +121,14 @@ _CPU_IMAGE = ("cos-stable", "cos-cloud")
 def vm_command(
     placement: Placement, *, name: str, image: str, run: Sequence[str] = (), zone: str | None = None
 ) -> list[str]:
-    """The argv of `gcloud compute instances create`, for one node.
+    """Returns the argv of `gcloud compute instances create`, for one node.
 
     Args:
-        placement: Where the step runs on Vertex AI.
-        name: Of the VM.
+        placement: Placement of the step on Vertex AI.
+        name: Name of the VM.
         image: The step's container image.
-        run: Command of the container; its own entry point if empty.
-        zone: A zone that has the GPU; ZONE is left to fill in where none is given.
+        run: Command of the container; empty: the image's entry point.
+        zone: A zone that has the GPU; without one, the placeholder ZONE.
     """
     combination = placement.combination
     argv = ["gcloud", "compute", "instances", "create", name]
@@ -162,7 +162,8 @@ def _provisioning(placement: Placement) -> list[str]:
 
 
 def _script(placement: Placement, image: str, run: Sequence[str]) -> str:
-    """Starts the container with all GPUs; /dev/shm as large as the host allows, which Vertex AI does not offer."""
+    """Returns the script that starts the container with all GPUs and the largest /dev/shm, which Vertex AI does not
+    offer."""
     words = ["docker", "run", "--rm", "--ipc=host", "--network=host"]
     words += ["--gpus=all"] if placement.combination.accelerator else []
     words += [word for key, value in placement.env.items() for word in ("--env", f"{key}={value}")]

@@ -18,7 +18,7 @@ from vgp.base.documents.document import At, Document, Place, load, numbered, par
 from vgp.base.documents.json_text import with_texts
 from vgp.base.documents.node import Computed
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.check.sources import command_line, gcloud_line
 from vgp.check.sources.shell_commands import (
     GCLOUD,
@@ -116,7 +116,7 @@ def _document(command: Command, script: _Script) -> Document | None:
         line.read = lambda path: _config(path, command.line, script)
         data, _ = gcloud_line.data(line)
         if not gcloud_line.has_machines(data) and (unknown or command.name):
-            added = listed(unknown or [f"${command.name}"], "and")
+            added = join_words(unknown or [f"${command.name}"], "and")
             raise RequestError(f"no flag names machines, and what {added} adds only the shell knows.")
     except (RequestError, Exhausted) as error:
         fault = error if isinstance(error, Exhausted) else Unreadable(f"{file}:{at(command.line).line}", str(error))

@@ -13,7 +13,7 @@ from typing import Any
 
 from vgp.base.documents.json_text import JsonObject, JsonView, with_texts
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -216,7 +216,7 @@ def _refuse_turns(task: Task, loop: str, items: list[Any] | None, given: Mapping
         raise RequestError(f"{task.name} has a ladder, and each turn of {loop} is given the same: they {fix}")
     taken = [json.dumps([_member(item, name) for name in sorted(members)], sort_keys=True) for item in items or ()]
     if twice := sorted({one for one in taken if taken.count(one) > 1}):
-        shown = listed([json.dumps(json.loads(one)[0]) if len(members) == 1 else one for one in twice[:3]], "and")
+        shown = join_words([json.dumps(json.loads(one)[0]) if len(members) == 1 else one for one in twice[:3]], "and")
         raise RequestError(f"{task.name} has a ladder, and turns of {loop} are given the same, {shown}: they {fix}")
 
 

@@ -75,7 +75,7 @@ class Side:
 
 
 def compared(old: Side | None, new: Side | None) -> tuple[JsonObject | None, JsonObject | None]:
-    """The parts of both that can be held against each other: of a custom job and a ladder only what both have."""
+    """Returns the comparable parts of both steps: for a custom job and a ladder, only what both have."""
     if old and new and old.starts != new.starts:
         return _start(old), _start(new)
     return _parts(old) if old else None, _parts(new) if new else None

@@ -60,7 +60,7 @@ def prepare_on_dataflow(name: str, task: Task, data: str, destination: str | Pat
                 f"{file.path} is on this machine, where Dataflow's workers cannot read it: copy it to a bucket "
                 "(gcloud storage cp), or leave [steps.prepare.dataflow] out to prepare it here."
             )
-    runner = Dataflow(settings, target, [storage.versioned(file) for file in inputs])
+    runner = Dataflow(settings, target, [storage.with_version(file) for file in inputs])
     task.elsewhere = True
     return runner.make(name, task, task.shards(data), target)
 

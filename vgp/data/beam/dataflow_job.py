@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from vgp.base.engine_settings import Dataflow as Settings
 from vgp.base.exits import Preempted, ProcessFailed, StoreDown, UserError
-from vgp.base.storage.dataflow import ENDPOINT_VARIABLE, Job, Jobs, Message, explained
+from vgp.base.storage.dataflow import ENDPOINT_VARIABLE, Job, Jobs, Message, explain_errors
 from vgp.base.text.printable import printable
 from vgp.data.beam.local_runner import require_beam
 from vgp.data.beam.worker_functions import Work, failures
@@ -73,7 +73,7 @@ def submit(
 
     pipeline = beam.Pipeline(runner=DataflowRunner(), options=_options(work, title, labels, settings))
     build(pipeline, work, shards)
-    with _quiet(), _explaining_refusals(work.folder), explained(jobs.project, jobs.region, "dataflow.jobs.create"):
+    with _quiet(), _explaining_refusals(work.folder), explain_errors(jobs.project, jobs.region, "dataflow.jobs.create"):
         request = _Submission(pipeline)
         request.start()
         deadline = time.monotonic() + CREATED_WITHIN_S

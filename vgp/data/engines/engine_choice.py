@@ -46,7 +46,7 @@ def resolve_source(task: TabularTask, data: str, allowed: BigQuery) -> Source:
         document = pinned.of_data(data, storage.read(data, most=pinned.MOST_BYTES))
         files = task.files(data) if document.objects or document.files else ()
         return Source(files, document.relations)
-    tables, rest = names.parted(data)
+    tables, rest = names.split_bigquery(data)
     if not tables:
         return Source(task.files(data), ())
     from vgp.base.storage.bigquery import client

@@ -15,7 +15,7 @@ from itertools import product
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.base.storage.finding import File
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 #: Name endings of each format; text files may be compressed.
 TEXT = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json"}
@@ -205,7 +205,7 @@ class Reading:
         if self.quote != NO_QUOTE:
             self._check_mark("quote", self.quote)
         if self.decimal not in ("", *DECIMALS):
-            raise UserError(f"the option decimal must be '.' or ','; it is {quoted(self.decimal)}.")
+            raise UserError(f"the option decimal must be '.' or ','; it is {quote(self.decimal)}.")
         if self.separator and self.separator in (self.quote, self.decimal):
             same = "quote" if self.separator == self.quote else "decimal"
             raise UserError(f"the options separator and {same} are both {self.separator!r}: no value could be told.")
@@ -213,12 +213,12 @@ class Reading:
             "a".encode(self.encoding or "utf-8")
         except (LookupError, ValueError):
             raise UserError(
-                f"the option encoding is {quoted(self.encoding)}, which is none; such as windows-1252 or utf-16."
+                f"the option encoding is {quote(self.encoding)}, which is none; such as windows-1252 or utf-16."
             ) from None
 
     def _check_mark(self, name: str, value: str) -> None:
         if value and (len(value) > 1 or not value.isascii() or value.isalnum() or value in "\r\n\0"):
             raise UserError(
                 f"the option {name} must be one character, such as {';' if name == 'separator' else chr(39)!r}, no "
-                f"letter, digit or line end; it is {quoted(value)}."
+                f"letter, digit or line end; it is {quote(value)}."
             )

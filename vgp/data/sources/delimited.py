@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data.schema import Field
 from vgp.data.sources import records
 from vgp.data.sources.records import suggest_windows
@@ -156,8 +156,8 @@ class Delimited:
         for field in fields:
             record = pc.index(pc.match_substring_regex(table[field.name], r"^\s*-?0[xX]"), True).as_py()
             if record >= 0:
-                value = quoted(table[field.name][record].as_py())
-                raise Mistake(record, f", column {listed([field.name])}: {value} is not of type {field.type}.")
+                value = quote(table[field.name][record].as_py())
+                raise Mistake(record, f", column {join_names([field.name])}: {value} is not of type {field.type}.")
 
     def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
         """Translates an error of Arrow about a block into a mistake in the file.
@@ -170,7 +170,7 @@ class Delimited:
         reason = message[row.end() :] if row else message
         if width := re.match(r"Expected (\d+) columns, got (\d+)", reason):
             count = f"{width[2]} field{'s' * (width[2] != '1')}"
-            says = f" has {count} where the header has {width[1]}: {quoted(reason.partition(': ')[2])}."
+            says = f" has {count} where the header has {width[1]}: {quote(reason.partition(': ')[2])}."
             if self.quote and f"\\{self.quote}" in reason:
                 says += f" Within quotes a quote is written twice ({self.quote * 2}), not behind a backslash."
             cut_off = last and int(width[2]) < int(width[1]) and self.line(data, record + 1) < 0
@@ -180,8 +180,8 @@ class Delimited:
         column = re.match(r"In CSV column #(\d+)", message)
         if column and reason.startswith("Rescaling Decimal"):  # the one reason without the value
             value = self._fields(data, record)[int(column[1])]
-            reason = f"{quoted(value)} has more decimals than its type, and none is rounded."
-        name = f", column {listed([self.columns[int(column[1])]])}" if column else ""
+            reason = f"{quote(value)} has more decimals than its type, and none is rounded."
+        name = f", column {join_names([self.columns[int(column[1])]])}" if column else ""
         says = f"{name}: {self._reason(data, record, reason)}"
         field = next((field for field in fields if column and field.name == self.columns[int(column[1])]), None)
         if column and field and (field.declared or "zone offset" not in reason):
@@ -197,10 +197,10 @@ class Delimited:
             hint = ""
             if self.decimal == "." and re.fullmatch(r"-?\d+,\d+", value[2]):
                 hint = ' If its decimals follow a comma, give task_options={"decimal": ","}.'
-            return f"{quoted(value[2])} is not of type {value[1]}.{hint}"
+            return f"{quote(value[2])} is not of type {value[1]}.{hint}"
         if value := re.match(r"CSV conversion error to (.+?): expected (a|no) zone offset in '(.*?)'", reason):
             has, other = ("no", 'pa.timestamp("us")') if value[2] == "a" else ("a", 'pa.timestamp("us", tz="UTC")')
-            return f"{quoted(value[3])} has {has} zone (as Z or +01:00), and is to be {value[1]}: declare {other}."
+            return f"{quote(value[3])} has {has} zone (as Z or +01:00), and is to be {value[1]}: declare {other}."
         if "UTF8" in reason:
             try:
                 data.decode()

@@ -14,7 +14,7 @@ from pathlib import Path
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, inflate, storage
 from vgp.base.storage.finding import File
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.protocol.manifest import SourceFile
 
 #: Bytes read at once.
@@ -230,7 +230,7 @@ class _Utf8:
             read = word.encode().decode(self._encoding, errors="replace")
             raise UserError(
                 f"{name}, line {line}: the text is UTF-8, and its encoding is said to be {self._encoding}: "
-                f"{quoted(word)} would be read as {quoted(read)}. Leave `encoding` out; of files in several encodings "
+                f"{quote(word)} would be read as {quote(read)}. Leave `encoding` out; of files in several encodings "
                 "save all as UTF-8."
             )
 

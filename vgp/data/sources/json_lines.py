@@ -11,7 +11,7 @@ import pyarrow.json
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources.records import suggest_windows
@@ -97,16 +97,19 @@ class JsonLines:
         if "too big" in message and (
             name := next((key for key, value in members.items() if isinstance(value, float) and math.isinf(value)), "")
         ):
-            return f", column {listed([name])}: the number is beyond 1.8e308, the largest that a float64 holds."
+            return f", column {join_names([name])}: the number is beyond 1.8e308, the largest that a float64 holds."
         if name := next((key for key, value in members.items() if not _is_text(key, value)), ""):
-            return f", column {listed([name])}: it holds half a character (\\ud800 to \\udfff alone), which is no text."
+            return (
+                f", column {join_names([name])}: it holds half a character (\\ud800 to \\udfff alone), which is "
+                "no text."
+            )
         for field in fields:
             if not self._readable(line, [field]):
                 return self._wrong(members, field, message)
         return f": {message[:300]}"
 
     def _wrong(self, members: JsonObject, field: Field, message: str) -> str:
-        name, value = listed([field.name]), members.get(field.name)
+        name, value = join_names([field.name]), members.get(field.name)
         if field.name not in members:
             return f" {schema.lacking(list(members), [field.name])}"
         if value is None or value == "":
@@ -160,8 +163,8 @@ def _advice(value: object, field: Field) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} {quoted(json.dumps(value))}"
-    return quoted(value) if isinstance(value, str) else quoted(json.dumps(value))[1:-1]
+        return f"{'an object' if isinstance(value, dict) else 'a list'} {quote(json.dumps(value))}"
+    return quote(value) if isinstance(value, str) else quote(json.dumps(value))[1:-1]
 
 
 def _written(declared: pa.DataType) -> pa.DataType:

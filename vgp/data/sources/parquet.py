@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources import parquet_pages
@@ -60,7 +60,7 @@ class Types:
         other = self.known.get(field.name)
         also = f"; in {other[1]} it is {other[0]}" if other else ""
         raise UserError(
-            f"{name}: column {listed([field.name])} is {stored}, and the schema says {field.type}{also}."
+            f"{name}: column {join_names([field.name])} is {stored}, and the schema says {field.type}{also}."
             + (f" Change {field.declared}." if field.declared else _fix(stored, field))
         )
 
@@ -199,11 +199,11 @@ def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
         record = _first(stored, field)
         lost = "UTF8" not in str(error)
         reason = (
-            f"{quoted(format_value(stored, record))} is not of type {field.type} without a loss"
+            f"{quote(format_value(stored, record))} is not of type {field.type} without a loss"
             if lost
             else "is not UTF-8"
         )
-        raise Mistake(record, f", column {listed([field.name])}: {reason}.") from None
+        raise Mistake(record, f", column {join_names([field.name])}: {reason}.") from None
 
 
 def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:

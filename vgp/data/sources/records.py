@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources.data_files import NO_QUOTE, Reading
@@ -114,17 +114,17 @@ def _edges(block: bytes, quote: str, separators: str) -> Positions:
 def _edges_in_turn(quotes: list[int], starts: list[bool]) -> Positions:
     edges: list[int] = []
     inside, skip = False, -1
-    for place, (quote, start) in enumerate(zip(quotes, starts, strict=True)):
-        if quote == skip:
+    for place, (mark, start) in enumerate(zip(quotes, starts, strict=True)):
+        if mark == skip:
             continue
         if not inside:
             inside = start
-            edges += [quote] * start
-        elif place + 1 < len(quotes) and quotes[place + 1] == quote + 1:
-            skip = quote + 1  # a doubled quote
+            edges += [mark] * start
+        elif place + 1 < len(quotes) and quotes[place + 1] == mark + 1:
+            skip = mark + 1  # a doubled quote
         else:
             inside = False
-            edges.append(quote)
+            edges.append(mark)
     return np.array(edges, np.int64)
 
 
@@ -223,7 +223,7 @@ def suggest_windows(text: bytes, at: int) -> str:
     if not word.isprintable() or "\ufffd" in word:
         return ": if it is a table, save it as UTF-8, or give its encoding in task_options."
     return (
-        f"; as Windows-1252 it would say {quoted(word)}. If that is right, give "
+        f"; as Windows-1252 it would say {quote(word)}. If that is right, give "
         'task_options={"encoding": "windows-1252"}, or save it as UTF-8.'
     )
 
@@ -240,10 +240,12 @@ def check_names(where: str, names: Sequence[str]) -> None:
     """Raises UserError for a repeated or very long name. Blank names may repeat, as at the end of a spreadsheet."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
-        raise UserError(f"{where}: the name of the column {quoted(longest)} is too long.")
+        raise UserError(f"{where}: the name of the column {quote(longest)} is too long.")
     repeated = sorted(column for column, count in Counter(names).items() if count > 1 and column.strip())
     if repeated:
-        what = f"column {listed(repeated)} occurs" if len(repeated) == 1 else f"columns {listed(repeated)} occur"
+        what = (
+            f"column {join_names(repeated)} occurs" if len(repeated) == 1 else f"columns {join_names(repeated)} occur"
+        )
         raise UserError(f"{where}: the {what} twice.")
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data.schema import Field
 from vgp.data.sources import records
 from vgp.data.sources.data_files import KINDS, Reading
@@ -82,9 +82,9 @@ class Layouts:
 
     def _note(self, name: str, usual: str, layout: Delimited) -> None:
         if layout.separator not in (usual, self.reading.separator):
-            self.unusual.setdefault(f"fields are separated by {quoted(layout.separator)}", []).append(name)
+            self.unusual.setdefault(f"fields are separated by {quote(layout.separator)}", []).append(name)
         if layout.quote not in ('"', "") and not self.reading.quote:
-            self.unusual.setdefault(f"fields are quoted by {quoted(layout.quote)}", []).append(name)
+            self.unusual.setdefault(f"fields are quoted by {quote(layout.quote)}", []).append(name)
         if layout.decimal != "." and not self.reading.decimal:
             self.unusual.setdefault("decimals follow a comma", []).append(name)
 
@@ -115,7 +115,7 @@ def decimal_mark(name: str, text: bytes, layout: Delimited, fields: Sequence[Fie
     if all(WITH_THOUSANDS.fullmatch(value) for value in commas):
         whole, parted = commas[0].replace(",", ""), commas[0].replace(",", ".", 1)
         raise UserError(
-            f"{name}, column {listed([shown[commas[0]]])}: {quoted(commas[0])} may be {whole} or {parted}. For the "
+            f"{name}, column {join_names([shown[commas[0]]])}: {quote(commas[0])} may be {whole} or {parted}. For the "
             'latter give task_options={"decimal": ","}; for the former write thousands without a comma.'
         )
     return ","

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
 from vgp.base.storage import inflate
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.schema import Field
 
 
@@ -74,7 +74,9 @@ def check(table: pa.Table, fields: Sequence[Field]) -> None:
             raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is{where}.")
         for wrong, says in _beyond(values):
             if (record := int(pc.index(wrong, True).as_py())) >= 0:
-                raise Mistake(record, f", column {listed([field.name])}: {says.format(format_value(values, record))}")
+                raise Mistake(
+                    record, f", column {join_names([field.name])}: {says.format(format_value(values, record))}"
+                )
 
 
 def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:

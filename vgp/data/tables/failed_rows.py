@@ -13,7 +13,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.columns import Infinite
 from vgp.data.engine import ID, PLACE, Engine, Uncomputable
 from vgp.data.events import Events
@@ -222,4 +222,4 @@ def _sentence(reason: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return quoted(value) if isinstance(value, str) else "missing" if value is None else str(value)
+    return quote(value) if isinstance(value, str) else "missing" if value is None else str(value)

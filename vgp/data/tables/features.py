@@ -9,7 +9,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data import events as lookback
 from vgp.data.engine import ID, KIND, PLACE, Engine
 from vgp.data.events import Events, hours
@@ -256,7 +256,8 @@ def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str
     several = [name for name, value in values.items() if engine_agreement.takes_several_rows(value.op())]
     if several and not has_time:
         yield (
-            f"Computed over several rows, those of the test split among them: {listed(several)}. Without a time in the "
+            f"Computed over several rows, those of the test split among them: {join_names(several)}. Without "
+            "a time in the "
             "table nothing checks that: a figure of other rows may tell the model of the rows that test it."
         )
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.engine import ID, PLACE, Engine
 from vgp.data.identity import BITS
 from vgp.data.split_parts import Planned
@@ -76,7 +76,8 @@ class Past:
         where = self.engine.place(self.engine.read(source.select(place).limit(1)).to_pylist()[0])
         change, look = ("change", "they look") if len(names) > 1 else ("changes", "it looks")
         return (
-            f"the feature{'s' * (len(names) > 1)} {listed(names)} of the row in {where} {change} when the rows from "
+            f"the feature{'s' * (len(names) > 1)} {join_names(names)} of the row in {where} {change} when the "
+            "rows from "
             f"{_moment_text(self.moment, self.marked[self.task.time].type())} on are left out: {look} into the future. "
             "Features may use the rows before, in a stated order; `events` has what lately happened."
         )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data import dataset_checks, leaks, split_hash, split_parts
 from vgp.data.columns import Sketch, sketch
 from vgp.data.destination import Destination
@@ -199,7 +199,7 @@ def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> Row:
 
 def _no_label(task: TabularTask, row: Row) -> str:
     label = row[task.target] if task.target else row["_label"]
-    shown = quoted(label) if isinstance(label, str) else label
+    shown = quote(label) if isinstance(label, str) else label
     if task.regression:
         return f"the label {shown} is no number that can be learned: bound it in `labels`, or make it null = unknown."
     codes = "" if task.target else f" (codes 0 to {len(task.classes) - 1})"

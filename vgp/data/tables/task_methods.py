@@ -17,7 +17,7 @@ from ibis.common.exceptions import IntegrityError
 import vgp
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.events import Events
 from vgp.data.schema import Field, canonical_schema
 from vgp.data.tables import engine_agreement
@@ -180,14 +180,14 @@ def check_bigquery_names(task: TabularTask) -> None:
     """Raises UserError for a declared or computed column whose name BigQuery refuses."""
     for what, name in _named(task):
         if wrong := NEVER.search(name):
-            why = f"holds {quoted(wrong[0])}, which a column of BigQuery cannot"
+            why = f"holds {quote(wrong[0])}, which a column of BigQuery cannot"
         elif taken := TAKEN.match(name):
             why = f"begins with {taken[0]}, which is BigQuery's own"
         elif len(name) > MOST_LETTERS:
             why = f"is longer than the {MOST_LETTERS} letters of a column of BigQuery"
         else:
             continue
-        raise UserError(f"{type(task).__name__}: the name of {what} {quoted(name)} {why}. Rename it.")
+        raise UserError(f"{type(task).__name__}: the name of {what} {quote(name)} {why}. Rename it.")
 
 
 def _named(task: TabularTask) -> Iterator[tuple[str, str]]:

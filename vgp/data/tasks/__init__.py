@@ -13,7 +13,7 @@ from types import ModuleType
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import nearest
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data import task_names
 from vgp.data.task import Options, Task
 from vgp.protocol.outcome import parse_operating_point
@@ -118,6 +118,6 @@ def _absent(task: str, path: Path) -> str:
     names = sorted(file.name for file in path.parent.glob(f"*{ENDING}")) if path.parent.is_dir() else []
     hint = f" The folder has {', '.join(names[:5])}." if names else ""
     return (
-        f"task = {task}: no such file in {quoted(str(path.parent.absolute()))}.{hint} To write one, run "
+        f"task = {task}: no such file in {quote(str(path.parent.absolute()))}.{hint} To write one, run "
         "vgp new table DATA --target COLUMN."
     )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.storage import File
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data import task_names
 from vgp.data.destination import UNFINISHED, Destination
 from vgp.data.task import Options, Task
@@ -78,7 +78,7 @@ def find_files(data: str) -> dict[str, File]:
         _require_safe(name, path)
         if (other := names.setdefault(name, file)) is not file:
             raise UserError(
-                f"{other.path} and {path} have one relative path, {quoted(name)}. Give the folder above them."
+                f"{other.path} and {path} have one relative path, {quote(name)}. Give the folder above them."
             )
     _require_no_file_in_place_of_a_folder(names)
     return dict(sorted(names.items()))
@@ -131,7 +131,7 @@ def _named(root: str, matches: Sequence[File]) -> list[tuple[str, File]]:
 def _require_safe(name: str, path: str) -> None:
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise UserError(f"{path} would be copied to {quoted(name)}, which is outside of the data's folder. Rename it.")
+        raise UserError(f"{path} would be copied to {quote(name)}, which is outside of the data's folder. Rename it.")
     if any(len(os.fsencode(part)) > MOST_NAME_BYTES for part in parts):
         raise UserError(f"{path}: a file name may have at most {MOST_NAME_BYTES} bytes. Rename it.")
     if parts[0] in RESERVED:
@@ -154,7 +154,7 @@ def _copied(file: File, folder: Path, name: str) -> SourceFile:
     if storage.is_remote(file.path):
         download.copy(file.path, target)
     else:
-        version = file.version or finding.described(file.path).version
+        version = file.version or finding.stat_file(file.path).version
         assert version
         with files.open_unchanged(file.path, version, file.path) as source, open(target, "wb") as copied:
             shutil.copyfileobj(source, copied, download.CHUNK_BYTES)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vgp.base.storage import files
-from vgp.base.text.figures import significant
+from vgp.base.text.figures import format_significant
 from vgp.data import bundle
 from vgp.decision.decision import Decision
 from vgp.decision.reason import name_reference, verdict_of
@@ -223,7 +223,7 @@ def _weakest(measured: Evaluation) -> str:
     low, high = row.interval or (value, value)
     return (
         f"It is weakest at {row.name}: {plots.slice_metric_name(measured)} {value:.3f} (95% interval "
-        f"{low:.3f} to {high:.3f}), {significant(all_rows, 3)} over all rows."
+        f"{low:.3f} to {high:.3f}), {format_significant(all_rows, 3)} over all rows."
     )
 
 

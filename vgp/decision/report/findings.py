@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vgp.base.text.figures import significant
+from vgp.base.text.figures import format_significant
 from vgp.data.rows import read_sample, read_shard
 from vgp.evaluation.drift import LARGE, MODERATE, ColumnDrift
 from vgp.evaluation.record import Evaluation
@@ -86,10 +86,10 @@ def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -
 
 def _text(column: Column) -> str:
     if column.kind != "category":
-        least, most = significant(column.minimum), significant(column.maximum)
+        least, most = format_significant(column.minimum), format_significant(column.maximum)
         if column.minimum == column.maximum:  # its `std` is 1, since rows are divided by it
             return f"always {most}" if column.count else "no value at all"
-        return f"{significant(column.mean)} ± {significant(column.std, 3)}, from {least} to {most}"
+        return f"{format_significant(column.mean)} ± {format_significant(column.std, 3)}, from {least} to {most}"
     known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
     top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
     total = max(1, sum(column.counts))
@@ -162,8 +162,8 @@ def bars(evaluation: Evaluation) -> list[Bar]:
     return [
         Bar(
             c.column,
-            f"{'+' * (c.increase > 0)}{significant(c.increase, 3)}",
-            significant(c.deviation, 2),
+            f"{'+' * (c.increase > 0)}{format_significant(c.increase, 3)}",
+            format_significant(c.deviation, 2),
             max(0.0, 100 * c.increase / most),
         )
         for c in columns

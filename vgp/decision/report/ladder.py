@@ -7,9 +7,9 @@ from pathlib import Path
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.base.text.figures import plural, took, usd
+from vgp.base.text.figures import format_count, format_duration, format_usd
 from vgp.protocol import file_names, run_folder
-from vgp.protocol.capacity.way import Attempt, Way, read
+from vgp.protocol.capacity.ladder_view import Attempt, Way, read
 
 NAME = file_names.LADDER
 #: Bytes of a document that is read, and attempts that are shown.
@@ -86,8 +86,8 @@ def _row(attempt: Attempt) -> Row:
         number=str(attempt.number),
         rung=attempt.rung,
         region=attempt.region,
-        held=took(attempt.hours * 3600) if attempt.hours else "",
-        usd=usd(attempt.usd) if attempt.hours else "",
+        held=format_duration(attempt.hours * 3600) if attempt.hours else "",
+        usd=format_usd(attempt.usd) if attempt.hours else "",
         steps=attempt.steps,
         lost=f"{attempt.steps_lost:,}" if attempt.steps_lost else "",
         ended=attempt.state if succeeded else f"{attempt.state}: {attempt.words}",
@@ -95,16 +95,22 @@ def _row(attempt: Attempt) -> Row:
 
 
 def _total(way: Way) -> Row:
-    rungs = plural(len({attempt.rung for attempt in way.attempts}), "rung")
+    rungs = format_count(len({attempt.rung for attempt in way.attempts}), "rung")
     hours = sum(attempt.hours for attempt in way.attempts) + way.waiting.hours
-    cost = usd(way.usd) if way.is_priced else f"at least {usd(way.usd)}"
-    return Row("", rungs, "", took(hours * 3600), cost, "", f"{way.steps_lost:,}" if way.steps_lost else "", "")
+    cost = format_usd(way.usd) if way.is_priced else f"at least {format_usd(way.usd)}"
+    return Row(
+        "", rungs, "", format_duration(hours * 3600), cost, "", f"{way.steps_lost:,}" if way.steps_lost else "", ""
+    )
 
 
 def _waiting(way: Way) -> str:
     waiting = way.waiting
     if not waiting.asked:
         return ""
-    asked = f"Spot was asked for {plural(waiting.asked, 'time')} while the work went on"
-    vain = f"; {took(waiting.hours * 3600)} for {usd(waiting.usd)} were held in vain" if waiting.hours else ""
+    asked = f"Spot was asked for {format_count(waiting.asked, 'time')} while the work went on"
+    vain = (
+        f"; {format_duration(waiting.hours * 3600)} for {format_usd(waiting.usd)} were held in vain"
+        if waiting.hours
+        else ""
+    )
     return f"{asked}, and {waiting.granted} got machines{vain}."

@@ -6,7 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from vgp.base.text.figures import plus, significant
+from vgp.base.text.figures import format_significant, with_sign
 from vgp.decision.decision import Decision, RivalCheck
 from vgp.decision.reason import format_calibration, format_loss, name_metric, name_reference, name_simple_model
 from vgp.evaluation.record import Evaluation
@@ -25,8 +25,8 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["css"] = Markup((FOLDER / "style.css").read_text())
-    environment.globals["number"] = significant
-    environment.globals["plus"] = plus
+    environment.globals["number"] = format_significant
+    environment.globals["plus"] = with_sign
     environment.globals["model_names"] = MODEL_NAMES
     return environment
 
@@ -140,7 +140,7 @@ def format_value(figure: Figure, value: float | None) -> str:
     """Formats a value of the figure."""
     if value is None:
         return "undefined"
-    return format(value, figure.format) if figure.format else significant(value, 5)
+    return format(value, figure.format) if figure.format else format_significant(value, 5)
 
 
 def _interval(figure: Figure, evaluation: Evaluation) -> str:
@@ -153,7 +153,7 @@ def _interval(figure: Figure, evaluation: Evaluation) -> str:
     interval = intervals.get(figure.field)
     if not interval:
         return ""
-    low, high = (significant(end) if evaluation.regression else format(end, ".3f") for end in interval)
+    low, high = (format_significant(end) if evaluation.regression else format(end, ".3f") for end in interval)
     return f"95% interval {low} to {high}"
 
 
@@ -185,7 +185,7 @@ def _gain_check(decision: Decision) -> Check:
 
 
 def _signed(decision: Decision, value: float) -> str:
-    return plus(format_loss(decision, value, 3))
+    return with_sign(format_loss(decision, value, 3))
 
 
 def _calibration_check(decision: Decision) -> Check:

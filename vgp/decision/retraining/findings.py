@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.tabular import TabularTask
 from vgp.decision.retraining import look, reigning, shift
 from vgp.decision.retraining.look import CannotLook, Look
@@ -113,7 +113,7 @@ def _shifts(champion: Reigning, new: Look) -> tuple[tuple[Shift, ...], list[str]
     ]
     compared += [_of_label(champion, new, column) for column in champion.card.columns if column.kind == "label"]
     old = [column.name for column in there if not shift.is_comparable(column)]
-    notes = [f"the champion's card, written by an older version, has no distribution of {listed(old)}"] * bool(old)
+    notes = [f"the champion's card, written by an older version, has no distribution of {join_names(old)}"] * bool(old)
     return tuple(found for found in compared if found), notes
 
 
@@ -246,7 +246,7 @@ def encoded(learned: tuple[Column, ...], columns: pa.Table) -> dict[str, NDArray
     """
     taken = [column for column in learned if column.kind in ("number", "category", "vector")]
     if lacking := [column.name for column in taken if column.name not in columns.column_names]:
-        raise UserError(f"the champion needs {listed(lacking)}, which the data lacks.")
+        raise UserError(f"the champion needs {join_names(lacking)}, which the data lacks.")
     return {column.name: np.maximum(codes(column, columns), 0).astype(np.int32) if column.values
             else numbers(columns[column.name]) for column in taken}  # fmt: skip
 

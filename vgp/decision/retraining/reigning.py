@@ -1,4 +1,4 @@
-"""What is known of the champion when new data is held against it: its card, its windows, and when it was trained."""
+"""The champion as new data is compared with it: model card, windows, and time of training."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,6 +1,8 @@
-"""One attempt: intention, creation, following, end. Whatever is killed between two lines here is taken up again.
+"""One attempt: journal entry, creation of the job, watching, end.
 
-The output `gcp_resources`, by which the console leads from a step to its job: that of the moment.
+The launcher may be killed between any two lines here; the next launcher continues from the journal.
+
+The output `gcp_resources` makes the console link from the step to its current job.
 
 https://github.com/kubeflow/pipelines/blob/master/components/google-cloud/google_cloud_pipeline_components/proto/gcp_resources.proto
 """
@@ -13,49 +15,57 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.clock import Clock, parse_time
-from vgp.base.text.figures import took, usd
+from vgp.base.text.figures import format_duration, format_usd
 from vgp.launch.capacity import journal as heartbeat
 from vgp.launch.capacity import situation as progress
 from vgp.launch.capacity.jobs import Jobs, Sweep
 from vgp.launch.capacity.journal import Heartbeat, Journal
-from vgp.launch.capacity.outcome import ENDED, Outcome, in_words, outcome, state
-from vgp.launch.capacity.patience import Patience, Superseded, reason
-from vgp.launch.capacity.situation import Progress, held_s, last_moment, progress_of, time_left_s, wait_s, why_over
+from vgp.launch.capacity.outage_retry import Patience, Superseded, reason
+from vgp.launch.capacity.outcome import ENDED, Outcome, describe_state, outcome, state
+from vgp.launch.capacity.situation import (
+    Progress,
+    held_s,
+    last_moment,
+    parse_progress,
+    reason_for_last_moment,
+    time_left_s,
+    wait_s,
+)
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.step_run import uri as bucket_uri
-from vgp.protocol.capacity.folder import ControlFolder, Json
+from vgp.protocol.capacity.control_folder import ControlFolder, Json
 from vgp.protocol.capacity.job_service import page, uri
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import HANDOVER_S, Plan, PlannedRung
 
-#: Seconds between two looks at a job, and at the list of jobs.
+#: Seconds between two polls of a job, and of the list of jobs.
 POLL_S, SEARCH_POLL_S = 20.0, 10.0
-#: How long a job is searched for of which nobody knows whether it was created: lists may lag.
+#: How long to search for a job whose creation got no answer: lists may lag, seconds.
 SEARCH_S = 90.0
-#: How long a job may be unknown, after it was created or later.
+#: How long Google may not know a job before it counts as lost, seconds.
 UNKNOWN_S = 180.0
-#: How long a failed job may lack its error, which comes about a minute after its end.
+#: How long to wait for the error of a failed job, which comes about a minute after its end, seconds.
 ERROR_S = 150.0
-#: How long a cancelled job may take to end; then it is fenced, and the next one may begin.
+#: How long a cancelled job may take to end before it is fenced off and the next one may begin, seconds.
 CANCEL_S = 900.0
 
 
 @dataclass(frozen=True)
 class End:
-    """Why the launcher ends a job: an outcome of the journal, words, and the rung that follows, if that is known."""
+    """The reason why the launcher ends a job: the outcome for the journal, a message, and the next rung if known."""
 
     kind: str
     words: str
     next_rung: str | None = None
 
 
-#: Says why a job is ended before it ends; None lets it go on.
+#: Returns the reason to end a running job early, or None to let it run.
 Look = Callable[[Attempt], End | None]
 
 
 @dataclass
 class Attempts:
-    """What an attempt takes, one after another; each method leaves the journal so that the next launcher can go on."""
+    """The actions of an attempt. After each of them, another launcher can continue from the journal."""
 
     plan: Plan
     run: StepRun
@@ -70,7 +80,8 @@ class Attempts:
     search_s: float = SEARCH_S
 
     def start(self, rung: PlannedRung, ladder: Ladder) -> None:
-        """Fence, intention, creation: in this order. Where no answer comes, the attempt is left open without a job."""
+        """Fences off other jobs, writes the journal entry, then creates the job. Without an answer, the entry has no
+        job."""
         self.sweep()
         now, token = self.clock.now(), f"{len(ladder.attempts) + 1}-{uuid.uuid4().hex[:16]}"
         self.heartbeat.allow(token)
@@ -79,32 +90,33 @@ class Attempts:
             outputs=self.run.outputs, step_from=self.saved_step(),
         )  # fmt: skip
         self.journal.write(attempt)
-        made = self.jobs.create(rung, attempt, self.run.executor_input, time_left_s(rung, ladder, now))
-        if isinstance(made, Outcome):
-            self.close(attempt, made)
-        elif made is not None:
-            self._adopt(attempt, made)
+        job = self.jobs.create(rung, attempt, self.run.executor_input, time_left_s(rung, ladder, now))
+        if isinstance(job, Outcome):
+            self.close(attempt, job)
+        elif job is not None:
+            self._adopt(attempt, job)
 
     def find(self, attempt: Attempt) -> None:
-        """Looks for the job of an attempt whose creation was not answered or noted: takes it up, or gives it up."""
+        """Searches for the job of an attempt whose creation got no answer; closes the attempt if there is none."""
         from google.api_core.exceptions import Forbidden
 
         until = self.clock.now() + self.search_s
         while True:
             try:
-                found = self.jobs.found(attempt)
+                jobs = self.jobs.found(attempt)
             except Forbidden as error:
-                return self.close(attempt, Outcome("failed", f"its job cannot be looked for: {reason(error)}"))
-            if found:  # if there are more, they are swept away
-                return self._adopt(attempt, found[0])
+                return self.close(attempt, Outcome("failed", f"the search for its job was refused: {reason(error)}"))
+            if jobs:  # the sweep cancels any others
+                return self._adopt(attempt, jobs[0])
             if self.clock.now() >= until:
                 return self.close(
-                    attempt, Outcome("lost", "Google did not say that its job was created; there is none")
+                    attempt, Outcome("lost", "no answer to the creation of its job, and the job does not exist")
                 )
             self.clock.sleep(SEARCH_POLL_S)
 
     def _adopt(self, attempt: Attempt, job: Json) -> None:
-        """Where a newer launcher is at work it has taken the job up, or given it up before it was there."""
+        """Writes the job into the journal. If a newer launcher has replaced this one, cancels a job that it does not
+        know."""
         try:
             created = parse_time(job.get("createTime")) or self.clock.now()
             self.journal.write(replace(attempt, job=job["name"], created=created))
@@ -113,32 +125,32 @@ class Attempts:
             raise
 
     def follow(self, attempt: Attempt, look: Look) -> None:
-        """Until the job has ended, by itself or by what `look` says, or is fenced."""
+        """Watches the job until it has ended, by itself or because of `look`, or is fenced off."""
         self._show(attempt)
-        unknown_since, shown = None, ""
+        unknown_since, last_state = None, ""
         while True:
             self.heartbeat.check()
             job, now = self.jobs.get(attempt), self.clock.now()
             if job is None:
                 unknown_since = unknown_since or now
                 if now - unknown_since > UNKNOWN_S:
-                    return self.close(attempt, Outcome("lost", "Google does not know its job any more"))
+                    return self.close(attempt, Outcome("lost", "Google does not know its job anymore"))
             else:
                 unknown_since = None
-                attempt = self._noted(attempt, job)
-                if state(job) != shown:
-                    shown = state(job)
-                    self.tell(f"attempt {attempt.number}: the job {in_words(shown)}")
-                if shown in ENDED:
-                    return self._ended(attempt, job)
-                attempt = self._going_on(attempt, job, look)
+                attempt = self._note_start(attempt, job)
+                if state(job) != last_state:
+                    last_state = state(job)
+                    self.tell(f"attempt {attempt.number}: the job {describe_state(last_state)}")
+                if last_state in ENDED:
+                    return self._close_ended(attempt, job)
+                attempt = self._end_if_due(attempt, job, look)
                 if attempt.ending_at and now - attempt.ending_at > self._fence_s():
-                    return self._fenced(attempt)
+                    return self._fence_off(attempt)
             self.clock.sleep(POLL_S)
 
     def end(self, attempt: Attempt, why: End) -> Attempt:
-        """Writes down that the job is to end, and why, and tells it; `follow` sees to it."""
-        self.tell(f"attempt {attempt.number} is ended: {why.words}")
+        """Writes the reason into the journal, logs it, and cancels the job; `follow` waits for its end."""
+        self.tell(f"attempt {attempt.number}: ending the job: {why.words}")
         ending = replace(attempt, ending=why.kind, ending_at=self.clock.now(), words=why.words, next_rung=why.next_rung)
         self.journal.write(ending)
         if ending.job:
@@ -146,7 +158,7 @@ class Attempts:
         return ending
 
     def close(self, attempt: Attempt, how: Outcome, at: float | None = None) -> None:
-        """Writes down how an attempt ended; nobody may run then."""
+        """Writes the end of an attempt into the journal and logs it; until the next one, no job may run."""
         at = at or self.clock.now()
         known = self.progress()
         here = known if known and known.attempt == attempt.token else None
@@ -164,34 +176,35 @@ class Attempts:
         )  # fmt: skip
         lost = f", {here.steps_unsaved} steps lost" if here and how.kind != "succeeded" else ""
         self.tell(
-            f"attempt {attempt.number} on {rung.name}: {how.kind.replace('_', ' ')} after {took(hours * 3600)}{lost}; "
-            f"{usd(ladder.usd)} so far"
+            f"attempt {attempt.number} on {rung.name}: {how.kind.replace('_', ' ')} after "
+            f"{format_duration(hours * 3600)}{lost}; "
+            f"{format_usd(ladder.usd)} so far"
         )
 
     def progress(self) -> Progress | None:
-        """The last that a job told of its progress."""
+        """Returns the last progress that a job wrote, or None."""
         document = self.patience("read the progress", lambda: self.folder.read(progress.NAME))
-        return progress_of(document.content) if document else None
+        return parse_progress(document.content) if document else None
 
     def saved_step(self) -> int | None:
-        """The step of the newest checkpoint that a job told of."""
+        """Returns the training step of the newest checkpoint in the progress, or None."""
         known = self.progress()
         return known.saved_step if known else None
 
     def rung(self, attempt: Attempt) -> PlannedRung:
-        """The attempt's rung; that of an older plan is one without a price."""
-        named = (rung for rung in self.plan.rungs if rung.name == attempt.rung)
-        return next(named, replace(self.plan.rungs[0], name=attempt.rung, region=attempt.region, usd_per_hour=None))
+        """Returns the rung of the attempt; a rung without a price if the plan does not have it anymore."""
+        rungs = (rung for rung in self.plan.rungs if rung.name == attempt.rung)
+        return next(rungs, replace(self.plan.rungs[0], name=attempt.rung, region=attempt.region, usd_per_hour=None))
 
     def _show(self, attempt: Attempt) -> None:
-        """Leads the console and people to the job of the moment."""
+        """Logs the address of the current job and writes it to `gcp_resources`."""
         self.sweep.soon()
         self.tell(f"attempt {attempt.number} on {attempt.rung}: {page(attempt.job or '', self.plan.project)}")
         if self.run.gcp_resources:
             path = self.run.gcp_resources
             self.patience("write gcp_resources", lambda: write_gcp_resources(path, attempt.job or ""))
 
-    def _noted(self, attempt: Attempt, job: Json) -> Attempt:
+    def _note_start(self, attempt: Attempt, job: Json) -> Attempt:
         started = parse_time(job.get("startTime"))
         if started is None or attempt.started is not None:
             return attempt
@@ -199,8 +212,9 @@ class Attempts:
         self.journal.write(running)
         return running
 
-    def _going_on(self, attempt: Attempt, job: Json, look: Look) -> Attempt:
-        """A job that has not ended: left alone, or brought to its end."""
+    def _end_if_due(self, attempt: Attempt, job: Json, look: Look) -> Attempt:
+        """Ends a running job if it is overdue or `look` gives a reason; repeats the cancellation of one that is
+        ending."""
         now = self.clock.now()
         if not attempt.ending:
             self.sweep.if_due()
@@ -213,12 +227,12 @@ class Attempts:
     def _overdue(self, attempt: Attempt, now: float) -> End | None:
         longest = wait_s(self.rung(attempt))
         if attempt.started is None and now - (attempt.created or attempt.intended) > longest:
-            return End("wait_expired", f"no machines within {took(longest)}")
+            return End("wait_expired", f"no machines within {format_duration(longest)}")
         if now > last_moment(self.journal.ladder):
-            return End("timeout", why_over(self.journal.ladder))
+            return End("timeout", reason_for_last_moment(self.journal.ladder))
         return None
 
-    def _ended(self, attempt: Attempt, job: Json) -> None:
+    def _close_ended(self, attempt: Attempt, job: Json) -> None:
         until = self.clock.now() + ERROR_S
         while state(job) == "FAILED" and not job.get("error", {}).get("message") and self.clock.now() < until:
             self.clock.sleep(POLL_S)
@@ -228,18 +242,18 @@ class Attempts:
         self.close(attempt, outcome(job, rung.strategy, allowed, attempt.ending), parse_time(job.get("endTime")))
 
     def _fence_s(self) -> float:
-        """How long a cancelled job may take to end: less where another one holds its machines for it."""
+        """Returns how long a cancelled job may take to end; shorter when the next job already has its machines."""
         following = self.journal.ladder.next
         return HANDOVER_S - 2 * POLL_S if following and following.started else CANCEL_S
 
-    def _fenced(self, attempt: Attempt) -> None:
-        since = took(self._fence_s())
-        self.tell(f"attempt {attempt.number}: the job has not ended {since} after its cancellation; fenced")
+    def _fence_off(self, attempt: Attempt) -> None:
+        limit = format_duration(self._fence_s())
+        self.tell(f"attempt {attempt.number}: the job has not ended {limit} after its cancellation; fenced off")
         self.close(attempt, Outcome(attempt.ending or "moved", "fenced"))
 
 
 def _seconds(duration: Any, default: float) -> float:
-    """Of 3600s, as Google writes durations."""
+    """Returns the seconds of a duration such as `3600s`, or `default`."""
     try:
         return float(str(duration).removesuffix("s"))
     except ValueError:
@@ -247,11 +261,11 @@ def _seconds(duration: Any, default: float) -> float:
 
 
 def write_gcp_resources(path: str, job: str) -> None:
-    """Names the job of that resource name in place of what was there. Google's own errors come through."""
+    """Writes the resource name of a job to the file `path`. Raises Google's errors."""
     text = json.dumps({"resources": [{"resourceType": "CustomJob", "resourceUri": uri(job)}]})
-    place = bucket_uri(path)
-    if place.startswith("gs://"):
-        folder, _, name = place.rpartition("/")
+    target = bucket_uri(path)
+    if target.startswith("gs://"):
+        folder, _, name = target.rpartition("/")
         ControlFolder(folder).put(name, text)
     else:
         Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The custom jobs of one step in all regions of its ladder, by what the launcher does with them."""
+"""The custom jobs of one step in all regions of its ladder: create, find, cancel, sweep."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -6,22 +6,22 @@ from typing import Any
 
 from vgp.base.clock import Clock
 from vgp.launch.capacity.journal import Journal
-from vgp.launch.capacity.outcome import ENDED, Outcome, refusal, state
-from vgp.launch.capacity.patience import Patience, is_passing, message, reason
+from vgp.launch.capacity.outage_retry import Patience, is_passing, message, reason
+from vgp.launch.capacity.outcome import ENDED, Outcome, refusal_outcome, state
 from vgp.launch.capacity.step_run import digest
 from vgp.protocol import environment as variables
 from vgp.protocol.capacity.job_service import JobService, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder
-from vgp.protocol.capacity.plan import PlannedRung, filled
+from vgp.protocol.capacity.plan import PlannedRung, fill_job
 
 #: Label of every job of a step: the digest of its control folder.
 LADDER_LABEL = "training-ladder"
-#: Labels of the run, by which Google bills: as gcp_labels_util.py of google-cloud-pipeline-components 2.22 has it.
+#: Environment variable with the run's labels for billing (gcp_labels_util.py, google-cloud-pipeline-components 2.22).
 SYSTEM_LABELS = "VERTEX_AI_PIPELINES_RUN_LABELS"
 
 
 class Jobs:
-    """Asks until Google answers, except where a job is created: that is sent once.
+    """The custom jobs of one step. Requests are retried, except the creation of a job, which is sent once.
 
     Args:
         session: A `requests` session with credentials.
@@ -36,7 +36,7 @@ class Jobs:
         return JobService(self.session, self.project, region)
 
     def create(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json | Outcome | None:
-        """The job; how Google refused it; None where no answer came, and nobody knows whether it was created."""
+        """Creates a job. Returns it, or the refusal, or None if no answer came and the job may or may not exist."""
         from google.api_core.exceptions import GoogleAPICallError, ServerError
         from requests import RequestException
 
@@ -45,13 +45,13 @@ class Jobs:
             return self.patience("create the job", lambda: service.create(body), _was_not_handled)
         except (GoogleAPICallError, RequestException, ConnectionError) as error:
             if isinstance(error, GoogleAPICallError) and not isinstance(error, ServerError) and error.code != 408:
-                return refusal(int(error.code or 0), message(error))
-            self.patience.tell(f"creating a job: {reason(error)}; nobody knows whether it exists, so it is looked for")
+                return refusal_outcome(int(error.code or 0), message(error))
+            self.patience.tell(f"creating a job: {reason(error)}; searching for the job, because it may exist")
             return None
 
     def body(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json:
-        """The job, told its token: labelled, and with the time that it may run."""
-        body = self._working(filled(rung.job, executor_input), new)
+        """Returns the request for a job, with its token, labels and timeout."""
+        body = self._working(fill_job(rung.job, executor_input), new)
         labels = {**_system_labels(), **body.get("labels", {})}
         body["labels"] = labels | {new.LABEL: new.token, LADDER_LABEL: self.ladder}
         body["jobSpec"].setdefault("scheduling", {})["timeout"] = f"{int(timeout_s)}s"
@@ -59,16 +59,16 @@ class Jobs:
 
     def _working(self, body: Json, attempt: Creation) -> Json:
         values = {variables.CONTROL_FOLDER: self.folder, variables.ATTEMPT: attempt.token}
-        told = [{"name": name, "value": value} for name, value in values.items()]
+        variables_of_job = [{"name": name, "value": value} for name, value in values.items()]
         for pool in body["jobSpec"]["workerPoolSpecs"]:
             container = next((pool[kind] for kind in ("containerSpec", "pythonPackageSpec") if kind in pool), None)
             if container is not None:
-                kept = [each for each in container.get("env", []) if each.get("name") not in values]
-                container["env"] = [*kept, *told]
+                others = [entry for entry in container.get("env", []) if entry.get("name") not in values]
+                container["env"] = [*others, *variables_of_job]
         return body
 
     def get(self, of: Creation) -> Json | None:
-        """Its job; None where Google knows none of that name."""
+        """Returns the job of an attempt, or None if Google does not know its name."""
         from google.api_core.exceptions import Forbidden, NotFound
 
         try:
@@ -81,16 +81,16 @@ class Jobs:
             return None
 
     def found(self, of: Creation) -> list[Json]:
-        """The jobs with its token, the oldest first."""
+        """Returns the jobs with the token of the attempt, the oldest first."""
         service = self.service(of.region)
         return self.patience("look for the job", lambda: service.labelled(of.LABEL, of.token))
 
     def cancel(self, job: str) -> None:
-        """Asks that a job end."""
+        """Cancels a job; does not wait for its end."""
         self.patience("cancel the job", lambda: self.service(job.split("/")[3]).cancel(job))
 
     def going_on(self, regions: Iterable[str]) -> list[Json]:
-        """The step's jobs, whoever created them, that have not ended and are not told to."""
+        """Returns the step's jobs of all launchers that have not ended and are not being cancelled."""
         jobs = [job for region in dict.fromkeys(regions) for job in self._of_ladder(region)]
         return [job for job in jobs if state(job) not in (*ENDED, "CANCELLING")]
 
@@ -100,22 +100,22 @@ class Jobs:
 
 
 def is_known(job: Json, ladder: Ladder) -> bool:
-    """Whether it is the job that works or the one that waits; any with its token, as long as none is known."""
-    return any(one is not None and is_of(job, one) for one in (ladder.open, ladder.next))
+    """Whether the job belongs to the open attempt or to the waiting job."""
+    return any(entry is not None and is_of(job, entry) for entry in (ladder.open, ladder.next))
 
 
 def is_of(job: Json, one: Creation) -> bool:
-    """Whether it is the job of this attempt or waiting job."""
+    """Whether the job belongs to this attempt or waiting job: by its name, or by its token if no name is known."""
     return bool(job["name"] == one.job if one.job else job.get("labels", {}).get(one.LABEL) == one.token)
 
 
 def _was_not_handled(error: Exception) -> bool:
-    """Whether a request was certainly not done, so that it can be sent again: too many, or no valid token."""
+    """Whether Google certainly did not handle a request (rate limit, invalid token), so that it can be repeated."""
     from google.api_core.exceptions import TooManyRequests, Unauthorized
     from google.auth.exceptions import TransportError
 
     if isinstance(error, TooManyRequests):
-        return refusal(429, message(error)).kind == "user_error"
+        return refusal_outcome(429, message(error)).kind == "user_error"
     return isinstance(error, Unauthorized | TransportError)
 
 
@@ -129,22 +129,22 @@ def _system_labels() -> dict[str, str]:
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
 
 
-# ---- jobs of the step that nobody follows: of launchers that were killed or replaced, or of a request handled twice
+# ---- orphaned jobs: of launchers that were killed or replaced, or of a request that Google handled twice
 
 
-#: How soon after a creation, and then how often, they are looked for.
+#: How soon after a creation the first sweep runs, and the interval of further sweeps, seconds.
 FIRST_SWEEP_S, SWEEP_AGAIN_S = 30.0, 300.0
 
 
 class Sweep:
-    """Looks for them and cancels them: now (`sweep()`), or when it is time."""
+    """The search for orphaned jobs, which it cancels: at once by `sweep()`, or on schedule by `if_due`."""
 
     def __init__(self, jobs: Jobs, journal: Journal, clock: Clock, tell: Callable[[str], None]) -> None:
         self.jobs, self.journal, self.clock, self.tell = jobs, journal, clock, tell
         self._due_at = 0.0
 
     def soon(self) -> None:
-        """A job was created."""
+        """Schedules a sweep soon after the creation of a job."""
         self._due_at = self.clock.now() + FIRST_SWEEP_S
 
     def if_due(self) -> None:
@@ -152,10 +152,10 @@ class Sweep:
             self()
 
     def unless_taken_up(self, job: Json) -> None:
-        """A job that was created when a newer launcher had given its attempt up: it would wait for machines in vain."""
+        """Cancels a new job, unless a newer launcher has entered it in the journal."""
         ladder = self.journal.there()
         if ladder is None or not is_known(job, ladder):
-            self.tell(f"{job['name']} came too late for its attempt and is cancelled")
+            self.tell(f"{job['name']} came too late for its attempt; cancelling it")
             self.jobs.cancel(job["name"])
 
     def __call__(self) -> None:
@@ -164,12 +164,12 @@ class Sweep:
         self._due_at = self.clock.now() + SWEEP_AGAIN_S
         ladder = self.journal.ladder
         try:
-            jobs = self.jobs.going_on(each.region for each in (*ladder.attempts, *ladder.waiting))
+            jobs = self.jobs.going_on(entry.region for entry in (*ladder.attempts, *ladder.waiting))
         except GoogleAPICallError as error:
-            return self.tell(f"jobs of the step cannot be looked for: {reason(error)}")
-        # Read after the list: a job that a newer launcher created is then known to be its.
+            return self.tell(f"the search for orphaned jobs was refused: {reason(error)}")
+        # The journal is read after the list, so that it has the jobs of a newer launcher.
         ladder = self.journal.read()
         for job in jobs:
             if not is_known(job, ladder):
-                self.tell(f"{job['name']} belongs to no attempt and is cancelled")
+                self.tell(f"{job['name']} belongs to no attempt; cancelling it")
                 self.jobs.cancel(job["name"])

@@ -1,15 +1,14 @@
-"""`ladder.json`: every attempt at a step's work, written by its launcher alone, before and after each thing it does.
+"""The launcher's two files: `ladder.json`, the journal of all attempts, and `heartbeat.json`.
 
-An attempt is written down before its job is created. Its token is a label of the job, and no second
-job is ever created for it: a creation of which nobody knows whether it succeeded is searched for, and if nothing is
-found, the next one has a token of its own. So the job that appears later is known to be nobody's.
+Only the launcher writes the journal, before and after each action. It enters an attempt before it creates the job. The
+attempt's token is a label of the job, and no attempt gets a second job: if a creation gets no answer, the launcher
+searches for the job, and if it finds none, starts an attempt with a new token. A job that appears later is an orphan.
 
-Each start of a launcher is a term. One that finds a later term than its own has been replaced and changes nothing.
+Each start of a launcher is a term. A launcher that reads a later term has been replaced and changes nothing.
 
-`heartbeat.json`: which attempt may run, which one is next, and that its launcher lives; written by a thread of its own.
-
-A job reads it before its first step, waits while it is the next one, and ends if another attempt is named there.
-One that sees no new generation of it for `orphan_s` saves and ends. So what a launcher lost sight of stops by itself.
+The heartbeat names the attempt that may run and the next one; a thread writes it. A job reads it before its first step,
+waits while it is the next one, and ends if it names another attempt. A job that sees no new generation for `orphan_s`
+saves a checkpoint and ends, so a job that no launcher watches stops by itself.
 """
 
 import threading
@@ -18,102 +17,102 @@ from dataclasses import replace
 
 from vgp.base import clock
 from vgp.base.clock import Clock
-from vgp.launch.capacity.patience import Patience, Superseded, reason
+from vgp.launch.capacity.outage_retry import Patience, Superseded, reason
 from vgp.protocol import file_names
-from vgp.protocol.capacity.folder import Changed, ControlFolder, Json
+from vgp.protocol.capacity.control_folder import Changed, ControlFolder, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder
 
 NAME = file_names.LADDER
 
 
 class Journal:
-    """Reads and changes the ladder; every change is a compare-and-swap that holds in this launcher's term alone.
+    """The journal. Every change is a compare-and-swap and fails once this launcher has been replaced.
 
     Args:
-        launcher: A name for this launcher that no other has.
+        launcher: A unique name of this launcher.
     """
 
     def __init__(self, folder: ControlFolder, patience: Patience, launcher: str) -> None:
         self.folder, self.patience, self.launcher = folder, patience, launcher
         self.term = 0
-        #: As it was last read or written.
+        #: The ladder as last read or written.
         self.ladder: Ladder
 
     def begin(self, first: Ladder, again: bool = False) -> Ladder:
-        """The ladder at the beginning of a term of this launcher; `first` where there is none yet.
+        """Begins a term of this launcher and returns the ladder; writes `first` if there is none yet.
 
         Args:
-            again: It had a term before.
+            again: Whether this launcher had a term before.
 
         Raises:
-            Superseded: that term is over, since a newer launcher is at work.
+            Superseded: That term is over, because a newer launcher has taken over.
         """
 
-        def taken_over(ladder: Ladder) -> Ladder:
+        def take_over(ladder: Ladder) -> Ladder:
             if ladder.launcher == self.launcher:
                 return ladder
             if again:
                 raise Superseded("another launcher of this step has taken over.")
             return replace(ladder, term=ladder.term + 1, launcher=self.launcher)
 
-        ladder = self._swap(lambda there: taken_over(there or first))
+        ladder = self._swap(lambda current: take_over(current or first))
         self.term = ladder.term
         return ladder
 
     def change(self, alter: Callable[[Ladder], Ladder]) -> Ladder:
-        """The ladder with a change; `alter` may be called again with what is there then.
+        """Changes the ladder and returns it. Calls `alter` again if another write came first.
 
         Raises:
-            Superseded: a newer launcher is at work.
+            Superseded: A newer launcher has taken over.
         """
 
-        def altered(there: Ladder | None) -> Ladder:
-            if there is None or there.launcher != self.launcher:
+        def alter_own(current: Ladder | None) -> Ladder:
+            if current is None or current.launcher != self.launcher:
                 raise Superseded("another launcher of this step has taken over.")
-            return alter(there)
+            return alter(current)
 
-        return self._swap(altered)
+        return self._swap(alter_own)
 
     def read(self) -> Ladder:
-        """The ladder as it is. Raises as `change`."""
+        """Reads the ladder. Raises Superseded if a newer launcher has taken over."""
         return self.change(lambda ladder: ladder)
 
     def there(self) -> Ladder | None:
-        """The ladder, whoever's it is; None if there is none."""
+        """Reads the ladder of any launcher; returns None if there is none."""
         document = self.patience("read the ladder", lambda: self.folder.read(NAME))
         return Ladder.from_json(document.content) if document else None
 
     def write(self, new: Creation) -> Ladder:
-        """The ladder with this state of an attempt or a waiting job. Raises as `change`."""
+        """Writes an attempt or a waiting job into the ladder and returns it. Raises Superseded, like `change`."""
         return self.change(lambda ladder: ladder.with_creation(new))
 
     def _swap(self, alter: Callable[[Ladder | None], Ladder]) -> Ladder:
-        self.ladder = self.patience("change the ladder", lambda: self._swapped(alter))
+        self.ladder = self.patience("change the ladder", lambda: self._try_swap(alter))
         return self.ladder
 
-    def _swapped(self, alter: Callable[[Ladder | None], Ladder]) -> Ladder:
-        """One try. Read anew at the next, an own change whose answer was lost is seen to be there."""
-        there = self.folder.read(NAME)
-        before = Ladder.from_json(there.content) if there else None
+    def _try_swap(self, alter: Callable[[Ladder | None], Ladder]) -> Ladder:
+        """Tries a change once. A retry reads the ladder again, so it sees a change whose answer was lost."""
+        document = self.folder.read(NAME)
+        before = Ladder.from_json(document.content) if document else None
         after = alter(before)
         if after == before:
             return after
         content = after.to_json()
-        self.folder.write(NAME, content, there.generation if there else 0)
+        self.folder.write(NAME, content, document.generation if document else 0)
         return Ladder.from_json(content)
 
 
 HEARTBEAT_NAME = "heartbeat.json"
-#: What stands there while no attempt may run.
+#: The token in the heartbeat while no attempt may run.
 NOBODY = ""
 
 
 class Heartbeat:
-    """Writes it every `every_s`, from `start` to `stop`.
+    """The heartbeat of a launcher: a thread writes it every `every_s` seconds, from `start` to `stop`.
 
     Args:
-        folder: For this object alone: it is used by a thread.
-        term: The launcher's; a heartbeat of a later term is left alone.
+        folder: A client for this object alone, because a thread uses it.
+        term: The term of the launcher; a heartbeat of a later term is not overwritten.
     """
 
     def __init__(
@@ -135,21 +134,21 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self, attempt: str) -> None:
-        """Writes that this attempt may run, and goes on to. Raises as `allow`."""
+        """Writes that this attempt may run, and starts the thread. Raises Superseded, like `allow`."""
         self.allow(attempt)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; one that hangs in a request is left behind."""
+        """Stops the thread; does not wait for one that hangs in a request."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5.0)
 
     def allow(self, attempt: str) -> None:
-        """From now on this attempt may run and no other; it is written when this returns.
+        """Writes a heartbeat that lets only this attempt run.
 
         Raises:
-            Superseded: a newer launcher is at work.
+            Superseded: A newer launcher has taken over.
         """
         with self._lock:
             self.attempt = attempt
@@ -158,7 +157,7 @@ class Heartbeat:
         self.patience("write the heartbeat", self.beat)
 
     def expect(self, attempt: str) -> None:
-        """From now on this attempt waits for its turn if it is there already; written and raised as by `allow`."""
+        """Writes a heartbeat that names the next attempt. Raises Superseded, like `allow`."""
         with self._lock:
             self.next = attempt
         self.patience("write the heartbeat", self.beat)
@@ -169,20 +168,20 @@ class Heartbeat:
             raise Superseded("another launcher of this step has taken over.")
 
     def beat(self) -> None:
-        """One heartbeat. Raises Superseded, Changed where others write at once, and Google's own errors."""
+        """Writes one heartbeat. Raises Superseded, Changed if another write came first, and Google's errors."""
         with self._lock:
             if self._ended.is_set():
                 return
             try:
                 self._write()
             except Changed:
-                there = self.folder.read(HEARTBEAT_NAME)
-                if there and int(there.content.get("term", 0)) > self.term:
+                document = self.folder.read(HEARTBEAT_NAME)
+                if document and int(document.content.get("term", 0)) > self.term:
                     self._superseded.set()
                     raise Superseded("another launcher of this step has taken over.") from None
-                if self._ended.is_set():  # meanwhile: what is there may be of the launcher's next heartbeat
+                if self._ended.is_set():  # the document may be of the next Heartbeat object of this launcher
                     return
-                self._generation = there.generation if there else 0
+                self._generation = document.generation if document else 0
                 self._write()
 
     def _write(self) -> None:
@@ -203,7 +202,7 @@ class Heartbeat:
                 failing = False
             except Superseded:
                 return
-            except Exception as error:  # a job saves and stops where this goes on for long: nothing else is lost
+            except Exception as error:  # retry: if it keeps failing, the job saves a checkpoint and stops
                 if not failing:
-                    self.tell(f"the heartbeat cannot be written: {reason(error)}; trying again")
+                    self.tell(f"cannot write the heartbeat: {reason(error)}; retrying")
                 failing = True

@@ -1,6 +1,7 @@
-"""How a custom job ended: by a lack of capacity, or by what no other machine would mend.
+"""How a custom job ended: by a lack of capacity, or by an error that another machine would not fix.
 
-Only what is known to be a lack of capacity is one; everything else fails the step. What Google says, and where:
+Only messages known to mean a lack of capacity count as one; everything else fails the step. Google's messages and
+their sources:
 
 - "Resources are insufficient in region: REGION_NAME. Try a different region or use a different accelerator.": a
   stockout; "The replica NAME exited with a non-zero status of CODE. Termination reason: REASON."; "The replica NAME ran
@@ -14,12 +15,11 @@ Only what is known to be a lack of capacity is one; everything else fails the st
   https://github.com/GoogleCloudPlatform/vertex-ai-samples/issues/700
 - ZONE_RESOURCE_POOL_EXHAUSTED, "does not have enough resources available": Compute Engine's words for a stockout;
   https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-vm-creation
-- Exit code 128 + n: ended by signal n. 75 (EX_TEMPFAIL) is ours: the job has saved and asks to be started again.
-  69 (EX_UNAVAILABLE) as well: a store did not answer for as long as the job waits for it.
+- Exit code 128 + n: ended by signal n. This product adds 75 (EX_TEMPFAIL: the job has saved a checkpoint and wants
+  to be restarted) and 69 (EX_UNAVAILABLE: a store did not answer for as long as the job waits).
 
-Not verified on Vertex AI, and on no page that was found: what a job is called that ran into its `timeout`, or waited
-for `maxWaitDuration` (both are told by how long it ran or waited); "Replicas low on memory" with code 8, which is taken
-for what it says, a lack of memory.
+Neither documented nor verified on Vertex AI: the state of a job that reached its `timeout` or `maxWaitDuration` (both
+are recognized by how long it ran or waited); "Replicas low on memory" with code 8, which counts as a lack of memory.
 """
 
 import re
@@ -29,10 +29,10 @@ from vgp.base.clock import parse_time
 from vgp.base.text.printable import one_line
 from vgp.protocol.capacity.job_service import Json
 
-#: Outcomes after which another job is tried; every other one but `succeeded` fails the step.
+#: Outcomes after which the launcher tries another job; all others except `succeeded` fail the step.
 MOVES_ON = ("stockout", "preempted", "wait_expired", "quota", "timeout", "moved", "lost")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PAUSED", "PARTIALLY_SUCCEEDED")
-#: A job that ran so long, less this, has run into its timeout, seconds.
+#: A job that ran for its timeout, less this, has reached it, seconds.
 _SLACK_S = 90.0
 
 _STOCKOUT = re.compile(
@@ -50,36 +50,36 @@ _SAVED, _TERMINATED, _KILLED, _STORE_DOWN = 75, 143, 137, 69
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind` is one of the outcomes of a journal; `words` say it to a person, on a line."""
+    """The end of a job: `kind`, an outcome of the journal, and `words`, a message of one line."""
 
     kind: str
     words: str
 
 
 def state(job: Json) -> str:
-    """PENDING, RUNNING, FAILED ..."""
+    """Returns the state of a job without its prefix: PENDING, RUNNING, FAILED ..."""
     return str(job.get("state", "")).removeprefix("JOB_STATE_") or "UNSPECIFIED"
 
 
-def in_words(state: str) -> str:
-    """Behind "the job": is pending, has failed, was cancelled."""
+def describe_state(state: str) -> str:
+    """Returns a state as a predicate, to follow "the job": is pending, has failed, was cancelled."""
     verb = {"SUCCEEDED": "has", "FAILED": "has", "EXPIRED": "has", "CANCELLED": "was", "PARTIALLY_SUCCEEDED": "has"}
     return f"{verb.get(state, 'is')} {state.lower().replace('_', ' ')}"
 
 
-def ran_s(job: Json) -> float:
-    """How long all machines ran, in seconds; 0 if they never did."""
+def runtime_s(job: Json) -> float:
+    """Returns how long all machines of the job ran, in seconds; 0 if they never did."""
     began, ended = parse_time(job.get("startTime")), parse_time(job.get("endTime"))
     return max(0.0, ended - began) if began and ended else 0.0
 
 
 def outcome(job: Json, strategy: str, timeout_s: float, ending: str | None) -> Outcome:
-    """How a job that has ended did.
+    """Returns the outcome of a job that has ended.
 
     Args:
-        strategy: Its rung's.
+        strategy: The strategy of its rung.
         timeout_s: How long it was allowed to run.
-        ending: Why the launcher ended it, if it did: the outcome of the journal.
+        ending: The outcome for the journal if the launcher ended the job, else None.
     """
     name, message = state(job), one_line(job.get("error", {}).get("message", ""), 500)
     if name == "SUCCEEDED":
@@ -90,8 +90,8 @@ def outcome(job: Json, strategy: str, timeout_s: float, ending: str | None) -> O
     return by_itself
 
 
-def refusal(code: int, message: str) -> Outcome:
-    """Of a job that Google would not create: its HTTP status and words."""
+def refusal_outcome(code: int, message: str) -> Outcome:
+    """Returns the outcome of a refused creation, from its HTTP status and message."""
     words = one_line(message, 500)
     if _QUOTA.search(words):
         return Outcome("quota", words)
@@ -102,18 +102,18 @@ def refusal(code: int, message: str) -> Outcome:
 
 def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: float) -> Outcome:
     started = bool(job.get("startTime"))
-    timed_out = started and ran_s(job) >= timeout_s - _SLACK_S
+    timed_out = started and runtime_s(job) >= timeout_s - _SLACK_S
     code = int(job.get("error", {}).get("code", 0))
     if name == "EXPIRED" or (name == "FAILED" and code == _DEADLINE_EXCEEDED):
         if started:
-            return Outcome("timeout", message or "the job ran into its timeout")
-        return Outcome("wait_expired", message or "no machines came in time")
+            return Outcome("timeout", message or "the job reached its timeout")
+        return Outcome("wait_expired", message or "no machines within the wait limit")
     if name == "CANCELLED":
         if timed_out:
-            return Outcome("timeout", message or "the job ran into its timeout")
-        return Outcome("cancelled", "the job was cancelled by somebody else")
+            return Outcome("timeout", message or "the job reached its timeout")
+        return Outcome("cancelled", "the job was cancelled from outside the launcher")
     if name != "FAILED":
-        return Outcome("failed", f"the job {in_words(name)}: {message}".rstrip(": "))
+        return Outcome("failed", f"the job {describe_state(name)}: {message}".rstrip(": "))
     return _failed(message, code, strategy, started, timed_out)
 
 
@@ -127,20 +127,20 @@ def _failed(message: str, code: int, strategy: str, started: bool, timed_out: bo
     if _STOCKOUT.search(message):
         return Outcome("preempted" if started and strategy != "standard" else "stockout", message)
     if timed_out:
-        return Outcome("timeout", message or "the job ran into its timeout")
+        return Outcome("timeout", message or "the job reached its timeout")
     if _INTERNAL.search(message) or code in (_INTERNAL_CODE, _UNAVAILABLE):
-        return Outcome("lost", message or "an internal error of Google's")
-    return Outcome("user_error" if code in (3, 5, 7, 9, 11, 12) else "failed", message or "Google gives no reason")
+        return Outcome("lost", message or "internal error of Vertex AI")
+    return Outcome("user_error" if code in (3, 5, 7, 9, 11, 12) else "failed", message or "Vertex AI gives no reason")
 
 
 def _exited(exited: re.Match[str], message: str, strategy: str) -> Outcome:
     replica, memory, code = exited[1], exited[2], int(exited[3])
     if code == _SAVED:
-        return Outcome("preempted", f"{replica} saved and stopped (exit code 75)")
+        return Outcome("preempted", f"{replica} saved a checkpoint and stopped (exit code 75)")
     if code == _STORE_DOWN:
         return Outcome("lost", f"a store did not answer {replica} (exit code 69)")
     if code == _TERMINATED:
-        return Outcome("preempted", f"{replica} was told to stop (exit code 143)")
+        return Outcome("preempted", f"{replica} received SIGTERM (exit code 143)")
     if code == _KILLED and not memory and strategy == "spot":
         return Outcome("preempted", f"{replica} was killed (exit code 137)")
     return Outcome("user_error", message)

@@ -1,11 +1,11 @@
-"""What follows from a situation: prices of work, the net, the slack, and what trying a rung takes of it."""
+"""The input and output of a choice, and the figures derived from a situation: price of work, net, slack."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-# ---- what a choice of a rung depends on, and the choice: values of policy.py
+# ---- the input and output of policy.py
 
 
 Strategy = Literal["standard", "spot", "flex_start", "reservation"]
@@ -13,77 +13,77 @@ Strategy = Literal["standard", "spot", "flex_start", "reservation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """A rung, as far as a choice goes by it; `index` is its place in the sequence that `decide` is given."""
+    """A rung with the properties that a choice depends on; `index` is its position in the sequence for `decide`."""
 
     index: int
     strategy: Strategy
-    #: Of all machines of the job together; None where no price is known.
+    #: The price of all machines of the job; None if unknown.
     usd_per_hour: float | None = None
-    #: Work of an hour on it; the first rung's is 1.
+    #: Work per hour, relative to the first rung.
     speed: float = 1.0
-    #: How long the cloud looks for machines before it gives up; None: nobody knows.
+    #: How long the cloud searches for machines before it gives up; None if unknown.
     max_wait_s: float | None = None
-    #: From the end of another job until this one trains where that stopped, waiting for machines not counted.
+    #: From the end of another job until this one trains from there, without the wait for machines.
     change_over_s: float = 600.0
 
     @property
     def stays(self) -> bool:
-        """Whether its machines are never taken away."""
+        """Whether its machines are never preempted."""
         return self.strategy != "spot"
 
     @property
     def is_net(self) -> bool:
-        """Whether it is there when all else fails: machines that stay, without a queue."""
+        """Whether it can be a fallback: its machines are not preempted and have no queue."""
         return self.strategy in ("standard", "reservation")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a rung has shown so far; times in seconds on the clock of `Situation.now_s`, oldest first."""
+    """The history of a rung; times in seconds on the clock of `Situation.now_s`, oldest first."""
 
-    #: When a job got no machines: stockout, expired wait, quota, or left while it waited.
+    #: When a job got no machines: stockout, expired wait, quota, or ended while it waited.
     refused_s: tuple[float, ...] = ()
     #: When a job got its machines.
     granted_s: tuple[float, ...] = ()
-    #: When machines were taken away.
+    #: When machines were preempted.
     preempted_s: tuple[float, ...] = ()
-    #: How long jobs have had machines of it, in all.
+    #: Total time that jobs had machines of this rung.
     held_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """All that a choice depends on; times in seconds on one clock."""
+    """The input of a choice; times in seconds on one clock."""
 
     now_s: float
     deadline_s: float | None
-    #: From the newest checkpoint to the end, in seconds on a rung of speed 1; unknown: the whole timeout.
+    #: From the newest checkpoint to the end, in seconds on a rung of speed 1; the whole timeout if unknown.
     work_left_s: float
-    #: The rung that the present job is on, whether it waits or has machines; None: there is no job.
+    #: The rung of the current job, with or without machines; None if there is no job.
     on: int | None = None
     #: Whether that job has its machines.
     running: bool = False
     #: When it was created.
     asked_s: float | None = None
-    #: One for every offer, in their order; empty: nothing has been asked.
+    #: One for each offer, in their order; empty if no rung has been asked.
     records: tuple[Record, ...] = ()
-    #: Work that is lost at most when machines are taken away, in seconds: the checkpoints' interval.
+    #: The most work that a preemption can lose, in seconds: the interval of the checkpoints.
     at_risk_s: float = 0.0
-    #: The rung of the job that waits beside the present one, to follow it.
+    #: The rung of the waiting job, which is to replace the current one.
     next_on: int | None = None
     #: Whether that job has its machines.
     next_running: bool = False
-    #: Whether the launcher may ask for machines beside the present job.
+    #: Whether the launcher may create a waiting job.
     can_ask_beside: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What to do now.
+    """The next action.
 
-    `rung` is where the job belongs: the present one (stay), another (end the present job, which saves, and create one
-    there), or None (no job; only where there is none). `beside` is the rung that is asked for machines while the
-    present job works: a job waits for them there, and for no others. `why` is a sentence for the log.
+    `rung` is the rung of the job: the current one (stay), another one (end the current job, which saves a checkpoint,
+    and create a job there), or None (create no job; only if there is none). `beside` is the rung for which a job waits
+    while the current job works; None cancels a waiting job. `why` is a sentence for the log.
     """
 
     rung: int | None
@@ -92,23 +92,23 @@ class Choice:
     beside: int | None = None
 
 
-#: The least and most that is waited after a refusal: with a deadline, and without one, where nothing presses, seconds.
+#: The shortest and longest pause after a refusal, with and without a deadline, seconds.
 PAUSES_S, PAUSES_WITHOUT_DEADLINE_S = (60.0, 300.0), (120.0, 1800.0)
-#: A launcher is late by a call or two: this much is never counted on, seconds.
+#: Time kept in reserve because calls delay the launcher, seconds.
 MARGIN_S = 120.0
-#: How much earlier on demand is asked for each time that it has refused, up to three times, seconds.
+#: How much earlier to ask for on demand after each refusal, up to three, seconds.
 HARD_TO_GET_S = 1800.0
-#: A Spot machine's life before anything is known of it, seconds: as if one had been lost after so long.
+#: The prior for the life of a Spot machine, seconds: counts as one preemption after this time.
 PRIOR_LIFE_S = 4 * 3600.0
-#: The slack that is kept for change-overs to come, as a share of the remaining work. Between 0.07 and 0.14 the
+#: The slack reserved for later change-overs, as a share of the remaining work. Between 0.07 and 0.14 the
 #: simulation shows little difference (docs/internals/benchmarks.md).
 RESERVE = 0.12
-#: What work costs by its strategy, on demand = 1, where a ladder's prices are not all known.
+#: Price of work by strategy (on demand = 1), used if a price of the ladder is unknown.
 USUAL_PRICES: dict[Strategy, float] = {"reservation": 0.0, "spot": 0.4, "flex_start": 0.6, "standard": 1.0}
 
 
 class Prospect:
-    """A situation and its offers, with what follows from both; times in seconds."""
+    """A situation and its offers, with the figures derived from them; times in seconds."""
 
     def __init__(self, situation: Situation, offers: Sequence[Offer], records: Sequence[Record]) -> None:
         self.situation, self.offers, self.records = situation, offers, records
@@ -116,45 +116,46 @@ class Prospect:
         self._priced = all(offer.usd_per_hour is not None for offer in offers)
         nets = [offer for offer in offers if offer.is_net] or [offer for offer in offers if offer.stays]
         self._nets = sorted(nets, key=lambda offer: (self.price(offer), offer.index))
-        #: How long on demand can still wait, on the rung that finishes first: the safety of every move.
+        #: How long on demand can still wait, on the rung that finishes first.
         self.slack_s = max((self.left_s - self.net_s(offer) for offer in nets), default=inf)
         self.net = self._net()
 
     def _net(self) -> Offer | None:
-        """The cheapest rung on demand that finishes in time and has not just refused; else the one to finish first."""
+        """Returns the cheapest fallback rung that finishes in time and has not just refused, else the first to
+        finish."""
         in_time = [offer for offer in self._nets if self.net_s(offer) <= self.left_s]
         ready = [offer for offer in in_time if not self.open_in_s(offer)]
         late = sorted(self._nets, key=lambda offer: (self.open_in_s(offer) > 0, self.net_s(offer)))
         return next(iter([*ready, *in_time, *late]), None)
 
     def cheaper(self, than: Offer | None) -> list[Offer]:
-        """The rungs whose work costs less, the cheapest first; of no rung: all."""
+        """Returns the rungs with a lower price of work than `than`, cheapest first; all rungs for None."""
         rungs = [offer for offer in self.offers if than is None or self.price(offer) < self.price(than)]
         return sorted(rungs, key=lambda offer: (self.price(offer), offer.index))
 
     def price(self, offer: Offer) -> float:
-        """Of the work of an hour at speed 1, in USD; in shares of on demand where a price is not known."""
+        """Returns the price of an hour of work at speed 1, in USD, or relative to on demand if a price is unknown."""
         if self._priced and offer.usd_per_hour is not None:
             return offer.usd_per_hour / offer.speed
         return USUAL_PRICES[offer.strategy]
 
     def work_s(self, offer: Offer) -> float:
-        """How long the remaining work takes on a rung."""
+        """Returns how long the remaining work takes on a rung."""
         return self.situation.work_left_s / offer.speed
 
     def net_s(self, offer: Offer) -> float:
-        """How long it takes to finish on a rung that stays and that nobody is on; more if it has refused before."""
+        """Returns how long it takes to start and finish on a rung without preemption; more after refusals."""
         queue = 0.0 if offer.is_net else offer.max_wait_s or 0.0
         refusals = HARD_TO_GET_S * min(len(self.records[offer.index].refused_s), 3)
         return queue + refusals + offer.change_over_s + self.work_s(offer) + MARGIN_S
 
     def life_s(self, offer: Offer) -> float:
-        """How long its machines are kept on average: what was seen, and one life of `PRIOR_LIFE_S`."""
+        """Returns the expected time until a preemption, from the history and a prior of `PRIOR_LIFE_S`."""
         record = self.records[offer.index]
         return inf if offer.stays else (record.held_s + PRIOR_LIFE_S) / (len(record.preempted_s) + 1)
 
     def failures(self, offer: Offer) -> list[float]:
-        """When a rung failed since it last was of use: refusals, and machines taken away before they trained."""
+        """Returns when a rung failed after its last use: refusals, and preemptions before the training began."""
         record = self.records[offer.index]
         taken = record.preempted_s[-10:]
         short = {
@@ -166,7 +167,7 @@ class Prospect:
         return sorted(at for at in failed if at > useful)
 
     def open_in_s(self, offer: Offer) -> float:
-        """How long until a rung that failed is asked again; it doubles with each failure in a row."""
+        """Returns how long until a rung that failed may be asked again; doubles with each failure in a row."""
         if not (failed := self.failures(offer)):
             return 0.0
         least, most = PAUSES_S if self.left_s < inf else PAUSES_WITHOUT_DEADLINE_S
@@ -174,27 +175,27 @@ class Prospect:
         return max(failed[-1] + pause - self.situation.now_s, 0.0)
 
     def entry_s(self, offer: Offer) -> float:
-        """The slack that trying a rung takes at most: to start, and to lose what is not saved."""
+        """Returns the most slack that trying a rung can take: to start, and to lose unsaved work."""
         return offer.change_over_s + (0.0 if offer.stays else self.situation.at_risk_s) + MARGIN_S
 
     def fits_s(self, offer: Offer) -> float:
-        """How long a rung can still be tried so that on demand finishes in time whatever becomes of it; below 0: not.
+        """Returns how long a rung can still be tried with on demand finishing in time if it fails; below 0: too late.
 
-        One that stays is not taken away, so it must finish in time itself.
+        A rung without preemption must finish in time itself.
         """
         safe = self.slack_s - self.entry_s(offer)
         return min(self.slack_s, self.left_s - self.entry_s(offer) - self.work_s(offer)) if offer.stays else safe
 
     def reserve_s(self, offer: Offer) -> float:
-        """The slack that is not spent on waiting for a rung, for the change-overs to come."""
+        """Returns the slack that waiting for a rung must leave for later change-overs."""
         return RESERVE * self.work_s(offer)
 
     def returns(self, on: Offer) -> float:
-        """What going back on demand costs, as `gain`."""
+        """Returns the cost of going back to on demand, in the unit of `gain`."""
         return (on.change_over_s * on.speed + self.situation.at_risk_s / 2) * self.price(on)
 
     def gain(self, on: Offer, offer: Offer) -> float:
-        """What leaving `on` for a Spot rung is expected to save, in USD x 3600 (or shares of on demand)."""
+        """Returns the expected saving of leaving `on` for a Spot rung, in USD x 3600 (or relative to on demand)."""
         needed = self.work_s(offer) + offer.change_over_s
         life = min(self.life_s(offer), needed)
         worked = max(life - offer.change_over_s, 0.0) * offer.speed

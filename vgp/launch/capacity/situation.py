@@ -1,7 +1,7 @@
-"""What the policy goes by, from the plan, the journal and the progress of the job. Pure functions.
+"""The input of the policy, computed from the plan, the journal and the job's progress. Pure functions.
 
-A job writes in `progress.json` how far it is, and how long steps, starts and saves take; a script of one's own writes
-none. What it wrote last stands in its attempt, so that the next job, or another launcher, knows it from the start.
+A job writes `progress.json`: its step, and how long steps, starts and saves take. Your own script writes none. The
+journal keeps the last figures in the attempt, for the next job or launcher.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vgp.launch.capacity.policy import Offer, Record, Situation, Strategy
-from vgp.protocol.capacity.folder import Json
+from vgp.protocol.capacity.control_folder import Json
 from vgp.protocol.capacity.ladder import Attempt, Creation, Ladder
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
 NAME = "progress.json"
-#: What a job measures of itself, in seconds; 0 says that it does not know yet.
+#: Figures that a job measures, in seconds; 0 = not known yet.
 FIGURES = ("seconds_per_step", "start_s", "checkpoint_every_s", "save_s")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The last that a job told."""
+    """The last progress of a job."""
 
-    #: The token of the attempt whose job it was.
+    #: The token of the attempt.
     attempt: str
     step: int
-    #: Of the whole work.
+    #: All steps of the work.
     steps: int
     #: The step of the newest checkpoint.
     saved_step: int
-    #: The step of the checkpoint that the job began with, whichever run wrote it; an older image does not tell.
+    #: The step of the checkpoint that the job began with, of any run; None from older images.
     from_step: int | None = None
     seconds_per_step: float | None = None
     #: From the first line of the program to its first step.
     start_s: float | None = None
-    #: How far apart saves are, and how long one takes until it can be read.
+    #: The interval of checkpoints, and how long one takes until it can be read.
     checkpoint_every_s: float | None = None
     save_s: float | None = None
 
@@ -43,10 +43,10 @@ class Progress:
         return max(0, self.step - self.saved_step)
 
 
-def progress_of(content: Json) -> Progress | None:
-    """The progress that a document tells; None for one that does not, whoever wrote it."""
+def parse_progress(content: Json) -> Progress | None:
+    """Returns the progress in a document, or None if it is no valid progress."""
     step, steps, saved = (content.get(key) for key in ("step", "steps", "saved_step"))
-    if not all(isinstance(each, int) and not isinstance(each, bool) for each in (step, steps)):
+    if not all(isinstance(value, int) and not isinstance(value, bool) for value in (step, steps)):
         return None
     began = content.get("from_step")
     figures = {name: _seconds(content.get(name)) for name in FIGURES}
@@ -60,45 +60,45 @@ def _seconds(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and 0 < value < 1e9 else None
 
 
-#: From the end of a job until the next one trains, as long as none is measured; and what the launcher's looks add.
+#: From the end of a job until the next one trains, until one is measured; and the delay by polling, seconds.
 CHANGE_OVER_S, POLLS_S = 600.0, 120.0
-#: The next change-over may take longer than those that were measured: this times as long.
+#: Factor on measured change-overs, because the next one may take longer.
 LONGER = 1.5
-#: What is lost when machines go, as long as nobody tells how far apart checkpoints are.
+#: Work lost by a preemption while the interval of checkpoints is unknown, seconds.
 AT_RISK_S = 600.0
 
 
 def pace_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float | None:
-    """Of a step on a rung of speed 1, by the newest job that knows it."""
+    """Returns the seconds per step on a rung of speed 1, from the newest job that measured it, or None."""
     speeds = {rung.name: rung.speed for rung in plan.rungs}
     rungs = {attempt.token: attempt.rung for attempt in ladder.attempts}
-    for token, told in _newest_first(ladder, progress):
-        if told.seconds_per_step:
-            return told.seconds_per_step * speeds.get(rungs.get(token, ""), 1.0)
+    for token, measured in _newest_first(ladder, progress):
+        if measured.seconds_per_step:
+            return measured.seconds_per_step * speeds.get(rungs.get(token, ""), 1.0)
     return None
 
 
 def at_risk_s(ladder: Ladder, progress: Progress | None) -> float:
-    """What is lost at most when machines go: the time between two checkpoints, and until one can be read."""
-    told = (each for _, each in _newest_first(ladder, progress) if each.checkpoint_every_s)
-    newest = next(told, None)
+    """Returns the most work that a preemption can lose, in seconds: the checkpoint interval plus the time of a save."""
+    measured = (figures for _, figures in _newest_first(ladder, progress) if figures.checkpoint_every_s)
+    newest = next(measured, None)
     known = (newest.checkpoint_every_s or 0.0) + (newest.save_s or 0.0) if newest else AT_RISK_S
     unsaved = progress.steps_unsaved * (progress.seconds_per_step or 0.0) if progress else 0.0
     return max(known, unsaved)
 
 
 def change_over_s(rung: PlannedRung, ladder: Ladder, progress: Progress | None) -> float:
-    """From the end of another job until one of this rung trains where that stopped.
+    """Returns the seconds from the end of another job until a job of this rung trains from there.
 
-    A job on Spot or Flex-start may have waited for machines: there the shortest start counts, else the longest.
+    On Spot and Flex-start, where starts include waits for machines, the shortest start counts; else the longest.
     """
-    waits = [(each.rung, _provisioning_s(each)) for each in ladder.attempts if each.started]
+    waits = [(attempt.rung, _provisioning_s(attempt)) for attempt in ladder.attempts if attempt.started]
     own = [seconds for name, seconds in waits if name == rung.name]
     known = own or [seconds for _, seconds in waits]
     queued = rung.strategy in ("spot", "flex_start") or not own
     provisioning = (min if queued else max)(known, default=0.0)
-    starts = [each.start_s for _, each in _newest_first(ladder, progress) if each.start_s]
-    ends = [each.ended - each.ending_at for each in ladder.attempts if each.ended and each.ending_at]
+    starts = [figures.start_s for _, figures in _newest_first(ladder, progress) if figures.start_s]
+    ends = [attempt.ended - attempt.ending_at for attempt in ladder.attempts if attempt.ended and attempt.ending_at]
     seconds = LONGER * (provisioning + max(starts, default=0.0)) + max(ends, default=0.0) + POLLS_S
     return seconds if own and starts else max(CHANGE_OVER_S, seconds)
 
@@ -108,64 +108,64 @@ def _provisioning_s(attempt: Attempt) -> float:
 
 
 def _newest_first(ladder: Ladder, progress: Progress | None) -> Iterator[tuple[str, Progress | Attempt]]:
-    """What jobs told of themselves, by the tokens of their attempts."""
+    """Yields the figures that jobs measured, with the tokens of their attempts."""
     if progress:
         yield progress.attempt, progress
     for attempt in reversed(ladder.attempts):
         yield attempt.token, attempt
 
 
-#: A task of a pipeline ends after seven days; the last job ends so much before, seconds.
+#: The longest time of a pipeline task, and how long before its end the last job ends, seconds.
 SEVEN_DAYS_S, LAST_S = 7 * 86400.0, 1800.0
-#: A rung with less than this left of its timeout is not tried any more, seconds.
+#: A rung with less than this left of its timeout is not tried, seconds.
 LEAST_S = 60.0
-#: How long is waited for machines where a rung does not say: Google's default for Flex-start, and ours.
+#: How long to wait for machines if a rung sets no limit: Google's default for Flex-start, else one hour, seconds.
 WAIT_S = {"flex_start": 86400.0}
 OTHER_WAIT_S = 3600.0
-#: Where nobody says how long the work takes: what on demand does in this share of the deadline.
+#: The estimate of unknown work: as much as on demand does in this share of the deadline.
 UNKNOWN_WORK = 0.8
 REFUSALS = ("stockout", "wait_expired", "quota")
-#: After a waiting job that ended like that none is asked for any more: its next one would, too.
+#: Outcomes of a waiting job after which no other is created, because it would fail too.
 FAULTS = ("user_error", "failed")
 
 
 def wait_s(rung: PlannedRung) -> float:
-    """How long a job of a rung may wait for its machines."""
+    """Returns how long a job of a rung may wait for its machines, in seconds."""
     return rung.max_wait_s if rung.max_wait_s is not None else WAIT_S.get(rung.strategy, OTHER_WAIT_S)
 
 
 def last_moment(ladder: Ladder) -> float:
-    """When no job may run any more: at the deadline, and at the latest shortly before Vertex AI ends the task."""
+    """Returns when the last job must end: at the deadline, or shortly before Vertex AI ends the task."""
     last = ladder.began + SEVEN_DAYS_S - LAST_S
     return last if ladder.deadline is None else min(last, ladder.deadline)
 
 
-def why_over(ladder: Ladder) -> str:
-    """Why nothing may run after the last moment."""
+def reason_for_last_moment(ladder: Ladder) -> str:
+    """Returns the reason why no job may run after `last_moment`."""
     if ladder.deadline is not None and ladder.deadline <= last_moment(ladder):
         return "the deadline has passed"
-    return "7 days are over, and a step of a pipeline ends then"
+    return "the limit of 7 days for a step of a pipeline has passed"
 
 
 def time_left_s(rung: PlannedRung, ladder: Ladder, now: float) -> float:
-    """How long a job of a rung may still run: all jobs of a rung together have its timeout."""
+    """Returns how long a job of a rung may still run, in seconds: all jobs of a rung share its timeout."""
     used = sum(held_s(attempt, now) for attempt in ladder.attempts if attempt.rung == rung.name)
     return min(rung.timeout_s - used, last_moment(ladder) - now)
 
 
-def held_s(one: Creation, now: float) -> float:
-    """How long its job had its machines."""
-    return max(0.0, (one.ended or now) - one.started) if one.started else 0.0
+def held_s(creation: Creation, now: float) -> float:
+    """Returns how long the job had its machines, in seconds."""
+    return max(0.0, (creation.ended or now) - creation.started) if creation.started else 0.0
 
 
 def open_rungs(plan: Plan, ladder: Ladder, now: float) -> list[PlannedRung]:
-    """The rungs that have time left, and that of the attempt that goes on."""
+    """Returns the rungs with time left, and the rung of the open attempt."""
     on = ladder.open.rung if ladder.open else None
     return [rung for rung in plan.rungs if rung.name == on or time_left_s(rung, ladder, now) >= LEAST_S]
 
 
 def offers_of(rungs: Sequence[PlannedRung], ladder: Ladder, progress: Progress | None) -> list[Offer]:
-    """The rungs as the policy sees them, numbered from 0."""
+    """Returns the rungs as offers for the policy, numbered from 0."""
     return [
         Offer(
             index=index,
@@ -182,7 +182,7 @@ def offers_of(rungs: Sequence[PlannedRung], ladder: Ladder, progress: Progress |
 def situation(
     plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float
 ) -> Situation:
-    """What is known now; `rungs` are those that are offered."""
+    """Returns the situation for the policy; `rungs` are the offered rungs."""
     attempt, waiting = ladder.open, ladder.next
     return Situation(
         now_s=now,
@@ -195,12 +195,12 @@ def situation(
         at_risk_s=at_risk_s(ladder, progress),
         next_on=next((index for index, rung in enumerate(rungs) if waiting and rung.name == waiting.rung), None),
         next_running=bool(waiting and waiting.started),
-        can_ask_beside=not any(each.outcome in FAULTS for each in ladder.waiting),
+        can_ask_beside=not any(job.outcome in FAULTS for job in ladder.waiting),
     )
 
 
 def work_left_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
-    """The work from the newest checkpoint to the end, in seconds at speed 1; the whole where nobody tells."""
+    """Returns the work after the newest checkpoint, in seconds at speed 1; all work if there is no progress."""
     if progress is None or progress.steps <= 0:
         return _whole_s(plan)
     steps = max(0, progress.steps - progress.saved_step)
@@ -209,14 +209,14 @@ def work_left_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
 
 
 def _whole_s(plan: Plan) -> float:
-    """All of the work: what somebody said, else the timeout.
+    """Returns all work in seconds at speed 1: `work_hours` if set, else the timeout.
 
-    A timeout that is no shorter than the deadline says nothing (by default it is the deadline). Taken for the work it
-    would leave no time for Spot; so somewhat less is counted until the first job has measured its steps.
+    A timeout that is not shorter than the deadline (the default) tells nothing about the work and would leave no time
+    for Spot, so a share of the deadline counts until the first job has measured its steps.
     """
-    first, said = plan.rungs[0], next((rung for rung in plan.rungs if rung.work_hours), None)
-    if said and said.work_hours:
-        return said.work_hours * 3600 * said.speed
+    first, estimated = plan.rungs[0], next((rung for rung in plan.rungs if rung.work_hours), None)
+    if estimated and estimated.work_hours:
+        return estimated.work_hours * 3600 * estimated.speed
     if plan.deadline_s is None or first.timeout_s < plan.deadline_s:
         return first.timeout_s * first.speed
     on_demand = [rung.speed for rung in plan.rungs if rung.strategy in ("standard", "reservation")]
@@ -228,7 +228,7 @@ def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     waiting = [each for each in ladder.waiting if each.rung == rung.name and each.ended is not None]
     ended = [(each, _here(each, each.ended, now)) for each in attempts if each.ended is not None]
     refused = [at for each, at in ended if _was_refused(each)]
-    # One that the launcher ended itself, because the step went on elsewhere, says nothing.
+    # A job that the launcher cancelled shows nothing about the rung.
     refused += [
         _here(each, each.ended or now, now)
         for each in waiting
@@ -243,18 +243,18 @@ def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     )
 
 
-def _here(one: Creation, at: float, now: float) -> float:
-    """A time that Google told, by the clock of this machine: what came of a job is no older than the wish for it.
+def _here(creation: Creation, at: float, now: float) -> float:
+    """Returns a time of Google's clock, limited to between the journal entry and now on this machine's clock.
 
-    Clocks that are minutes apart would else make an answer look stale, or later than what follows it.
+    Otherwise, clocks that differ by minutes would make an answer look stale, or later than its successor.
     """
-    return max(one.intended, min(at, now))
+    return max(creation.intended, min(at, now))
 
 
 def _was_refused(attempt: Attempt) -> bool:
-    """Whether it ended for want of machines: refused, left while it waited for them, or asked for without an answer.
+    """Whether the attempt got no machines: refused, ended while it waited, or created without an answer.
 
-    One whose job was lost, or that gave way to another on the same rung, says nothing of the rung.
+    A lost job, or one replaced by another on its rung, shows nothing about the rung.
     """
     if attempt.outcome in REFUSALS or is_silent(attempt):
         return True
@@ -262,5 +262,5 @@ def _was_refused(attempt: Attempt) -> bool:
 
 
 def is_silent(attempt: Attempt) -> bool:
-    """Whether Google did not answer its creation, and no job was found."""
+    """Whether the creation got no answer and no job was found."""
     return attempt.outcome == "lost" and attempt.job is None

@@ -1,18 +1,18 @@
-"""Which step of which run this is, told from the executor input that Vertex AI gives its container.
+"""The step and run of this container, read from the executor input of Vertex AI, and the state of that run.
 
 https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto, message ExecutorInput.
 
-Whether the run goes on, asked of its PipelineJob when the launcher is told to end: it may be its machine alone.
+On SIGTERM, the launcher reads the state of its PipelineJob, because only its machine may be shutting down.
 
-- A run that is cancelled is CANCELLING first, and its steps are ended then:
+- A cancelled run is CANCELLING first, and its steps are ended then:
   https://cloud.google.com/vertex-ai/docs/pipelines/cancel-pipeline-runs
 - The container of a plain step is a custom job (PipelineTaskExecutorDetail.ContainerDetail.main_job), and a worker
-  whose VM is maintained is started again on another one:
+  whose VM is maintained restarts on another one:
   https://cloud.google.com/vertex-ai/docs/training/understanding-training-service
-- Google's launcher of one job asks nothing: it cancels the job and exits with 0 (execution_context.py of
+- Google's launcher of one job does not check: it cancels the job and exits with 0 (execution_context.py of
   google-cloud-pipeline-components 2.22).
 
-On no page that was found: whether a container gets SIGTERM before its VM goes, and how long before.
+Not documented: whether a container gets SIGTERM before its VM shuts down, and how long before.
 """
 
 import hashlib
@@ -24,60 +24,60 @@ from typing import Any, Self
 
 from vgp.base import google_api
 from vgp.base.clock import Clock
-from vgp.launch.capacity.patience import is_passing, reason
+from vgp.launch.capacity.outage_retry import is_passing, reason
 from vgp.protocol.capacity.plan import Plan
 
-#: <root>/<project number>/<run>/<step>_<task id>/<output>: the id is another for every attempt at the task.
+#: <root>/<project number>/<run>/<step>_<task id>/<output>: the id differs for each attempt at the task.
 _OUTPUT = re.compile(r"(?P<root>gs://.+)/\d+/(?P<run>[^/]+)/[^/]+?_-?\d{6,}/[^/]+/?", re.DOTALL)
 _HEX = 12
 
 
 @dataclass(frozen=True)
 class StepRun:
-    """One attempt of Vertex AI at a step of a run."""
+    """An attempt of Vertex AI at a step of a run."""
 
     executor_input: str
     #: The root of runs, gs://...
     root: str
     run: str
-    #: A digest of what the step was given: the same for every attempt at it.
+    #: A digest of the inputs of the step; equal for all attempts.
     inputs: str
-    #: A digest of where its outputs belong: another for every attempt of Vertex AI.
+    #: A digest of the output paths; differs for each attempt of Vertex AI.
     outputs: str
-    #: The file of the output `gcp_resources`; empty where the component has none.
+    #: The file of the output `gcp_resources`; empty if the component has none.
     gcp_resources: str
 
     @classmethod
     def read(cls, executor_input: str) -> Self:
-        """Raises ValueError: it is no executor input of a step on Vertex AI, in a sentence."""
+        """Reads an executor input. Raises ValueError if it is not one of a step on Vertex AI."""
         try:
             whole = json.loads(executor_input)
         except ValueError as error:
-            raise ValueError(f"--executor_input is no JSON: {error}.") from None
+            raise ValueError(f"--executor_input is not JSON: {error}.") from None
         inputs, outputs = (_table(whole, key) for key in ("inputs", "outputs"))
         places = sorted(set(_places(outputs)))
         match = next(filter(None, (_OUTPUT.fullmatch(uri(place)) for place in places)), None)
         if match is None:
             raise ValueError(
-                "--executor_input names no output below gs://<root>/<project number>/<run>/<step>_<task id>/: a ladder "
-                "is climbed on Vertex AI alone."
+                "--executor_input names no output below gs://<root>/<project number>/<run>/<step>_<task id>/. A "
+                "capacity ladder runs only on Vertex AI."
             )
-        given = {"parameters": _table(inputs, "parameterValues"), "artifacts": _uris(_table(inputs, "artifacts"))}
+        values = {"parameters": _table(inputs, "parameterValues"), "artifacts": _uris(_table(inputs, "artifacts"))}
         resources = _table(_table(outputs, "parameters"), "gcp_resources").get("outputFile", "")
-        return cls(executor_input, match["root"], match["run"], digest(given), digest(places), str(resources))
+        return cls(executor_input, match["root"], match["run"], digest(values), digest(places), str(resources))
 
     def control_folder(self, step: str) -> str:
-        """Where the launcher and the jobs of a step keep what they tell each other, over all attempts."""
+        """Returns the URI of the folder that the launcher and jobs of a step share, over all attempts."""
         return f"{self.root}/capacity/{self.run}/{step}-{self.inputs}"
 
 
 def uri(path: str) -> str:
-    """/gcs/BUCKET/OBJECT, as Vertex AI mounts it, as gs://BUCKET/OBJECT."""
+    """Returns gs://BUCKET/OBJECT for /gcs/BUCKET/OBJECT, the mount of Vertex AI; other paths unchanged."""
     return f"gs://{path.removeprefix('/gcs/')}" if path.startswith("/gcs/") else path
 
 
 def digest(value: Any) -> str:
-    """Twelve hexadecimal digits of a JSON value."""
+    """Returns a digest of a JSON value, twelve hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_HEX]
 
@@ -92,7 +92,7 @@ def _uris(artifacts: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _places(value: Any) -> Iterator[str]:
-    """Every URI of an artifact and every file of a parameter below a value."""
+    """Yields every artifact URI and parameter file below a value."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             if key in ("uri", "outputFile") and isinstance(each, str):
@@ -106,12 +106,12 @@ def _places(value: Any) -> Iterator[str]:
 
 GOES_ON = ("QUEUED", "PENDING", "RUNNING")
 CANCELLED = ("CANCELLING", "CANCELLED")
-#: How often is asked, seconds between, and for one answer: little time may be left, and a cancellation may show late.
+#: Number of requests, pause between them and timeout of one, seconds: time is short, and a cancellation may show late.
 TIMES, PAUSE_S, ANSWER_S = 3, 3.0, 5.0
 
 
-def why_ended(plan: Plan, run: str, clock: Clock) -> str:
-    """Why the job is to end: what became of the run, or that nobody knows that; empty where the run goes on."""
+def reason_to_end(plan: Plan, run: str, clock: Clock) -> str:
+    """Returns the reason to end the job, also if the state of the run is unknown; empty if the run is active."""
     if plan.location.startswith("{{"):
         return "the run's region is not known, so it counts as cancelled"
     name, unknown = f"projects/{plan.project}/locations/{plan.location}/pipelineJobs/{run}", ""
@@ -119,7 +119,7 @@ def why_ended(plan: Plan, run: str, clock: Clock) -> str:
         clock.sleep(PAUSE_S if number else 0.0)
         try:
             state = _state(name)
-        except Exception as error:  # whatever it is: the job is not left without a launcher by that
+        except Exception as error:  # no error may leave the job without a launcher
             unknown = f"the run's state is not known ({reason(error)}), so it counts as cancelled"
             if not is_passing(error):
                 break
@@ -131,7 +131,7 @@ def why_ended(plan: Plan, run: str, clock: Clock) -> str:
 
 
 def _state(name: str) -> str:
-    """RUNNING, CANCELLING ..."""
+    """Returns the state of a pipeline job without its prefix: RUNNING, CANCELLING ..."""
     from google.api_core.exceptions import from_http_response
 
     host = f"{name.split('/')[3]}-aiplatform"

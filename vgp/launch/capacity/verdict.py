@@ -1,13 +1,11 @@
-"""How a step ends, if it does, told from the journal when nothing goes on.
+"""The exit code and message of a step, decided from the journal while no attempt is open.
 
-Attempts in vain: a program that ends the same way on every machine looks like machines that are taken away.
+Futile attempts: a program that fails in one way on every machine can look like preempted machines. Exit code 137 on
+Spot may be a lack of memory, and the program itself may cause 75 and 143. Other machines would not fix that, and the
+launcher would retry until its time is over. So it counts attempts that had machines, ended with one of these codes and
+saved no new step. Not counted: attempts without machines, ended by the launcher, or ended by a stockout.
 
-Exit code 137 on Spot may be a lack of memory, 75 and 143 may be of the program's own making. Other machines would not
-mend that, and the ladder would be climbed until its time is over. So attempts that had machines, ended by one of these
-codes and saved no new step are counted. Left out is what says nothing of the program: what got no machines, what the
-launcher ended, and what Google calls a stockout.
-
-The last lines that the program of a job wrote, from Cloud Logging.
+`read_log_tail` reads the last log lines of a job from Cloud Logging.
 
 https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 """
@@ -19,41 +17,41 @@ from itertools import takewhile
 from typing import Any
 
 from vgp.base import google_api
-from vgp.base.text.figures import listed, plural, took, usd
+from vgp.base.text.figures import format_count, format_duration, format_usd, join_words
 from vgp.base.text.printable import printable
+from vgp.launch.capacity.outage_retry import MOST_S, is_passing, reason
 from vgp.launch.capacity.outcome import MOVES_ON
-from vgp.launch.capacity.patience import MOST_S, is_passing, reason
-from vgp.launch.capacity.situation import LEAST_S, held_s, is_silent, last_moment, open_rungs, why_over
+from vgp.launch.capacity.situation import LEAST_S, held_s, is_silent, last_moment, open_rungs, reason_for_last_moment
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan
 
-#: So many jobs in a row may be lost by a fault of Google's, and save nothing, before the step fails.
+#: The step fails after this many jobs in a row that Google lost and that saved no step.
 MOST_LOST = 5
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the step ends: its exit code, a sentence, and the last lines of the program that failed."""
+    """The end of a step: its exit code, a message, and the last log lines of the failed program."""
 
     code: int
     words: str
     lines: tuple[str, ...] = field(default=())
 
 
-def verdict(
+def decide_verdict(
     plan: Plan, ladder: Ladder, outputs: str, now: float, last_words: Callable[[str], Sequence[str]]
 ) -> Verdict | None:
-    """How the step ends; None while it goes on.
+    """Returns how the step ends, or None to continue with another attempt.
 
     Args:
-        outputs: Digest of where the outputs of this attempt of Vertex AI belong.
-        last_words: The last lines of the program of a job.
+        outputs: Digest of the output paths of this attempt of Vertex AI.
+        last_words: Returns the last log lines of a job.
     """
 
     def failure(last: Attempt, why: str) -> Verdict:
-        said = last.job if last.started is not None and last.outcome != "cancelled" else None
+        job = last.job if last.started is not None and last.outcome != "cancelled" else None
         words = f"{plan.step} failed on {last.rung}: {why}".rstrip(".")
-        return Verdict(1, f"{words}. {_way(ladder)}", tuple(last_words(said)) if said else ())
+        return Verdict(1, f"{words}. {_way(ladder)}", tuple(last_words(job)) if job else ())
 
     last = ladder.attempts[-1] if ladder.attempts else None
     mine = last if last and last.outputs == outputs else None
@@ -62,12 +60,12 @@ def verdict(
     if last and last.outcome not in (*MOVES_ON, "succeeded") and (mine or last.ending != "cancelled"):
         return failure(last, last.words)
     if now + LEAST_S > last_moment(ladder):
-        return Verdict(1, f"{why_over(ladder)}: {_way(ladder)}")
+        return Verdict(1, f"{reason_for_last_moment(ladder)}: {_way(ladder)}")
     if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
-        return Verdict(1, f"{last.rung}: {last.words}, and no step was saved: a larger timeout is needed")
+        return Verdict(1, f"{last.rung}: {last.words}, and saved no step. Set a larger timeout")
     if gone := _why_lost(ladder):
         return Verdict(1, gone)
-    if last and (words := why_in_vain(ladder)):
+    if last and (words := describe_futile_attempts(ladder)):
         return failure(last, words)
     if not open_rungs(plan, ladder, now):
         return Verdict(1, f"every rung has used up its timeout: {_way(ladder)}")
@@ -75,17 +73,17 @@ def verdict(
 
 
 def _why_lost(ladder: Ladder) -> str:
-    """What Google loses again and again; empty as long as it is tried once more.
+    """Returns the failure after too many lost jobs in a row, or an empty text to try again.
 
-    An outage in which no creation is answered loses no machines: it may take as long as one of any other request.
+    An outage that leaves creations unanswered costs no machines, so it may last as long as that of any other request.
     """
-    lost = list(takewhile(lambda each: each.outcome == "lost" and not _saved(each), reversed(ladder.attempts)))
-    jobs, silent = [each for each in lost if each.job], list(takewhile(is_silent, lost))
+    lost = list(takewhile(lambda attempt: attempt.outcome == "lost" and not _saved(attempt), reversed(ladder.attempts)))
+    jobs, silent = [attempt for attempt in lost if attempt.job], list(takewhile(is_silent, lost))
     if len(jobs) >= MOST_LOST:
         return f"{MOST_LOST} jobs in a row were lost: {jobs[0].words}"
     lasted_s = (silent[0].ended or 0.0) - silent[-1].intended if silent else 0.0
     if len(silent) >= MOST_LOST and lasted_s >= MOST_S:
-        return f"no job could be created for {took(lasted_s)}: {silent[0].words}"
+        return f"no job could be created for {format_duration(lasted_s)}: {silent[0].words}"
     return ""
 
 
@@ -94,26 +92,26 @@ def _saved(attempt: Attempt) -> bool:
 
 
 def _way(ladder: Ladder) -> str:
-    """`4 attempts, Spot asked for 12 times beside them, 5h 12m of machines, $41.20`."""
-    hours = took(sum(each.hours for each in (*ladder.attempts, *ladder.waiting)) * 3600)
-    asked = f"Spot asked for {plural(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
-    return f"{plural(len(ladder.attempts), 'attempt')}, {asked}{hours} of machines, {usd(ladder.usd)}"
+    """Returns a summary: `4 attempts, Spot asked for 12 times beside them, 5h 12m of machines, $41.20`."""
+    hours = format_duration(sum(each.hours for each in (*ladder.attempts, *ladder.waiting)) * 3600)
+    asked = f"Spot asked for {format_count(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
+    return f"{format_count(len(ladder.attempts), 'attempt')}, {asked}{hours} of machines, {format_usd(ladder.usd)}"
 
 
-#: So many are enough where the program had told of its steps, since it saves on a notice too.
+#: Futile attempts until the step fails if the program reports its steps: it also saves on a preemption notice.
 MOST_WITH_STEPS = 3
-#: A script tells nothing: so many that ended by the same code, each soon or all after much the same time.
+#: For a script without progress: this many with one exit code, all within SOON_S or after about equal times.
 MOST_ALIKE, SOON_S, MUCH_THE_SAME = 5, 600.0, 1.25
 _CODE = re.compile(r"exit code (\d+)")
 _ADVICE = {
-    "137": "Killed like that, a program has often run out of memory: take machines with more, or load less at once.",
-    "75": "The program ends by itself before a step is saved; its last lines say why.",
-    "143": "Something tells the program to stop before a step is saved; its last lines may say what.",
+    "137": "The program was killed, often for lack of memory: use machines with more memory, or load less data.",
+    "75": "The program ends before it saves a step; see its last lines for the reason.",
+    "143": "The program receives SIGTERM before it saves a step; its last lines may show the sender.",
 }
 
 
-def why_in_vain(ladder: Ladder) -> str | None:
-    """What was seen and what to do, in sentences; None as long as another machine may help."""
+def describe_futile_attempts(ladder: Ladder) -> str | None:
+    """Returns a message with the futile attempts and advice, or None while another machine may help."""
     in_vain = _in_vain(ladder)
     with_steps = [attempt for attempt in in_vain if attempt.steps_lost is not None]
     if len(with_steps) >= MOST_WITH_STEPS:
@@ -122,14 +120,14 @@ def why_in_vain(ladder: Ladder) -> str | None:
 
 
 def _in_vain(ladder: Ladder) -> list[Attempt]:
-    """Those since the last one that saved a step, the newest first."""
-    found = list[Attempt]()
+    """Returns the futile attempts after the last one that saved a step, newest first."""
+    futile = list[Attempt]()
     for attempt in reversed(ladder.attempts):
         if (attempt.step_to or 0) > (attempt.step_from or 0):
             break
         if attempt.started and attempt.outcome == "preempted" and _code(attempt):
-            found.append(attempt)
-    return found
+            futile.append(attempt)
+    return futile
 
 
 def _alike(attempts: Sequence[Attempt]) -> bool:
@@ -144,27 +142,29 @@ def _ran_s(attempt: Attempt) -> float:
 
 
 def _code(attempt: Attempt) -> str:
-    found = _CODE.search(attempt.words)
-    return found[1] if found else ""
+    match = _CODE.search(attempt.words)
+    return match[1] if match else ""
 
 
 def _sentences(attempts: Sequence[Attempt]) -> str:
-    ends = listed((f"exit code {_code(each)} after {took(_ran_s(each))}" for each in reversed(attempts)), "and")
+    ends = join_words(
+        (f"exit code {_code(each)} after {format_duration(_ran_s(each))}" for each in reversed(attempts)), "and"
+    )
     return (
-        f"{plural(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "
+        f"{format_count(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "
         f"Other machines would not help. {_ADVICE.get(_code(attempts[0]), '')}"
     ).strip()
 
 
-#: How many lines, and how long each may be.
+#: The number of lines, and the longest line, characters.
 LINES, LONGEST = 30, 2000
 
 
-def last_words(session: Any, project: str, job: str) -> list[str]:
-    """The last lines of all machines, the oldest first; or one that says why they cannot be read."""
+def read_log_tail(session: Any, project: str, job: str) -> list[str]:
+    """Returns the last log lines of all machines, oldest first, or one line with the reason why there are none."""
     try:
         return _lines(session, project, job.rpartition("/")[2])
-    except Exception as error:  # what the job said is a help, and its lack no failure of its own
+    except Exception as error:  # the log is optional: an error while reading it must not hide the failure
         if is_passing(error) or getattr(error, "code", 0) != 403:
             return [f"(its log could not be read: {reason(error)})"]
         return ["(its log could not be read: the step's account needs logging.logEntries.list, roles/logging.viewer)"]
@@ -195,5 +195,5 @@ def _replica(entry: dict[str, Any]) -> str:
 
 
 def _text(entry: dict[str, Any]) -> str:
-    """A line of a program, which Vertex AI keeps as a text or as an object with `message`."""
+    """Returns a line of a program; Vertex AI stores it as text or as an object with `message`."""
     return str(entry.get("textPayload") or entry.get("jsonPayload", {}).get("message", ""))

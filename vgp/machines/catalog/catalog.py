@@ -4,8 +4,8 @@
     accelerator("A100-80GB").name                            # NVIDIA_A100_80GB
     machines()["n1-standard-32"].counts("NVIDIA_TESLA_T4")   # (2, 4)
 
-Each group of facts in the files names its sources with page and date. N1's GPU counts are derived from Google's
-caps of vCPU and memory per count; nothing is typed in twice.
+Each group of facts in the files names its sources with page and date. N1's GPU counts follow from Google's caps of
+vCPU and memory per count.
 """
 
 import json
@@ -21,34 +21,34 @@ from vgp.base.documents.json_text import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class Quota:
-    """What a GPU draws on, or a machine without GPUs: per region so many GPUs or vCPU."""
+    """The quota that a GPU or a machine without GPUs uses: a number of GPUs or vCPU per region."""
 
     #: NVIDIA_L4, or `n2 vCPU`.
     what: str
     metric: str
-    #: Spot and Flex-start draw on this one; None: on the same.
+    #: Quota for Spot and Flex-start; None: the same as on demand.
     preemptible_metric: str | None = None
     id: str | None = None
     preemptible_id: str | None = None
-    #: How sure the names are.
+    #: Confidence in the names.
     confidence: str
-    #: Default limit by region; a region that is not here is not in Google's quota table.
+    #: Default limit by region; regions outside of Google's quota table are missing.
     defaults: Mapping[str, int] = field(hash=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accelerator:
-    """One value of Vertex AI's AcceleratorType."""
+    """A value of Vertex AI's AcceleratorType."""
 
     name: str
     number: int
     kind: str
-    #: What Compute Engine calls it (nvidia-l4).
+    #: Name in Compute Engine (nvidia-l4).
     compute_name: str = ""
     memory_gb: int = 0
     retired: bool = False
     end_of_support: date | None = None
-    #: What to take instead, best first, when it is retired.
+    #: Replacements, best first, if it is retired.
     successors: tuple[str, ...] = ()
     note: str = ""
     #: Regions that Google's locations page lists for training.
@@ -61,12 +61,12 @@ class Accelerator:
         return self.retired or (self.end_of_support is not None and self.end_of_support <= as_of)
 
     def pages_listing(self, region: str) -> int:
-        """How many of Google's two pages (locations, quotas) list it for training in `region`."""
+        """Returns the number of Google's two pages (locations, quotas) that list it for training in `region`."""
         return (region in self.training_regions) + bool(self.quota and region in self.quota.defaults)
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Every region in which at least one page lists it; those of both pages first."""
+        """Returns the regions that at least one page lists; those on both pages first."""
         listed = self.training_regions | set(self.quota.defaults if self.quota else ())
         return tuple(sorted(listed, key=lambda region: (-self.pages_listing(region), region)))
 
@@ -80,20 +80,20 @@ class Accelerator:
 
 
 def accelerator_key(name: str) -> str:
-    """What is left of an accelerator's name without maker, brand and unit: NVIDIA_A100_80GB -> A100_80."""
+    """Returns the accelerator's name without maker, brand and unit: A100_80 for NVIDIA_A100_80GB."""
     words = name.upper().replace("-", "_").replace(" ", "_").split("_")
     kept = [word.removesuffix("GB") for word in words if word not in ("NVIDIA", "TESLA", "GPU", "GB", "")]
     return "_".join(kept)
 
 
 def short_name(name: str) -> str:
-    """H100-80GB of NVIDIA_H100_80GB: as people write it, in pipelines.toml too."""
+    """Returns H100-80GB for NVIDIA_H100_80GB: the form of pipelines.toml."""
     return name.removeprefix("NVIDIA_").removeprefix("TESLA_").replace("_", "-")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """`accelerator` and `gpus` are what is built in; N1 takes GPUs through `attachable`."""
+    """A machine type. `accelerator` and `gpus` are built in; N1 takes GPUs through `attachable`."""
 
     name: str
     family: str
@@ -107,9 +107,10 @@ class Machine:
     nics: int = 1
     network_gbps: int | None = None
     gpudirect: str | None = None
-    #: NAME=VALUE for NCCL, with several GPUs.
+    #: NAME=VALUE for NCCL on a machine with several GPUs.
     nccl: str | None = None
-    #: In the container: the training command of several machines begins with it, to set NCCL's variables.
+    #: Path in the container of the script that sets NCCL's variables; training commands on several machines begin with
+    #: it.
     nccl_script: str | None = None
     local_ssd: str = ""
     local_ssd_gib: int = 0
@@ -118,24 +119,24 @@ class Machine:
     undocumented: tuple[str, ...] = ()
     boot_disks: tuple[str, ...] = ()
     unconfirmed_boot_disks: tuple[str, ...] = ()
-    #: Regions in which Compute Engine has the type; None where that is not known.
+    #: Regions in which Compute Engine has the type; None if unknown.
     compute_regions: tuple[str, ...] | None = None
     note: str = ""
     confidence: str = ""
     sources: tuple[str, ...] = ()
 
     def counts(self, accelerator_name: str) -> tuple[int, ...]:
-        """The counts of that accelerator with which the machine can be asked for."""
+        """Returns the counts of that accelerator that the machine accepts."""
         return self.choices.get(accelerator_name, ())
 
     @property
     def choices(self) -> Mapping[str, tuple[int, ...]]:
-        """Accelerator -> counts, for every accelerator that it takes."""
+        """Returns the counts by accelerator, for every accelerator that the machine takes."""
         return {self.accelerator: (self.gpus,)} if self.accelerator else self.attachable
 
     @property
     def series(self) -> str:
-        """a2-highgpu of a2-highgpu-1g."""
+        """Returns a2-highgpu for a2-highgpu-1g."""
         return self.name.rsplit("-", 1)[0]
 
     @property
@@ -143,7 +144,7 @@ class Machine:
         return self.boot_disks[0]
 
 
-#: Where a run is, and a price is from, that names no region.
+#: Region of runs and prices without a region of their own.
 DEFAULT_REGION = "us-central1"
 
 
@@ -154,13 +155,13 @@ def document(name: str) -> Any:
 
 @cache
 def accelerators() -> dict[str, Accelerator]:
-    """Name -> accelerator, TPUs and retired GPUs included."""
+    """Returns the accelerators by name, TPUs and retired GPUs included."""
     return {row["name"]: _accelerator(row) for row in document("accelerators.json")["accelerators"]}
 
 
 @cache
 def machines() -> dict[str, Machine]:
-    """Name -> machine, in the order of the catalog: A2, A3, A4, A4X, G2, G4, N1, then CPU types."""
+    """Returns the machines by name, in the catalog's order: A2, A3, A4, A4X, G2, G4, N1, then CPU types."""
     return {row.name: row for row in _machines()}
 
 
@@ -170,13 +171,13 @@ def regions() -> frozenset[str]:
 
 
 def accelerator(name: str) -> Accelerator | None:
-    """The accelerator of that name, also short (L4, H100, A100-80GB, nvidia-l4); None where there is none."""
+    """Returns the accelerator with that name or short name (L4, H100, A100-80GB, nvidia-l4); None if there is none."""
     return accelerators().get(name) or accelerators().get(short_names().get(accelerator_key(name), ""))
 
 
 @cache
 def short_names() -> dict[str, str]:
-    """Short name -> full name. A bare H100 is the 80 GB one, a bare A100 the 40 GB one, as Google names them."""
+    """Returns full names by short name. H100 alone is the 80 GB one, A100 the 40 GB one, as Google names them."""
     keys: dict[str, str] = {}
     for row in accelerators().values():
         keys[accelerator_key(row.name)] = row.name
@@ -187,25 +188,25 @@ def short_names() -> dict[str, str]:
 
 
 def not_for_training(name: str) -> str | None:
-    """Why a real Compute Engine type is no training machine, where the catalog knows it."""
+    """Returns why a real Compute Engine type is not for training; None if the catalog does not know it."""
     rows = document("machines.json")["not_for_training"]
     return next((str(row["note"]) for row in rows if row["machine_type"] == name), None)
 
 
 def is_new(name: str) -> bool:
-    """Whether Compute Engine was seen to have a GPU machine of that name, of which no page was read yet."""
+    """Whether the name is a GPU machine of Compute Engine whose documentation the catalog does not cover yet."""
     return name in document("machines.json")["new_types"]
 
 
 def source(key: str) -> Mapping[str, str]:
-    """Page, where it was read, and date of a source that the data files name."""
+    """Returns page, passage and date of a source that the data files name."""
     sources: Mapping[str, Mapping[str, str]] = document("machines.json")["sources"]
     return sources[key]
 
 
 @cache
 def cpu_quota(family: str) -> Quota | None:
-    """The quota of machines without GPUs, None where Google lists none."""
+    """Returns the quota of machines without GPUs; None if Google lists none."""
     row = next((row for row in document("accelerators.json")["cpu_quotas"] if family in row["families"]), None)
     if row is None:
         return None
@@ -239,7 +240,7 @@ def _machines() -> Iterator[Machine]:
 
 
 def _attachable(row: JsonObject, rule: JsonObject) -> dict[str, tuple[int, ...]]:
-    """The cap rule: a count is allowed when neither vCPU nor memory passes what that count may have."""
+    """Applies the cap rule: a count is allowed if neither vCPU nor memory exceeds the limits of that count."""
     allowed = {
         name: tuple(
             int(count)
@@ -252,13 +253,13 @@ def _attachable(row: JsonObject, rule: JsonObject) -> dict[str, tuple[int, ...]]
 
 
 def zones(accelerator: str, region: str) -> frozenset[str] | None:
-    """The names of the zones, as us-central1-a; None where they are not known."""
+    """Returns the zones of a region with the accelerator, such as us-central1-a; None if they are unknown."""
     letters = document("zones.json")["zones"].get(accelerator, {}).get(region)
     return None if letters is None else frozenset(f"{region}-{letter}" for letter in letters)
 
 
 def shared(accelerators: Iterable[str], region: str) -> frozenset[str] | None:
-    """The zones that have all of them; None where those of one are not known."""
+    """Returns the zones that have all of the accelerators; None if the zones of one are unknown."""
     known = [zones(accelerator, region) for accelerator in accelerators]
     found = [each for each in known if each is not None]
     return frozenset.intersection(*found) if found and len(found) == len(known) else None

@@ -1,4 +1,5 @@
-"""What fresh figures change in the catalog's data files: the difference first, then the files, if asked."""
+"""The changes that fresh figures make to the catalog's data files: first the difference, then, on request, the
+files."""
 
 import csv
 import io
@@ -18,7 +19,7 @@ DATA = Path(__file__).parent / "data"
 _COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h", "source")
 _INNERMOST = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
 
-#: How the change of a machine type that is new begins.
+#: Prefix of the change for a new machine type.
 _NEW = "GPU machine "
 
 Rows = dict[tuple[str, str], dict[str, str]]
@@ -27,7 +28,7 @@ SkuRows = dict[tuple[str, str, str], dict[str, str]]
 
 @dataclass(frozen=True)
 class Change:
-    """One fact that differs; `before` empty: new."""
+    """A fact that differs; `before` is empty for a new fact."""
 
     what: str
     before: str
@@ -48,7 +49,7 @@ def sku_rows(folder: Path = DATA) -> SkuRows:
 
 
 def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
-    """The rows with the ids and prices of the fresh SKUs, and how many ids are new. What the fresh data lacks stays."""
+    """Returns the rows with fresh ids and prices of SKUs, and the number of new ids. Rows without fresh data stay."""
     result = {key: {**row, "source": row["source"] or _reading()} for key, row in rows.items()}
     for key, rate in sorted(fresh.items()):
         if rate.sku:
@@ -60,7 +61,7 @@ def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
 
 
 def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
-    """The rows with the fresh prices, and what changed. Rows that the fresh data lacks keep price and source."""
+    """Returns the rows with fresh prices, and the changes. Rows without fresh data keep price and source."""
     reading = _reading()
     result = {key: row if key in fresh else {**row, "source": row["source"] or reading} for key, row in rows.items()}
     changes = []
@@ -70,7 +71,7 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
             "region": key[1],
             "on_demand_usd_h": _number(price.on_demand),
             "spot_usd_h": "" if price.spot is None else _number(price.spot),
-            # The sums of parts have no local SSD in them.
+            # The sums of parts do not include local SSD.
             "local_ssd_usd_h": "0",
             "source": "",
         }
@@ -84,9 +85,9 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
 
 
 def shapes(fresh: Iterable[JsonObject]) -> list[Change]:
-    """What Compute Engine says of our machine types that the catalog says differently, and new GPU types.
+    """Returns the differences between Compute Engine's machine types and the catalog, and the new GPU types.
 
-    These are only shown: which types training takes is in the documentation alone, in no API.
+    They are only reported: the types that training accepts are in the documentation, not in an API.
     """
     rows, changes = list(fresh), {}
     for row in rows:
@@ -104,7 +105,7 @@ def shapes(fresh: Iterable[JsonObject]) -> list[Change]:
 
 
 def _regions(fresh: Iterable[JsonObject]) -> dict[str, set[str]]:
-    """Machine type -> the regions of the zones that have it."""
+    """Returns the regions by machine type."""
     regions: dict[str, set[str]] = {}
     for row in fresh:
         zone = str(row.get("zone", "")).rsplit("/", 1)[-1]
@@ -123,7 +124,7 @@ def _moved(regions: Mapping[str, set[str]]) -> list[Change]:
 
 
 def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
-    """Puts the regions of Compute Engine into the groups of machines.json, where all types of a group agree."""
+    """Updates the regions in the groups of machines.json, where all types of a group agree."""
     places = _regions(fresh)
     for group in machines["groups"]:
         regions = [places[values[0]] for values in group["types"] if values[0] in places]
@@ -132,13 +133,13 @@ def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
 
 
 def new_types(machines: JsonObject, found: Iterable[Change]) -> None:
-    """Notes the GPU machines that the catalog lacks in machines.json, so that each is told once."""
+    """Adds the missing GPU machines to machines.json, so that each is reported once."""
     names = {change.what.removeprefix(_NEW) for change in found if change.what.startswith(_NEW)}
     machines["new_types"] = sorted({*machines["new_types"], *names})
 
 
 def write(folder: Path, rows: Rows, sku_ids: SkuRows, prices: JsonObject, machines: JsonObject, day: date) -> None:
-    """Writes the data files, each whole or not at all. Rows without a source are of this day's reading."""
+    """Writes the data files atomically. Rows without a source get this day as their source."""
     reading = f"catalog-{day.isoformat()}"
     used = {row["source"] for table in (rows, sku_ids) for row in table.values()} | {"flex_start"}
     prices["sources"] = {key: source for key, source in prices["sources"].items() if key in used}
@@ -168,7 +169,7 @@ def _reading() -> str:
 
 
 def as_text(data: object) -> str:
-    """JSON with a line for each innermost list, as the files are kept."""
+    """Returns JSON with one line for each innermost list, the format of the files."""
     return _INNERMOST.sub(_on_one_line, json.dumps(data, indent=1)) + "\n"
 
 
@@ -182,7 +183,7 @@ def _number(value: float, digits: int = 6) -> str:
 
 
 def _same(before: dict[str, str], after: dict[str, str]) -> bool:
-    """Equal within a millionth of a dollar, local SSD taken out of the old price."""
+    """Whether the prices are equal within a millionth of a dollar, without the local SSD of the old price."""
     old = float(before["on_demand_usd_h"]) - float(before["local_ssd_usd_h"])
     spots = before["spot_usd_h"], after["spot_usd_h"]
     equal_spot = spots[0] == spots[1] or (all(spots) and abs(float(spots[0]) - float(spots[1])) < 2e-6)

@@ -1,8 +1,8 @@
-"""What a machine costs per hour on Vertex AI: Compute Engine prices by region, and Vertex's fee on top.
+"""$/hour of a machine on Vertex AI: Compute Engine's price in the region, plus Vertex AI's fee.
 
-The fee is what Vertex AI's own SKUs say over Compute Engine's of the same reading, and 15 % where they say nothing. The
-files say where each price comes from and of which date it is. A price that is not known is None, never a guess; where
-only an upper bound is known (Flex-start costs at most on-demand) the price says so.
+The fee is the difference between Vertex AI's and Compute Engine's SKUs of the same date, or 15 % without such SKUs. The
+files have source and date of each price. An unknown price is None, never a guess; if only an upper bound is known
+(Flex-start costs at most on-demand) the price is marked as one.
 """
 
 import csv
@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import dollars
+from vgp.base.text.figures import format_dollars
 from vgp.machines.catalog import skus
 from vgp.machines.catalog.catalog import Machine, document, machines, regions
 
@@ -20,10 +20,10 @@ PROVISIONING = ("standard", "spot", "flex_start", "reservation")
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars per machine and hour in `region`. `at_most`: the true price is not known, this is its bound.
+    """US dollars per machine and hour in `region`. `at_most`: an upper bound, because the price is unknown.
 
-    `sources` names where it is from, as `source` tells it; `skus` are the ids of the SKUs that are in it, empty where
-    not all are known.
+    `sources` are keys for `source`; `skus` are the ids of the SKUs in the price, empty if
+    one of them is unknown.
     """
 
     usd_per_hour: float
@@ -36,7 +36,7 @@ class Price:
 
     def __str__(self) -> str:
         bound = "at most " if self.at_most else ""
-        return f"{bound}${dollars(self.usd_per_hour)}/h"
+        return f"{bound}${format_dollars(self.usd_per_hour)}/h"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _Compute:
 
 
 def source(key: str) -> JsonObject:
-    """Page, date and words of what a price or a SKU is from.
+    """Returns page, date and text of the source of a price or a SKU.
 
     Raises:
         KeyError: prices.json has no such source.
@@ -58,7 +58,7 @@ def source(key: str) -> JsonObject:
 
 
 def price(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
-    """Price of one machine with its GPUs, or None where the data has none. N1's GPUs are added to its price."""
+    """Returns the price of one machine with its GPUs; None without data. N1's GPUs are added to its price."""
     if provisioning == "flex_start" and (known := _flex_start(machine, region)):
         return known
     request = machine, accelerator, count, region
@@ -82,7 +82,7 @@ def price(machine: Machine, accelerator: str | None, count: int, region: str, pr
 
 
 def _fee(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> float:
-    """Vertex AI's part of Compute Engine's on-demand price: by the SKUs of that usage, or by the rule."""
+    """Returns Vertex AI's share of Compute Engine's on-demand price: by the SKUs of that usage, or by the 15 % rule."""
     own, compute = (skus.listed(machine, accelerator, count, region, each) for each in (usage, skus.ON_DEMAND))
     if own is None or compute is None or own.sources != compute.sources:
         return float(document("prices.json")["vertex"]["fee"])
@@ -90,7 +90,7 @@ def _fee(machine: Machine, accelerator: str | None, count: int, region: str, usa
 
 
 def _ids(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> tuple[str, ...]:
-    """The SKUs that are billed, or, where Vertex AI's own are not known, those that its fee is reckoned on."""
+    """Returns the billed SKUs or, if Vertex AI's own are unknown, those that its fee is based on."""
 
     def of(usage: str) -> tuple[str, ...]:
         found = skus.listed(machine, accelerator, count, region, usage)
@@ -104,9 +104,9 @@ def _ids(machine: Machine, accelerator: str | None, count: int, region: str, pro
 
 
 def _by_skus(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
-    """The price where SKUs alone tell it: of machines that Compute Engine sells no hour of on demand, such as A4.
+    """Returns the price from SKUs alone, for machines without an on-demand price in Compute Engine, such as A4.
 
-    There are SKUs of parts also where no such machine is.
+    SKUs of parts also exist in regions without the machine.
     """
     if region not in (machine.compute_regions or ()):
         return None
@@ -130,7 +130,7 @@ def _by_skus(machine: Machine, accelerator: str | None, count: int, region: str,
 
 
 def _flex_start(machine: Machine, region: str) -> Price | None:
-    """What its own SKUs say, those of Vertex AI's fee included."""
+    """Returns the price from the Flex-start SKUs, Vertex AI's fee included."""
     data = document("prices.json")["flex_start"]
     usd = data["usd_h"].get(machine.name, {}).get(region)
     if usd is None:
@@ -140,7 +140,7 @@ def _flex_start(machine: Machine, region: str) -> Price | None:
 
 
 def _compute(machine: Machine, accelerator: str | None, count: int, region: str) -> _Compute | None:
-    """Compute Engine's price of the machine, with attached GPUs where it is an N1."""
+    """Returns Compute Engine's price of the machine, with the GPUs attached to an N1."""
     host = _table().get((machine.name, region))
     if host is None or not count or machine.accelerator:
         return host
@@ -154,7 +154,7 @@ def _compute(machine: Machine, accelerator: str | None, count: int, region: str)
 
 @cache
 def _table() -> dict[tuple[str, str], _Compute]:
-    """prices.csv: the machine types, and the GPUs that attach to N1."""
+    """Reads prices.csv: the machine types, and the GPUs that attach to N1."""
     reading = document("prices.json")["reading"]
     text = (files("vgp.machines.catalog") / "data" / "prices.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
@@ -171,9 +171,9 @@ def _table() -> dict[tuple[str, str], _Compute]:
 
 @cache
 def boot_disk(disk_type: str, size_gb: int, region: str) -> Price | None:
-    """Price of a boot disk for an hour, Vertex AI's fee included; None for a type that has none.
+    """Returns the hourly price of a boot disk, Vertex AI's fee included; None for a type without a price.
 
-    Of a region without a price it is that of the dearest region, as a bound.
+    A region without a price gets that of the most expensive region, as a bound.
     """
     part = skus.DISKS.get(disk_type)
     if part is None:
@@ -189,7 +189,7 @@ def boot_disk(disk_type: str, size_gb: int, region: str) -> Price | None:
 
 
 def _disk_rate(part: str, region: str) -> tuple[float, tuple[str, ...], tuple[str, ...]] | None:
-    """$/hour of a GB by Vertex AI's own SKU, else by Compute Engine's and the fee; its SKU, and their source."""
+    """Returns $/hour of a GB by Vertex AI's SKU, else by Compute Engine's plus the fee; its SKU, and the sources."""
     for usage in (skus.TRAINING, skus.ON_DEMAND):
         if found := skus.total([(part, 1)], region, usage):
             fee = 0.0 if usage == skus.TRAINING else float(document("prices.json")["vertex"]["fee"])
@@ -201,15 +201,15 @@ _GIB_PER_TIB = 1024
 
 
 def bigquery_usd(gib: float, location: str = "") -> float:
-    """Queries that read so much; where the price of the location is not known, by that of the dearest."""
+    """Returns the price of queries that read `gib`; an unknown location has the price of the most expensive one."""
     prices: JsonObject = document("prices.json")["bigquery"]
     return gib / _GIB_PER_TIB * float(prices["usd_tib"].get(location, prices["dearest"]))
 
 
 def dataflow_usd(machine: str, disk_gb: int, workers: int, hours: float, region: str) -> float | None:
-    """So many batch workers for so long, without what they shuffle; None where a price or the machine is not known.
+    """Returns the price of batch workers without shuffled bytes; None if a price or the machine is unknown.
 
-    The rates are of vCPU, memory and disk: a machine that brings GPUs costs more than they say.
+    The rates cover vCPU, memory and disk: a machine with GPUs costs more.
     """
     rates = document("prices.json")["dataflow"]["usd_h"].get(region)
     known = machines().get(machine)
@@ -224,5 +224,5 @@ def shuffle_usd_per_gb() -> float:
 
 
 def service_price_date(service: str) -> str:
-    """Of which day the prices of BigQuery or Dataflow are."""
+    """Returns the date of the prices of BigQuery or Dataflow."""
     return str(document("prices.json")[service.lower()]["date"])

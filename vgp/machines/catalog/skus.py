@@ -1,8 +1,8 @@
-"""The SKUs of Google's catalog whose sum a price is, and what a SKU of Vertex AI's training sells.
+"""The SKUs of Google's catalog that make up a price, and the part that a SKU of Vertex AI's training sells.
 
-The catalog sells machines by the part: a vCPU, a GB, a GPU, each by region and usage; Compute Engine has SKUs of its
-own, and Vertex AI's training. skus.csv has those that are known with their prices, prices.json where each is from.
-Whoever has an id looks it up: https://cloud.google.com/skus?filter=ID
+The catalog sells machines by the part (vCPU, GB, GPU), region and usage, with separate SKUs for Compute Engine and for
+Vertex AI's training. skus.csv has the known SKUs with their prices, prices.json their sources.
+Look up an id at https://cloud.google.com/skus?filter=ID
 
 part("Vertex AI: Training/Pipelines Management fee on G2 Instance Core in Iowa")  # ("G2 Instance Core", "Fee")
 """
@@ -18,7 +18,8 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Machine, document
 
-#: Family -> how the descriptions of its vCPU, memory and GPU SKUs begin. A slice of an A4 or A4X has the others in it.
+#: Family -> beginnings of the descriptions of its vCPU, memory and GPU SKUs. A slice of an A4 or A4X includes vCPU and
+#: memory.
 _PARTS: dict[str, tuple[str | None, str | None, str | None]] = {
     "a2-highgpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
     "a2-megagpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
@@ -37,21 +38,21 @@ _PARTS: dict[str, tuple[str | None, str | None, str | None]] = {
     "c2": ("Compute optimized Core", "Compute optimized Ram", None),
     "m1": ("Memory-optimized Instance Core", "Memory-optimized Instance Ram", None),
 }
-#: What attaches to N1.
+#: GPUs that attach to N1.
 ATTACHED = {
     "NVIDIA_TESLA_T4": "Nvidia Tesla T4 GPU",
     "NVIDIA_TESLA_P4": "Nvidia Tesla P4 GPU",
     "NVIDIA_TESLA_P100": "Nvidia Tesla P100 GPU",
     "NVIDIA_TESLA_V100": "Nvidia Tesla V100 GPU",
 }
-#: Generation of a TPU machine -> what an hour of one of its chips is sold as.
+#: Generation of a TPU machine -> description of the SKU of one chip hour.
 CHIPS = {"v5e": "TpuV5e", "v6e": "TpuV6e", "TPU7x": "TPU7x"}
-#: TPU v2 and v3 -> what an hour of one core is sold as: on a board of its own, and in a Pod. Of Vertex AI alone.
+#: TPU v2 and v3 -> descriptions of the SKUs of one core hour: on a single board, and in a Pod. Vertex AI only.
 CORES = {
     "TPU_V2": ("Tpu-v2 Accelerator", "Tpu-v2 Pod Accelerator"),
     "TPU_V3": ("Tpu-v3 Accelerator", "Tpu-v3 Pod Accelerator"),
 }
-#: Type of a boot disk -> what an hour of one GB of it is sold as; the IOPS and the throughput that hyperdisk-balanced
+#: Type of a boot disk -> description of the SKU of one GB hour; the IOPS and the throughput that hyperdisk-balanced
 #: begins with are free of charge: https://cloud.google.com/compute/disks-image-pricing
 DISKS = {
     "pd-ssd": "SSD backed PD Capacity",
@@ -59,7 +60,7 @@ DISKS = {
     "pd-balanced": "Balanced PD Capacity",
     "hyperdisk-balanced": "Hyperdisk Balanced Capacity",
 }
-#: The same part by another name, in some regions or by usage.
+#: Other names of a part in some regions or usages.
 ALSO = {
     "Nvidia H100 80GB Plus GPU": "Nvidia H100 80GB Mega GPU",
     "A3 Ultra Instance Core": "A3Ultra Instance Core",
@@ -69,18 +70,18 @@ ALSO = {
 }
 PARTS = {part for row in (*_PARTS.values(), *CORES.values()) for part in row if part}
 PARTS |= {*ATTACHED.values(), *CHIPS.values(), *DISKS.values()}
-#: Every name of a part -> the part.
+#: Every name of a part -> its main name.
 NAMES = {**{part: part for part in PARTS}, **ALSO}
 COLUMNS = ("part", "region", "usage", "sku", "usd_h", "source")
-#: Of Compute Engine, by the catalog's own words: what is paid as long as it runs, and what Spot costs.
+#: Usages of Compute Engine, in the catalog's words: on demand, and Spot.
 ON_DEMAND, SPOT = "OnDemand", "Preemptible"
-#: Of Vertex AI: what on-demand training costs, and its fee on machines that are paid as Compute Engine's.
+#: Usages of Vertex AI: on-demand training, and the fee on machines billed as Compute Engine's.
 TRAINING, FEE = "Training", "Fee"
 
 
 @dataclass(frozen=True)
 class Listed:
-    """The SKUs of one usage that a machine is made of, with their sum per hour in USD."""
+    """The SKUs of a machine for one usage, with their hourly sum in USD."""
 
     usd: float
     ids: tuple[str, ...]
@@ -88,7 +89,8 @@ class Listed:
 
 
 def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> Iterator[tuple[str, float]]:
-    """Each part of the machine, and how much of it: vCPU, GB, GPUs. Nothing for a family that is sold otherwise."""
+    """Yields each part of the machine with its amount: vCPU, GB, GPUs. Nothing for a family that is sold in another
+    way."""
     core, memory, gpu = _PARTS.get(machine.family, (None, None, None))
     for part, amount in ((core, machine.vcpu), (memory, machine.memory_gb), (gpu, machine.gpus)):
         if part:
@@ -98,12 +100,12 @@ def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> I
 
 
 def listed(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> Listed | None:
-    """The SKUs of every part of the machine with its GPUs; None where one is not known."""
+    """Returns the SKUs of every part of the machine with its GPUs; None if one is unknown."""
     return total(list(parts(machine, accelerator, count)), region, usage)
 
 
 def total(asked: Sequence[tuple[str, float]], region: str, usage: str) -> Listed | None:
-    """The SKUs of so much of each part; None where one is not known."""
+    """Returns the SKUs of these amounts of parts; None if one is unknown."""
     found = [_table().get((part, region, usage)) for part, _ in asked]
     rows = [row for row in found if row is not None]
     if not rows or len(rows) < len(asked):
@@ -125,7 +127,7 @@ _TRAINING = re.compile(
     r"(?: in \S| (?:USA|Europe|Asia)$|(?<= PD Capacity)$)",
     re.I,
 )
-#: Words that are not in every name of a part.
+#: Words that only some names of a part contain.
 _LOOSE = {"nvidia", "tesla", "gpu", "predefined", "instance"}
 
 
@@ -150,7 +152,7 @@ _VERTEX_AI_PARTS = {
 
 
 def vertex_ai_part(description: str) -> tuple[str, str] | None:
-    """The part and the usage that a description tells, or None: it sells something else."""
+    """Returns the part and the usage in a description of Vertex AI; None if it sells something else."""
     match = _TRAINING.match(description)
     found = _VERTEX_AI_PARTS.get(_words_of_name(match.group(2))) if match else None
     return (found, FEE if match.group(1) else TRAINING) if match and found else None
@@ -159,17 +161,17 @@ def vertex_ai_part(description: str) -> tuple[str, str] | None:
 #: From Google's Cloud Billing catalog, whose SKUs sell parts of machines. Recorded answers are tested; against the live
 #: API it is not verified. https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list
 COMPUTE_ENGINE = "6F81-5844-456A"
-#: Two prices of a part that differ by less are one.
+#: Two prices of a part that differ by less are equal.
 _SAME_USD = 1e-6
 _SPOT = re.compile(r"\bSpot Preemptible ")
 _NOT_PLAIN = re.compile(r"\b(Custom|Sole Tenancy|Commitment|Reserved|Calendar|DWS|Flex|Premium|Confidential)\b", re.I)
-#: Of a month of a GB: the catalog's own factor from byte seconds to GB months is that of 30 days.
+#: Hours of a month of a GB: the catalog's factor from byte seconds to GB months assumes 30 days.
 _HOURS_OF_MONTH = 720
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What an hour of one vCPU, GB or GPU costs in USD, and the SKU that says so."""
+    """The USD price of an hour of one vCPU, GB or GPU, and its SKU."""
 
     usd: float
     sku: str
@@ -181,7 +183,7 @@ Rates = dict[tuple[str, str, str], Rate]
 
 @dataclass(frozen=True)
 class MachinePrice:
-    """Compute Engine's $/hour of a machine without local SSD, or of one GPU that attaches; `spot` None where a part has
+    """Compute Engine's $/hour of a machine without local SSD, or of one attachable GPU; `spot` is None if a part has
     no Spot price."""
 
     on_demand: float
@@ -189,9 +191,10 @@ class MachinePrice:
 
 
 def rates(catalog_skus: Iterable[JsonObject]) -> Rates:
-    """The rates of the parts of our machines. Some Spot SKUs are filed as on demand: their description says it.
+    """Returns the rates of the parts of the catalog's machines. Some Spot SKUs are filed as on demand, so the text
+    decides.
 
-    Where Vertex AI has two SKUs of the same words at different prices, as for the fee on G4's cores, it has none.
+    If Vertex AI has two SKUs with equal text and different prices, as for the fee on G4's cores, the part has no rate.
     """
     found: Rates = {}
     doubtful = set()
@@ -211,7 +214,7 @@ def rates(catalog_skus: Iterable[JsonObject]) -> Rates:
 
 
 def _sold(sku: JsonObject) -> tuple[str, str] | None:
-    """Part and usage of a SKU, or None where it sells something else."""
+    """Returns the part and the usage of a SKU; None if it sells something else."""
     description = str(sku.get("description", ""))
     usage = str(sku.get("category", {}).get("usageType", ""))
     if training := vertex_ai_part(description):
@@ -223,13 +226,13 @@ def _sold(sku: JsonObject) -> tuple[str, str] | None:
 
 
 def _part(description: str) -> str | None:
-    """The part that the description begins with, by its first name."""
+    """Returns the main name of the part that the description begins with."""
     plain = description.removeprefix("Spot Preemptible ")
     return next((part for name, part in NAMES.items() if f"{plain} ".startswith(f"{name} ")), None)
 
 
 def unit_price(sku: JsonObject) -> float | None:
-    """The price of an hour of a unit after all free tiers, in USD; None where the SKU has none."""
+    """Returns the USD price of a unit hour after all free tiers; None if the SKU has none."""
     for info in sku.get("pricingInfo", ()):
         expression = info.get("pricingExpression", {})
         tiers, hours = expression.get("tieredRates", ()), 1
@@ -244,7 +247,7 @@ def unit_price(sku: JsonObject) -> float | None:
 
 
 def machine_prices(rates: Rates) -> dict[tuple[str, str], MachinePrice]:
-    """(machine type, or GPU that attaches to N1; region) -> price, where every part of it is sold there."""
+    """Returns prices by (machine type or attachable GPU, region), if every part is sold there."""
     sums = [(machine.name, list(parts(machine))) for machine in catalog.machines().values()]
     sums += [(name, [(part, 1)]) for name, part in ATTACHED.items()]
     prices = {}

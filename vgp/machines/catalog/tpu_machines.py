@@ -5,7 +5,7 @@
 
 TPU v2 and v3 are accelerators of the machine `cloud-tpu`; later generations are machine types with a topology.
 
-A chip's SKU is all there is of such a machine: nothing is sold beside it for vCPU and memory. Cloud TPU's price of a
+A chip's SKU is the whole price of a machine: vCPU and memory have no SKUs of their own. Cloud TPU's price of a
 board of 8 cores, 4.50 for v2 and 8.00 for v3 in us-central1 (https://cloud.google.com/tpu/pricing, as others quote it:
 the page itself could not be opened), is with Vertex AI's fee of 15 % that of 8 of its SKUs: they are of a core. What
 has no SKU in a region has no price there.
@@ -22,28 +22,28 @@ from vgp.machines.catalog.catalog import document
 from vgp.machines.catalog.prices import Price, source
 
 DATA = "tpus.json"
-#: Names of what Google sells, by which TPUs are asked for in vain.
+#: Names of products of Google that do not identify a TPU type.
 _GENERATION = re.compile(r"((cloud[ _-]?)?tpu([ _-]?(v[4-9][a-z]*|7x))?|v[4-9][a-z]+|trillium|ironwood)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class TpuMachine:
-    """A machine type with TPU chips built in. `vcpu` and `memory_gb` are None where no page tells them."""
+    """A machine type with TPU chips. `vcpu` and `memory_gb` are None if no page has them."""
 
     name: str
     generation: str
-    #: What the API's enum calls its chips; None: it has no name for them.
+    #: Name of its chips in the API's enum; None if the enum has none.
     accelerator: str | None
     chips: int
     vcpu: int | None
     memory_gb: float | None
-    #: Those that training lists, from the smallest.
+    #: Topologies that training supports, the smallest first.
     topologies: tuple[str, ...]
     training_regions: frozenset[str]
     serving_regions: frozenset[str]
 
     def vms(self, topology: str) -> int:
-        """How many of these machines a topology of its table takes."""
+        """Returns the number of these machines in a topology."""
         return chips(topology) // self.chips
 
 
@@ -64,7 +64,7 @@ class TpuBoard:
 
 
 def chips(topology: str) -> int:
-    """The chips of a topology such as 2x4 or 2x2x1; 0 for a text that is none."""
+    """Returns the chips of a topology such as 2x4 or 2x2x1; 0 for any other text."""
     sides = topology.split("x")
     if not all(side.isdecimal() and side.isascii() and len(side) < 5 for side in sides) or len(sides) > 3:
         return 0
@@ -73,7 +73,7 @@ def chips(topology: str) -> int:
 
 @cache
 def machines() -> Mapping[str, TpuMachine]:
-    """Name -> machine with TPU chips built in."""
+    """Returns the machines with TPU chips by name."""
     return {
         name: TpuMachine(
             name, row["name"], row["accelerator"], chips_, vcpu, memory_gb, tuple(row["topologies"][name]),
@@ -86,7 +86,7 @@ def machines() -> Mapping[str, TpuMachine]:
 
 @cache
 def boards() -> Mapping[str, TpuBoard]:
-    """Name of the accelerator -> TPU v2 or v3."""
+    """Returns TPU v2 and v3 by the name of the accelerator."""
     return {
         row["accelerator"]: TpuBoard(
             row["accelerator"], row["single"], row["pod"], row["largest"],
@@ -97,7 +97,7 @@ def boards() -> Mapping[str, TpuBoard]:
 
 
 def sources(machine_type: str) -> list[dict[str, str]]:
-    """Of a machine that `is_tpu`, the pages that tell what is known of it, each with its date."""
+    """Returns the pages about a machine that `is_tpu`, each with its date."""
     data = document(DATA)
     rows = data["boards"] if machine_type == board_machine() else data["generations"]
     keys = [key for row in rows if machine_type in row.get("machines", (machine_type,)) for key in row["sources"]]
@@ -105,18 +105,18 @@ def sources(machine_type: str) -> list[dict[str, str]]:
 
 
 def board_machine() -> str:
-    """The machine type that takes TPU v2 and v3."""
+    """Returns the machine type that takes TPU v2 and v3."""
     return str(document(DATA)["board_machine"])
 
 
 def elsewhere(name: str) -> str | None:
-    """The generation of a TPU machine that Compute Engine and GKE have and Vertex AI does not list."""
+    """Returns the generation of a TPU machine that Compute Engine and GKE have but Vertex AI does not list."""
     generation: str | None = document(DATA)["elsewhere"].get(name)
     return generation
 
 
 def names_generation(name: str) -> bool:
-    """Whether a name is that of a generation, or of TPUs as such, and none that an accelerator type has."""
+    """Whether the name is a TPU generation or TPUs in general, which no accelerator type is called."""
     return _GENERATION.fullmatch(name.strip()) is not None
 
 
@@ -124,14 +124,14 @@ def is_tpu(machine_type: str) -> bool:
     return machine_type == board_machine() or machine_type in machines()
 
 
-#: Each: the usages whose sum it is, those that Vertex AI bills as one first.
+#: Usages that add up to each provisioning; those that Vertex AI bills as one come first.
 _WAYS = {
     "standard": ((skus.TRAINING,), (skus.ON_DEMAND, skus.FEE)),
     "spot": ((skus.SPOT, skus.FEE),),
     "reservation": ((skus.ON_DEMAND, skus.FEE),),
 }
 
-#: What the prices of TPU v2 and v3 rest on, wherever they are shown.
+#: Assumption behind the prices of TPU v2 and v3, printed wherever they are shown.
 OF_CORES = (
     "a SKU of v2 or v3 is reckoned as one core: no SKU says so, and Cloud TPU's price of a board, from which it "
     "follows, is on a page that could not be opened (https://cloud.google.com/tpu/pricing)"
@@ -141,7 +141,7 @@ OF_CORES = (
 def slice_price(
     machine_type: str | None, accelerator: str | None, count: int, topology: str | None, region: str, provisioning: str
 ) -> Price | None:
-    """Price of all machines of a slice together; None where its size, or the price of its parts, is not known."""
+    """Returns the price of all machines of a slice; None if its size or the price of its parts is unknown."""
     part = _part(machine_type, accelerator, count, topology)
     for usages in _WAYS.get(provisioning, ()):
         found = [skus.total([part], region, usage) for usage in usages] if part else []
@@ -157,7 +157,7 @@ def slice_price(
 def _part(
     machine_type: str | None, accelerator: str | None, count: int, topology: str | None
 ) -> tuple[str, float] | None:
-    """What is sold, and how many of it the slice has."""
+    """Returns the SKU's part, and its amount in the slice."""
     machine, board = machines().get(machine_type or ""), boards().get(accelerator or "")
     if machine is not None:
         only = machine.topologies[0] if topology == "" and len(machine.topologies) == 1 else topology

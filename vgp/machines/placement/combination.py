@@ -18,10 +18,10 @@ from vgp.machines.catalog.prices import Price
 
 @dataclass(frozen=True)
 class Draw:
-    """What one machine draws on a quota of Vertex AI: GPUs, or vCPU where it has none."""
+    """The amount of a Vertex AI quota that one machine uses: GPUs, or vCPU without GPUs."""
 
     metric: str
-    #: The quota's id, where the catalog knows it.
+    #: Id of the quota, if the catalog knows it.
     quota_id: str | None
     amount: int
     #: Default limit by region.
@@ -30,7 +30,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Combination:
-    """One machine and the GPUs in it. Whether custom training has the two together is judged in `compatibility`."""
+    """One machine with its GPUs. Whether custom training accepts the two together is judged in `compatibility`."""
 
     machine: Machine
     accelerator: Accelerator | None = None
@@ -54,31 +54,31 @@ class Combination:
 
     @property
     def gpu_memory_gb(self) -> int:
-        """All GPUs together."""
+        """Returns the memory of all GPUs together."""
         return self.accelerator.memory_gb * self.count if self.accelerator else 0
 
     @property
     def default_provisioning(self) -> str:
-        """On demand, or what there is for a machine that is not offered like that."""
+        """Returns on demand, or the first provisioning of a machine that is not offered on demand."""
         return "standard" if "standard" in self.machine.provisioning else self.machine.provisioning[0]
 
     def is_in(self, region: str) -> bool:
-        """Whether a page of Google lists the GPU for training in the region; machines without are in every one."""
+        """Whether a Google page lists the GPU for training in the region; machines without GPUs are in every region."""
         return self.accelerator is None or self.accelerator.pages_listing(region) > 0
 
     def price(self, provisioning: str, region: str | None = None) -> Price | None:
-        """US dollars per hour in the region; without one in the default region, or where it is lowest."""
+        """Returns USD per hour in the region; without a region in the default one, or in the cheapest."""
         if region is not None:
             return prices.price(self.machine, self.accelerator_type, self.count, region, provisioning)
         return self.price(provisioning, catalog.DEFAULT_REGION) or next(iter(self.prices(provisioning)), None)
 
     def prices(self, provisioning: str) -> list[Price]:
-        """The price in every region that has one, cheapest first."""
+        """Returns the price in every region that has one, cheapest first."""
         known = (self.price(provisioning, region) for region in catalog.regions())
         return sorted((price for price in known if price), key=lambda price: (price.usd_per_hour, price.region))
 
     def quota(self, *, preemptible: bool) -> Draw | None:
-        """The quota that it draws on, `preemptible` by Spot and Flex-start; None where Google lists none."""
+        """Returns the quota that it uses, with `preemptible` for Spot and Flex-start; None if Google lists none."""
         quota = self.accelerator.quota if self.accelerator else catalog.cpu_quota(self.machine.family)
         if quota is None:
             return None
@@ -93,7 +93,7 @@ class Combination:
         )
 
     def with_prices(self, region: str | None = None) -> str:
-        """4 x NVIDIA_TESLA_T4 on n1-standard-8 (us-central1, $2.05/h on demand)."""
+        """Returns `4 x NVIDIA_TESLA_T4 on n1-standard-8 (us-central1, $2.05/h on demand)`."""
         words = {"standard": "on demand", "spot": "Spot"}
         known = [price for price in (self.price(way, region) for way in words) if price]
         if not known:
@@ -106,12 +106,12 @@ class Combination:
 
 @cache
 def combinations() -> tuple[Combination, ...]:
-    """Every machine with GPUs that custom training accepts, in the order of the catalog."""
+    """Returns every machine with GPUs that custom training accepts, in the order of the catalog."""
     return tuple(with_gpus for machine in catalog.machines().values() for with_gpus in of_machine(machine))
 
 
 def of_machine(machine: Machine) -> tuple[Combination, ...]:
-    """The machine with each of the GPUs that it takes, in each count."""
+    """Returns the machine with each GPU that it takes, in each count."""
     accelerators = catalog.accelerators()
     return tuple(
         Combination(machine, accelerators[name], count) for name, counts in machine.choices.items() for count in counts
@@ -120,18 +120,18 @@ def of_machine(machine: Machine) -> tuple[Combination, ...]:
 
 @cache
 def without_gpus() -> tuple[Combination, ...]:
-    """Every machine that can be had without GPUs."""
+    """Returns every machine without GPUs."""
     return tuple(Combination(machine) for machine in catalog.machines().values() if machine.accelerator is None)
 
 
 @cache
 def counts_of(accelerator: str) -> tuple[int, ...]:
-    """Every count in which some machine takes the accelerator."""
+    """Returns every count of the accelerator that some machine accepts."""
     return tuple(sorted({row.count for row in combinations() if row.accelerator_type == accelerator}))
 
 
 def known(machine_type: str | None, accelerator_type: str | None, count: int) -> Combination | None:
-    """The combination of these names, as a document or a report has them; None where the catalog lacks one."""
+    """Returns the combination of these names; None if the catalog lacks one of them."""
     machine = catalog.machines().get(machine_type or "")
     accelerator = catalog.accelerators().get(accelerator_type or "")
     if machine is None or (accelerator_type and accelerator is None):
@@ -139,30 +139,30 @@ def known(machine_type: str | None, accelerator_type: str | None, count: int) ->
     return Combination(machine, accelerator, count if accelerator else 0)
 
 
-#: $0 is the script, and "$@" the command. A container without the script, or without bash, starts all the same.
+#: $0 is the script, and "$@" the command. A container without the script, or without bash, runs the command anyway.
 _NETWORK_TEXT = (
     'if [ -r "$0" ] && command -v bash >/dev/null; then '
     'exec bash -c \'. "$0" || echo "network: $0 failed" >&2; exec "$@"\' "$0" "$@"; fi; '
     'echo "network: no $0 here: NCCL goes by TCP, slower, unless the image configures it" >&2; exec "$@"'
 )
 _SHELL = ("sh", "-c", _NETWORK_TEXT)
-#: Who sets it has chosen the network for themselves, and the script would choose again.
+#: Variables of users who configure the network themselves, which the script would overwrite.
 _CHOSEN = ("NCCL_NET", "NCCL_NET_PLUGIN")
 
 
 def network_command(words: Sequence[str], machine: Machine, nodes: int, env: Mapping[str, str]) -> list[str]:
-    """The command of a training container, begun as the machine's network wants it; an image's own command as it is."""
+    """Returns the training command, prefixed with the machine's network script; an image's own command is unchanged."""
     if not (words and machine.nccl_script and nodes > 1) or any(name in env for name in _CHOSEN):
         return list(words)
     return [*_SHELL, machine.nccl_script, *words]
 
 
 def without_network(words: Sequence[str]) -> list[str]:
-    """The command itself."""
+    """Returns the command without that prefix."""
     return list(words[len(_SHELL) + 1 :] if tuple(words[: len(_SHELL)]) == _SHELL else words)
 
 
 def network_variables(machine: Machine, gpus: int) -> dict[str, str]:
-    """What NCCL needs to be told on a machine with several GPUs, whatever the number of machines."""
+    """Returns NCCL's variables for a machine with several GPUs, for any number of machines."""
     name, equals, value = (machine.nccl or "").partition("=")
     return {name: value} if equals and gpus > 1 else {}

@@ -1,9 +1,9 @@
-"""Machine, accelerator and count: whether custom training has them together, and what is nearest if not."""
+"""Whether custom training accepts machine, accelerator and count together, and the nearest that it accepts."""
 
 from dataclasses import dataclass
 from datetime import date
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import Accelerator, Machine
 from vgp.machines.placement import search
@@ -13,16 +13,16 @@ from vgp.machines.placement.search import nearest_accelerator, nearest_combinati
 
 MACHINE, TYPE, COUNT = "machineType", "acceleratorType", "acceleratorCount"
 
-#: What the API and its clients write for "no accelerator".
+#: Values of the API and its clients for "no accelerator".
 NO_ACCELERATOR = (None, "", "ACCELERATOR_TYPE_UNSPECIFIED")
 
 
 def problems(
     machine_type: str | None, accelerator_type: str | None, count: int, *, as_of: date, region: str | None = None
 ) -> list[Problem]:
-    """What is wrong with the three names together; nothing if custom training accepts them.
+    """Returns the problems of the three names together; none if custom training accepts them.
 
-    `machine_type` None means that it is not known: then only what holds for every machine is judged.
+    If `machine_type` is None (unknown), only the rules for all machines apply.
     """
     accelerator_type = None if accelerator_type in NO_ACCELERATOR else accelerator_type
     unknown = []
@@ -40,7 +40,7 @@ def problems(
 
 
 def problems_of(combination: Combination, *, as_of: date, region: str | None = None) -> list[Problem]:
-    """What is wrong with a machine and GPUs that the catalog both has."""
+    """Returns the problems of a machine and GPUs that the catalog knows."""
     return _Parts(combination.machine, combination.accelerator, combination.count, as_of, region).problems()
 
 
@@ -51,7 +51,7 @@ def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
     if not name.strip():
         message = "The machine type is empty."
     elif catalog.is_new(name):
-        message = f"Compute Engine has {name}; whether custom training takes it, the catalog does not know yet."
+        message = f"Compute Engine has {name}; the catalog does not know yet whether custom training accepts it."
     if near is None:
         return Problem("GPU001", MACHINE, message, "See `vgp machines`.")
     return Problem("GPU001", MACHINE, message, f"Nearest: {near}.", nearest=((MACHINE, near),))
@@ -61,14 +61,17 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     near = nearest_accelerator(name)
     message = f"No accelerator is called '{name}'."
     if name.lower() in ("nvidia.com/gpu", "gpu"):
-        message = f"'{name}' is the resource name of Kubernetes; Vertex AI wants the accelerator's own name."
-        return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `vgp machines`.")
+        message = f"'{name}' is a Kubernetes resource name; Vertex AI needs the name of the accelerator."
+        return Problem("GPU002", TYPE, message, "For example NVIDIA_L4. List all: vgp machines")
     if other := search.not_on_vertex(name):
-        return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
+        return Problem("GPU002", TYPE, f"{other.what}, which Vertex AI does not offer.", f"The nearest: {other.near}.")
     if tpu_machines.names_generation(name):
-        text = f"'{name}' is no accelerator type: TPUs are asked for by their machine type and topology."
+        text = f"'{name}' is not an accelerator type: request TPUs by machine type and topology."
         return Problem(
-            "GPU002", TYPE, text, f"The machines: {listed([*tpu_machines.machines(), tpu_machines.board_machine()])}."
+            "GPU002",
+            TYPE,
+            text,
+            f"The machines: {join_words([*tpu_machines.machines(), tpu_machines.board_machine()])}.",
         )
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
@@ -78,7 +81,7 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What is known of a combination: machine None, not known; accelerator None, none is asked for."""
+    """The known parts of a combination: machine None is unknown; accelerator None is not requested."""
 
     machine: Machine | None
     accelerator: Accelerator | None
@@ -95,38 +98,38 @@ class _Parts:
         return self._mismatch(self.accelerator) or self._end(self.accelerator)
 
     def _without_gpu(self) -> list[Problem]:
-        """No GPU is asked for: half of a request, or a machine that has some anyway."""
+        """Returns the problems of a request without GPU: incomplete, or on a machine with built-in GPUs."""
         if self.count:
             text = f"{COUNT} is {self.count}, but {TYPE} is missing: the count is dropped or refused."
-            return [self._own("GPU005", text, f"Name the accelerator, or drop {COUNT}.")]
+            return [self._own("GPU005", text, f"Name the accelerator, or remove {COUNT}.")]
         if self.machine and self.machine.accelerator:
             text = f"{self.machine.name} has {_built_in(self.machine)} built in, and the request names neither."
             return [self._own("GPU006", text)]
         return []
 
     def _mismatch(self, accelerator: Accelerator) -> list[Problem]:
-        """The accelerator is none of this machine's, or the count is none of its counts."""
+        """Returns the problem of an accelerator or a count that the machine does not accept."""
         name, machine = accelerator.name, self.machine
         counts = machine.counts(name) if machine else counts_of(name)
         if self.count in counts or (machine is None and not counts):
             return []
         if machine is None:
-            text = f"No machine takes {self.count} of {name}; the counts are {listed(counts)}."
+            text = f"No machine takes {self.count} of {name}; the counts are {join_words(counts)}."
         elif counts:
-            text = f"{machine.name} takes {listed(counts)} of {name}, not {self.count}."
+            text = f"{machine.name} takes {join_words(counts)} of {name}, not {self.count}."
         else:
             rule = "GPU011" if accelerator.is_retired(self.as_of) else "GPU004"
             return [self._near(rule, TYPE, self._why_not(machine, accelerator), self.count)]
         return [self._near("GPU003", COUNT, text, self.count)]
 
     def _end(self, accelerator: Accelerator) -> list[Problem]:
-        """The hardware is gone, or has a date on which it goes (a warning in the half year before)."""
+        """Returns the problem of retired hardware; a warning in the half year before its end of support."""
         if accelerator.is_retired(self.as_of):
             return [self._near("GPU011", TYPE, _retired(accelerator), self.count)]
         end = accelerator.end_of_support
         if end is None or (end - self.as_of).days > 180:
             return []
-        next_ones = f"Next: {listed(accelerator.successors)}." if accelerator.successors else ""
+        next_ones = f"Next: {join_words(accelerator.successors)}." if accelerator.successors else ""
         text = f"{accelerator.name} reaches its end of support on {end}."
         return [Problem("GPU011", TYPE, text, next_ones, severity="warning")]
 
@@ -143,7 +146,7 @@ class _Parts:
         return f"{machine.name} does not take {accelerator.name}; it takes {', '.join(living)}."
 
     def _own(self, rule: str, text: str, otherwise: str = "") -> Problem:
-        """A problem whose nearest is the machine with its own accelerator, where it has one built in."""
+        """Returns a problem that proposes the machine's built-in accelerator, if it has one."""
         if self.machine is None or self.machine.accelerator is None:
             return Problem(rule, TYPE, text, otherwise)
         return self._proposing(rule, TYPE, text, of_machine(self.machine)[0])
@@ -159,7 +162,7 @@ class _Parts:
 
 
 def fields_of(combination: Combination) -> tuple[tuple[str, str | int], ...]:
-    """The fields of a machineSpec that ask for it; none without GPUs, of which none is ever the nearest to some."""
+    """Returns the machineSpec fields of a combination; empty without GPUs, which are never a proposal for GPUs."""
     if combination.accelerator is None:
         return ()
     return (MACHINE, combination.machine_type), (TYPE, combination.accelerator.name), (COUNT, combination.count)

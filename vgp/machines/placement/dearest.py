@@ -1,4 +1,4 @@
-"""The dearest way up a ladder: what it costs at most, the hours in which two jobs hold machines with it."""
+"""The most expensive course of a ladder: its maximum cost, with the hours in which two jobs hold machines."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -8,7 +8,7 @@ from vgp.protocol.capacity.plan import HANDOVER_S
 
 
 class Terms(NamedTuple):
-    """What of a rung its cost depends on: $/hour of all its machines, and seconds that its jobs may run together."""
+    """The cost inputs of a rung: $/hour of all its machines, and the seconds that its jobs may run in total."""
 
     usd_per_hour: float
     timeout_s: float
@@ -17,7 +17,7 @@ class Terms(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Seconds that a rung's machines are held: by jobs, one at a time, and while one takes over from another."""
+    """Seconds that a rung's machines are held: by one job at a time, and while a job takes over from another."""
 
     jobs_s: float
     handover_s: float = 0.0
@@ -28,14 +28,14 @@ class Held(NamedTuple):
 
 
 def dearest_way(rungs: Sequence[Terms], limit_s: float) -> list[Held]:
-    """The seconds on each rung in the dearest way that a ladder can go: the time that there is, on the dearest rungs.
+    """Returns the seconds on each rung in the most expensive course: all the time goes to the most expensive rungs.
 
-    A job on Spot that takes over from one on demand has its machines before that one has ended: counted once for each
-    hour that may be on demand, on the dearest Spot. So the jobs of all rungs together take no longer than the limit,
-    and these minutes come on top of that.
+    A Spot job that takes over from an on-demand job has its machines before that job ends. This overlap counts once for
+    each hour on demand, at the highest Spot price. The jobs of all rungs take no longer than the limit in total, and
+    the overlap comes on top.
 
     Args:
-        limit_s: How long the whole may take.
+        limit_s: Maximum duration of the ladder, in seconds.
     """
     seconds, left_s = [0.0] * len(rungs), limit_s
     dearest = sorted(range(len(rungs)), key=lambda number: (-rungs[number].usd_per_hour, number))

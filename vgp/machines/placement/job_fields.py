@@ -1,10 +1,10 @@
-"""The fields of a custom job around its machine: boot disk, reservation, durations; and what sets each field."""
+"""The fields of a custom job around its machine: boot disk, reservation, durations; and the setting for each field."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean, nearest
 from vgp.machines.catalog.catalog import Machine
 from vgp.machines.placement.machine_rules import Problem
@@ -18,12 +18,12 @@ _RESERVATION = re.compile(r"projects/[^/]+/zones/([^/]+)/reservations/[^/]+")
 
 
 def default_disk(machine: Machine) -> tuple[str, int]:
-    """Type and GB of the boot disk that a machine has where the request names none."""
+    """Returns type and GB of the machine's default boot disk."""
     return machine.default_boot_disk, DEFAULT_DISK_GB
 
 
 def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) -> Iterator[Problem]:
-    """Whether the machine takes a boot disk of this type and size; None leaves the field to the API's default."""
+    """Yields the problems of a boot disk's type and size; None stands for the API's default."""
     if size_gb is not None and not MIN_DISK_GB <= size_gb <= MAX_DISK_GB:
         text = f"A boot disk of {size_gb} GB is not possible: {MIN_DISK_GB} to {MAX_DISK_GB} GB."
         near_gb = MIN_DISK_GB if size_gb < MIN_DISK_GB else MAX_DISK_GB
@@ -39,7 +39,7 @@ def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) ->
             text = f"No page confirms {disk_type} as boot disk of {machine.name}."
             yield Problem("GPU012", "bootDiskType", text, fix, severity="warning")
         else:
-            text = f"{machine.name} takes {listed(machine.boot_disks)} as boot disk, not {disk_type}."
+            text = f"{machine.name} takes {join_words(machine.boot_disks)} as boot disk, not {disk_type}."
             change = (("bootDiskType", machine.default_boot_disk),)
             yield Problem("GPU012", "bootDiskType", text, fix, nearest=change)
 
@@ -47,8 +47,8 @@ def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) ->
 def reservation(
     affinity: str, key: str | None, values: Sequence[str] | None, strategy: str, regions: Sequence[str]
 ) -> Iterator[Problem]:
-    """Whether a reservationAffinity can be met. `key`, `values` None: not given; an empty `regions`: any."""
-    name, drop = "reservationAffinity", "Drop the reservation, or set strategy STANDARD."
+    """Yields the problems of a reservationAffinity. `key`, `values` None: missing; empty `regions`: any."""
+    name, drop = "reservationAffinity", "Remove the reservation, or set strategy STANDARD."
     if affinity not in AFFINITIES:
         text = f"No reservation affinity is called '{affinity}'."
         fix = did_you_mean(affinity, AFFINITIES, f"Did you mean {AFFINITIES[3]}?", cutoff=0.4)
@@ -74,22 +74,22 @@ def _specific(name: str, key: str | None, values: Sequence[str] | None, regions:
         text = f"SPECIFIC_RESERVATION needs exactly one value; {len(values or ())} are given."
         yield Problem("GPU013", f"{name}.values", text, form)
     elif not (match := _RESERVATION.fullmatch(values[0])):
-        yield Problem("GPU013", f"{name}.values", f"'{values[0]}' is no name of a reservation.", form)
+        yield Problem("GPU013", f"{name}.values", f"'{values[0]}' is not the name of a reservation.", form)
     elif regions and (home := match.group(1).rsplit("-", 1)[0]) not in regions:
-        text = f"The reservation is in {match.group(1)}, the job in {listed(regions)}."
+        text = f"The reservation is in {match.group(1)}, the job in {join_words(regions)}."
         yield Problem("GPU013", f"{name}.values", text, f"Run the job in {home}.")
 
 
 def scheduling(strategy: str, timeout_s: float | None, max_wait_s: float | None) -> Iterator[Problem]:
-    """Whether timeout and waiting time go together with the strategy; None is the API's default."""
+    """Yields the problems of timeout and waiting time with the strategy; None is the API's default."""
     if timeout_s is not None and timeout_s <= 0:
-        yield Problem("GPU028", "timeout", "The timeout is not above zero.", "Give seconds, like 86400s.")
+        yield Problem("GPU028", "timeout", "The timeout is not above zero.", "Set seconds, for example 86400s.")
     if strategy == "FLEX_START" and timeout_s is not None and timeout_s > MAX_TIMEOUT_S:
         text = f"FLEX_START runs for at most 7 days ({MAX_TIMEOUT_S} s); the timeout is {timeout_s:.0f} s."
         yield Problem("GPU028", "timeout", text, f"Set timeout to {MAX_TIMEOUT_S}s.")
     if max_wait_s is not None and max_wait_s < 0:
-        yield Problem("GPU028", "maxWaitDuration", "The waiting time is below zero.", "0s waits for ever.")
-    # 24 h is what clients send for every strategy: only another value shows that waiting was meant.
+        yield Problem("GPU028", "maxWaitDuration", "The waiting time is below zero.", "Use 0s to wait without limit.")
+    # Clients send 24 h for every strategy, so only another value shows intent.
     if strategy != "FLEX_START" and max_wait_s not in (None, 0, 86_400):
         text = f"maxWaitDuration has no effect with {strategy}."
         yield Problem("GPU028", "maxWaitDuration", text, "It is for FLEX_START.", severity="warning")
@@ -100,7 +100,8 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def duration_s(value: object, *, units: str = "s") -> float | None:
-    """Seconds of '3600s' (the API's form) or, with units='smhd', of '24h' and bare numbers too; None if it is none."""
+    """Returns the seconds of '3600s' (the API's form) or, with units='smhd', also of '24h' and numbers; None if
+    invalid."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value) if units != "s" else None
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
@@ -110,19 +111,20 @@ def duration_s(value: object, *, units: str = "s") -> float | None:
 
 
 def checked_duration(value: str | int | None) -> str | int | None:
-    """A duration of pipelines.toml, as it was given.
+    """Returns a duration of pipelines.toml unchanged.
 
     Raises:
         ValueError: it is none.
     """
     if value is not None and duration_s(value, units="smhd") is None:
-        raise ValueError(f"'{value}' is no duration. Write 24h, 90m or 3600s.")
+        raise ValueError(f"'{value}' is not a duration. Write 24h, 90m or 3600s.")
     return value
 
 
 @dataclass(frozen=True)
 class Known:
-    """What sets a field: keys of the step, or else who does it by itself, or else why it cannot be set."""
+    """The setting of a field: keys of the step, or else the part that sets it automatically, or else why it cannot be
+    set."""
 
     keys: tuple[str, ...] = ()
     by_itself: str = ""
@@ -145,7 +147,7 @@ def _under(way: str, fields: dict[str, Known]) -> dict[str, Known]:
     return {f"{way}.{name}": known for name, known in fields.items()}
 
 
-#: In the order of Google's page; inner fields by the way to them.
+#: In the order of Google's page; inner fields by their path.
 PUBLISHED: dict[str, Known] = {
     "persistent_resource_id": _keys("persistent_resource"),
     **_under("worker_pool_specs.container_spec", {
@@ -160,9 +162,9 @@ PUBLISHED: dict[str, Known] = {
         "machine_type": _keys("machine", "accelerator", "min_memory_gb", "min_vcpu", "min_gpu_memory_gb"),
         "accelerator_type": _keys("accelerator"), "accelerator_count": _keys("count"),
         "gpu_partition_size": _refused(
-            "a process of a training has a whole GPU; Google's page on machines of training names no parts of one"
+            "each training process has a whole GPU; Google's page on training machines lists no GPU partitions"
         ),
-        "tpu_topology": _refused("training here is PyTorch on GPUs, which no TPU runs"),
+        "tpu_topology": _refused("training uses PyTorch on GPUs, not TPUs"),
         **_under("reservation_affinity", dict.fromkeys(
             ("reservation_affinity_type", "key", "values"), _keys("reservation")
         )),
@@ -197,7 +199,7 @@ PUBLISHED: dict[str, Known] = {
 
 
 def explain_field(name: str) -> str:
-    """Of a field by Google's name, in snake_case or camelCase: what sets it, or why nothing does; empty: no field."""
+    """Explains the setting of a field by Google's name, in snake_case or camelCase; empty for other names."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     paths = [path for path in PUBLISHED if snake in path.split(".")]
     if not paths:
@@ -207,4 +209,4 @@ def explain_field(name: str) -> str:
     if reason:
         return f"{name} cannot be set for a step: {reason}."
     keys = dict.fromkeys(key for each in known for key in each.keys)
-    return f"{name} is Google's name of what is called {' and '.join(keys)} here."
+    return f"{name} is Google's name; the key here is {' and '.join(keys)}."

@@ -1,10 +1,10 @@
-"""What a custom job may have besides its machines: the fields of Google's CustomJobSpec that stand for themselves.
+"""The options of a custom job besides its machines: fields of Google's CustomJobSpec that are passed through.
 
 [steps.train]
 web_access = true
 tensorboard = "projects/my-project/locations/us-central1/tensorboards/123"
 
-A ladder's rungs have them too. Which key sets which field, and which cannot be set: job_fields.py.
+Rungs of a ladder have them too. The key of each field, and the fields without one: job_fields.py.
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec, of google-cloud-aiplatform 1.165.1.
 """
 
@@ -16,76 +16,85 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
-from vgp.base.text.google_names import RFC1035, matching, network_attachment, persistent_resource, tensorboard
+from vgp.base.text.google_names import (
+    RFC1035,
+    check_persistent_resource,
+    network_attachment_region,
+    pattern_check,
+    tensorboard_region,
+)
 
-#: Where a step's TensorBoard logs go unless it says: a folder of its own in every run. Vertex AI fills it in.
+#: Default folder of a step's TensorBoard logs, separate for every run. Vertex AI replaces the placeholder.
 LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
 _MOUNT = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
 def _named(rule: Callable[[str], str]) -> AfterValidator:
-    """A name that the rule takes, as it is."""
+    """Returns a validator that accepts names by the rule, and leaves them unchanged."""
     return AfterValidator(lambda value: (rule(value), value)[1])
 
 
-_domain = matching(
+_domain = pattern_check(
     r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+",
     "'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.",
 )
-_name = matching(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
-_path = matching("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
+_name = pattern_check(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
+_path = pattern_check("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
 
 
 def _folder(value: str) -> str:
-    google_names.cut_uri(value)
+    google_names.split_uri(value)
     return value.rstrip("/")
 
 
 def _mount(value: str) -> str:
     if not _MOUNT.fullmatch(value) or ".." in value.split("/"):
-        raise ValueError(f"'{value}' is no folder to mount at: a relative one, like data; Vertex AI puts /mnt before.")
+        raise ValueError(
+            f"'{value}' is not a mount folder: use a relative path, for example data; Vertex AI mounts it below /mnt."
+        )
     return value
 
 
 def none_if_empty(value: object) -> Any:
-    """An empty text takes away what a weaker place set."""
+    """Returns None for an empty text, which removes a value from a place with lower precedence."""
     return None if value == "" else value
 
 
 _Empty = BeforeValidator(none_if_empty)
-_Resource = Annotated[Annotated[str, _named(persistent_resource)] | None, _Empty]
-_Tensorboard = Annotated[Annotated[str, _named(tensorboard)] | None, _Empty]
+_Resource = Annotated[Annotated[str, _named(check_persistent_resource)] | None, _Empty]
+_Tensorboard = Annotated[Annotated[str, _named(tensorboard_region)] | None, _Empty]
 _Folder = Annotated[Annotated[str, AfterValidator(_folder)] | None, _Empty]
-_Region = Annotated[Annotated[str, AfterValidator(google_names.region)] | None, _Empty]
+_Region = Annotated[Annotated[str, AfterValidator(google_names.check_region)] | None, _Empty]
 
 
 class Strict(BaseModel):
-    """A frozen table of pipelines.toml, which refuses keys that it does not have."""
+    """A frozen table of pipelines.toml without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class DnsPeering(Strict):
-    """A domain whose names are looked up in a network of the user's."""
+    """A domain whose names are resolved in a network of yours."""
 
     #: DNS suffix, such as `corp.`
     domain: Annotated[str, AfterValidator(_domain)]
     #: Project of the network.
-    project: Annotated[str, AfterValidator(google_names.project)]
+    project: Annotated[str, AfterValidator(google_names.check_project)]
     #: Name of the network.
     network: Annotated[str, AfterValidator(_name)]
 
 
 class PrivateServiceConnect(Strict):
-    """A network interface of the job in the user's network: https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
+    """A network interface of the job in the user's network:
+    https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
 
     #: `projects/PROJECT/regions/REGION/networkAttachments/NAME`.
-    network_attachment: Annotated[str, _named(network_attachment)]
+    network_attachment: Annotated[str, _named(network_attachment_region)]
     #: Domains that your network resolves: a list of `{domain, project, network}`.
     dns_peering: tuple[DnsPeering, ...] = ()
 
     def as_field(self) -> JsonObject:
-        """PscInterfaceConfig in snake_case."""
+        """Returns PscInterfaceConfig in snake_case."""
         peerings = [
             {"domain": each.domain, "target_project": each.project, "target_network": each.network}
             for each in self.dns_peering
@@ -157,22 +166,22 @@ class JobOptions(Strict):
 
     @classmethod
     def of(cls, options: "JobOptions") -> "JobOptions":
-        """The options alone of what has more besides them."""
+        """Returns only the options of a larger request."""
         return JobOptions(**{name: getattr(options, name) for name in JobOptions.model_fields})
 
     def given(self) -> tuple[str, ...]:
-        """Names of the keys that ask for something."""
+        """Returns the names of the keys that are set."""
         return tuple(name for name in JobOptions.model_fields if getattr(self, name))
 
     def places(self) -> Iterator[tuple[str, str]]:
-        """Key and region of what must be in the job's region."""
+        """Yields key and region of the resources that must be in the job's region."""
         if self.tensorboard:
-            yield "tensorboard", tensorboard(self.tensorboard)
+            yield "tensorboard", tensorboard_region(self.tensorboard)
         if self.private_service_connect:
-            yield "private_service_connect", network_attachment(self.private_service_connect.network_attachment)
+            yield "private_service_connect", network_attachment_region(self.private_service_connect.network_attachment)
 
     def spec(self) -> JsonObject:
-        """Their fields of CustomJobSpec in snake_case; those of scheduling and of the pools are apart."""
+        """Returns the options as CustomJobSpec fields in snake_case, without those of scheduling and of the pools."""
         directory = self.base_output_directory or (LOGS if self.tensorboard else None)
         connect = self.private_service_connect
         values = {
@@ -192,7 +201,7 @@ class JobOptions(Strict):
         return {name: True for name in names if getattr(self, name)}
 
     def pool(self) -> JsonObject:
-        """Their fields of every worker pool."""
+        """Returns the fields that go into every worker pool."""
         mounts = {
             "nfs_mounts": [each.as_field() for each in self.nfs],
             "lustre_mounts": [each.as_field() for each in self.lustre],

@@ -1,4 +1,4 @@
-"""A ladder proposed for a need: Spot here, Spot elsewhere, Flex-start, on demand; what each costs, and why it is there.
+"""Proposes a ladder for a need: Spot, Spot in other regions, Flex-start, on demand; with cost and reason of each rung.
 
 proposed(need, gpus=8, region="us-central1", deadline_s=43200, max_usd=None).rungs
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import dollars, took, usd
+from vgp.base.text.figures import format_dollars, format_duration, format_usd
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.prices import boot_disk
 from vgp.machines.placement import job_fields, plain, provisioning
@@ -19,22 +19,22 @@ from vgp.machines.placement.machine_rules import first_error
 from vgp.machines.placement.placed_ladder import MAX_DEADLINE_S, START_S, climber_s
 from vgp.machines.placement.search import Need, search
 
-#: Of one kind of rung, in how many other regions.
+#: Maximum number of other regions for one kind of rung.
 _MOST_REGIONS = 2
-#: Flex-start waits no longer than this share of the deadline: what follows needs time, too.
+#: Maximum share of the deadline that Flex-start waits, because the next rungs need time too.
 _WAIT_SHARE = 6
 _DEFAULT_WAIT_S = 2 * 3600
 
 
 @dataclass(frozen=True)
 class ProposedRung:
-    """A rung as pipelines.toml has it, and what is to be said of it."""
+    """A rung in the form of pipelines.toml, and the reason for it."""
 
     keys: JsonObject
-    #: Of all nodes, in the dearest of its regions; None where no price is known.
+    #: $/hour of all nodes, in the most expensive of its regions; None if unknown.
     usd_per_hour: float | None
     reason: str
-    #: Of the boot disks of all nodes, in the dearest of its regions.
+    #: $/hour of the boot disks of all nodes, in the most expensive of its regions.
     disks_usd_per_hour: float = 0.0
 
     def as_json(self) -> JsonObject:
@@ -44,11 +44,11 @@ class ProposedRung:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A ladder, best rung first; `notes` say what is not in it and why."""
+    """A ladder, best rung first; `notes` name the rungs left out, with reasons."""
 
     rungs: tuple[ProposedRung, ...]
     deadline_s: int
-    #: What the ladder can cost at most, the machine that climbs it with it; None where something has no price.
+    #: Maximum cost of the ladder and its launcher; None if a price is unknown.
     max_usd: float | None
     notes: tuple[str, ...] = ()
 
@@ -56,40 +56,41 @@ class Proposal:
 def proposed(
     need: Need, *, region: str, gpus: int | None = None, deadline_s: int | None = None, max_usd: float | None = None
 ) -> Proposal:
-    """The ladder for a need.
+    """Returns a ladder for a need.
 
     Args:
-        need: Of one machine; its regions and way to be had do not count.
-        region: Where the run is.
-        gpus: Of all machines together; None: those of one machine.
-        deadline_s: Until when the work is to be done; None: what the budget affords, else 24 hours.
-        max_usd: The most that it may cost.
+        need: Need of one machine; its regions and provisioning are ignored.
+        region: Region of the run.
+        gpus: Number of GPUs of all machines together; None: those of one machine.
+        deadline_s: Time limit of the work; None: what the budget allows, else 24 hours.
+        max_usd: Maximum cost.
 
     Raises:
-        RequestError: no machine meets the need in any way that is offered, or the budget is below the cheapest rung's.
+        RequestError: no offered machine meets the need, or the budget is below the cost of the cheapest rung.
     """
     machine, nodes = _machine(need, region, gpus)
     every = [rung for rung in _rungs(machine, nodes, region, need, deadline_s) if rung.usd_per_hour is not None]
     unpriced = [rung for rung in _rungs(machine, nodes, region, need, deadline_s) if rung.usd_per_hour is None]
     if not every and (max_usd is not None or not unpriced):
-        raise RequestError(f"no price of {machine} is known for {region} or elsewhere: no budget can be promised.")
+        raise RequestError(f"no price of {machine} is known for {region} or elsewhere: no budget can be guaranteed.")
     climber = plain.default().price("standard", region)
     if max_usd is not None and climber is None:
         raise RequestError(
-            f"no price of {plain.DEFAULT_MACHINE}, which climbs, is known for {region}: no budget can be promised."
+            f"no price of {plain.DEFAULT_MACHINE}, the ladder's launcher, is known for {region}: "
+            "no budget can be guaranteed."
         )
     climber_usd = climber.usd_per_hour + _disk_usd(plain.default(), (region,)) if climber else 0.0
     kept, deadline_s, notes = _within(every, deadline_s, max_usd, climber_usd)
     rungs = kept if max_usd is not None else [*kept, *unpriced]
     if any("regions" in rung.keys for rung in rungs):
-        notes = [*notes, "what a job in another region reads of the bucket is billed by the GB: vgp preflight"]
+        notes = [*notes, "reading the bucket from another region is billed by the GB: vgp preflight"]
     priced = climber and all(rung.usd_per_hour is not None for rung in rungs)
     most_usd = _most_usd(rungs, deadline_s, climber_usd) if priced else None
     return Proposal(tuple(rungs), deadline_s, most_usd, tuple(notes))
 
 
 def _machine(need: Need, region: str, gpus: int | None) -> tuple[Combination, int]:
-    """The machine, and how many of it: the fewest, of these the cheapest in the region, else anywhere."""
+    """Returns the machine and its number: the fewest machines, then the cheapest in the region, else anywhere."""
     anyhow = replace(need, provisioning=None, regions=())
     for where in ((region,), ()):
         offers = [offer for offer in search(replace(anyhow, regions=where)) if _nodes(offer.combination, gpus)]
@@ -104,12 +105,12 @@ def _machine(need: Need, region: str, gpus: int | None) -> tuple[Combination, in
             )
             return best.combination, _nodes(best.combination, gpus)
     if gpus:
-        raise RequestError(f"no machine's GPUs add up to --gpus {gpus} with what else is asked for.")
-    raise RequestError("no machine meets all of that: leave out --ladder to see what is too strict.")
+        raise RequestError(f"no machine type with the other options adds up to --gpus {gpus}.")
+    raise RequestError("no machine meets all options. Run the command without --ladder to see which one is too strict.")
 
 
 def _nodes(combination: Combination, gpus: int | None) -> int:
-    """How many machines have that many GPUs together; 0: none do."""
+    """Returns the number of machines with that many GPUs in total; 0 if none fits."""
     if gpus is None:
         return 1
     return gpus // combination.count if combination.count and gpus % combination.count == 0 else 0
@@ -119,14 +120,14 @@ def _rungs(machine: Combination, nodes: int, region: str, need: Need, deadline_s
     offered, here = machine.machine.provisioning, _has(machine, region)
     elsewhere = _elsewhere(machine, region, "spot")
     if "spot" in offered and here:
-        yield _rung(machine, nodes, "spot", (), region, "Spot, where the run is: may be taken away at any moment")
+        yield _rung(machine, nodes, "spot", (), region, "Spot in the region of the run: may be preempted at any moment")
     if "spot" in offered and elsewhere:
-        yield _rung(machine, nodes, "spot", elsewhere, region, "Spot elsewhere: other machines, taken at other times")
+        yield _rung(machine, nodes, "spot", elsewhere, region, "Spot in other regions: preempted at other times")
     if "flex_start" in offered and machine.machine.accelerator:
         wait_s = min(_DEFAULT_WAIT_S, max(START_S, (deadline_s or 86_400) // _WAIT_SHARE))
         where = () if here else _elsewhere(machine, region, "flex_start")[:1]
         if here or where:
-            why = "Flex-start: waits in a queue, and is then not taken away"
+            why = "Flex-start: waits in a queue, then runs without preemption"
             rung = _rung(machine, nodes, "flex_start", where, region, why)
             yield replace(
                 rung, keys={**rung.keys, "max_wait": f"{wait_s // 3600}h" if wait_s % 3600 == 0 else f"{wait_s // 60}m"}
@@ -134,7 +135,9 @@ def _rungs(machine: Combination, nodes: int, region: str, need: Need, deadline_s
     if "standard" in offered:
         where = () if here else _elsewhere(machine, region, "standard")
         if here or where:
-            yield _rung(machine, nodes, "standard", where, region, "on demand: keeps the deadline, if it is to be had")
+            yield _rung(
+                machine, nodes, "standard", where, region, "on demand: meets the deadline, if there is capacity"
+            )
 
 
 def _rung(
@@ -153,14 +156,14 @@ def _rung(
 
 
 def _disk_usd(machine: Combination, regions: tuple[str, ...]) -> float:
-    """USD of an hour of the boot disk that the machine has by default, in the dearest of the regions."""
+    """Returns $/hour of the machine's default boot disk, in the most expensive of the regions."""
     disk = job_fields.default_disk(machine.machine)
     priced = [price.usd_per_hour for where in regions if (price := boot_disk(*disk, where))]
     return max(priced, default=0.0)
 
 
 def _elsewhere(machine: Combination, region: str, way: str) -> tuple[str, ...]:
-    """Other regions that have it, those of the same continent first, cheapest first."""
+    """Returns other regions with the machine, the same continent first, then by price."""
     continent = region.split("-")[0]
 
     def order(where: str) -> tuple[bool, bool, float, str]:
@@ -172,7 +175,7 @@ def _elsewhere(machine: Combination, region: str, way: str) -> tuple[str, ...]:
 
 
 def _has(machine: Combination, region: str) -> bool:
-    """Whether compile takes the machine there."""
+    """Whether compile accepts the machine in the region."""
     gpu = machine.accelerator
     return machine.is_in(region) and not (gpu and first_error(provisioning.region(machine.machine, gpu, region)))
 
@@ -180,39 +183,46 @@ def _has(machine: Combination, region: str) -> bool:
 def _within(
     rungs: list[ProposedRung], deadline_s: int | None, max_usd: float | None, climber_usd: float
 ) -> tuple[list[ProposedRung], int, list[str]]:
-    """The rungs that the budget affords until the deadline; without one the deadline that it affords."""
+    """Returns the rungs that the budget allows until the deadline; without a deadline, the one that it allows."""
     if max_usd is None:
         return rungs, deadline_s or 86_400, []
     if deadline_s is None:
         deadline_s = _affordable_s(rungs, max_usd, climber_usd)
-        return rungs, deadline_s, [f"the deadline is what --max-usd {max_usd:g} pays for"]
+        return rungs, deadline_s, [f"the deadline follows from --max-usd {max_usd:g}"]
     kept, left = rungs, list[str]()
     while kept and (most_usd := _most_usd(kept, deadline_s, climber_usd)) > max_usd:
         dearest = max(kept, key=lambda rung: rung.usd_per_hour or 0.0)
         kept = [rung for rung in kept if rung is not dearest]
-        left.append(f"left out, as a ladder of {took(deadline_s)} with it can cost {usd(most_usd)}: {dearest.reason}")
+        left.append(
+            f"left out, as a ladder of {format_duration(deadline_s)} with it can cost {format_usd(most_usd)}: "
+            f"{dearest.reason}"
+        )
     if not kept:
         least = min(_most_usd([rung], deadline_s, climber_usd) for rung in rungs)
         raise RequestError(
-            f"--max-usd {max_usd:g} is less than what {took(deadline_s)} on the cheapest rung can cost, {usd(least)}. "
-            "Give it more, take fewer or smaller GPUs, or an earlier deadline."
+            f"--max-usd {max_usd:g} is less than the maximum cost of {format_duration(deadline_s)} on the "
+            "cheapest rung, "
+            f"{format_usd(least)}. Raise it, use fewer or smaller GPUs, or set an earlier deadline."
         )
     return kept, deadline_s, left
 
 
 def _affordable_s(rungs: list[ProposedRung], max_usd: float, climber_usd: float) -> int:
-    """The latest deadline whose dearest way the budget pays for, in whole minutes."""
+    """Returns the latest deadline whose most expensive course the budget covers, in whole minutes."""
     minutes = range(MAX_DEADLINE_S // 60 + 1)
     beyond = bisect_right(minutes, max_usd, key=lambda minute: _most_usd(rungs, 60 * minute, climber_usd))
     affords_s = 60 * max(0, beyond - 1)
     if affords_s <= START_S:
-        pays = f"pays for {took(affords_s)} at ${dollars(max(rung.usd_per_hour or 0.0 for rung in rungs))}/h"
+        pays = (
+            f"pays for {format_duration(affords_s)} at "
+            f"${format_dollars(max(rung.usd_per_hour or 0.0 for rung in rungs))}/h"
+        )
         raise RequestError(f"--max-usd {max_usd:g} {pays}, which is less than a start takes.")
     return affords_s
 
 
 def _most_usd(rungs: list[ProposedRung], deadline_s: int, climber_usd: float) -> float:
-    """As compile counts it; `climber_usd` is the price of an hour of the machine that climbs, with its disk."""
+    """Returns the maximum cost as compile computes it; `climber_usd` is $/hour of the launcher with its disk."""
     terms = [
         Terms((each.usd_per_hour or 0.0) + each.disks_usd_per_hour, deadline_s, each.keys.get("strategy", "standard"))
         for each in rungs

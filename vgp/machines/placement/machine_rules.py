@@ -22,14 +22,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a request, before it is known in which file and step it stands."""
+    """A problem of a request, without its file and step."""
 
     rule: str
     field: str
     message: str
     suggestion: str = ""
     severity: str = ""
-    #: What the request would say instead to have the nearest that works: names of fields, and values.
+    #: Field values of the nearest working request.
     nearest: tuple[tuple[str, str | int], ...] = ()
 
     @property
@@ -38,7 +38,7 @@ class Problem:
 
 
 class PlacementError(RequestError):
-    """No machine can be had as asked: by which step, where there are several, and the problem."""
+    """No machine meets the request; with the step, if there are several, and the problem."""
 
     def __init__(self, problem: Problem, asked: str = "") -> None:
         self.problem, self.asked = problem, asked

@@ -1,10 +1,10 @@
-"""A ladder: the rungs of a step, each placed in each of its regions, and what all of it costs at most.
+"""A ladder: the rungs of a step, each placed in each of its regions, and its maximum cost.
 
 ladder(request, region="us-central1", name="train").rungs[0].name    # 1-spot-us-central1
 
-No more than one job runs at a time. Those of a rung run for its timeout together at most, and the whole until the
-deadline, or for 7 days, which is how long Vertex AI lets the step live that climbs: so the dearest way is the time that
-there is, spent on the dearest rungs.
+Only one job runs at a time. The jobs of a rung run for its timeout in total at most, and the ladder until its
+deadline, or for 7 days, Vertex AI's limit for the launcher's step. So the maximum cost is that of all the time on the
+most expensive rungs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from datetime import date
 
 from vgp.base.gpu_peaks import peak_of_accelerator
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placement import Placement
 from vgp.machines.placement.placing import place, seconds_of
 from vgp.machines.placement.step_request import Request
 
-#: From the request for machines until the first step of a training, where there are machines: minutes for them, for an
-#: image of some GB, and for the processes. Less than that no deadline can be.
+#: Time from the request for machines to the first training step, if there is capacity: minutes for the machines, for an
+#: image of some GB, and for the processes. No deadline can be shorter.
 START_S = 600
 MAX_DEADLINE_S = plain.MAX_TIMEOUT_S
-#: The step that climbs ends a while after its ladder does: its own limit is for a launcher that hangs.
+#: The launcher's step outlives its ladder; its own limit is for a launcher that hangs.
 _GRACE_S = 1800
 
 
@@ -31,55 +31,55 @@ _GRACE_S = 1800
 class PlacedRung:
     """One rung in one region."""
 
-    #: Its place in pipelines.toml, from 1; a rung of several regions has it in each of them.
+    #: Position in pipelines.toml, from 1; a rung of several regions has one position.
     number: int
     request: Request
     placement: Placement
-    #: Work of an hour on it, by its GPUs; the first rung's is 1.
+    #: Hourly work by its GPUs, relative to the first rung.
     speed: float = 1.0
 
     @property
     def way(self) -> str:
-        """How its machines are got: of prices.PROVISIONING, or persistent."""
+        """Returns its provisioning: one of prices.PROVISIONING, or persistent."""
         return "persistent" if self.request.persistent_resource else self.request.provisioning
 
     @property
     def name(self) -> str:
-        """2-flex_start-us-central1: unique in its ladder."""
+        """Returns its unique name in the ladder: 2-flex_start-us-central1."""
         return f"{self.number}-{self.way}-{self.placement.region}"
 
     @property
     def gpus(self) -> int:
-        """Of all nodes together."""
+        """Returns the number of GPUs of all nodes."""
         return self.placement.combination.count * self.placement.nodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder:
-    """The rungs of a step in their order, the first one best."""
+    """The rungs of a step, the preferred one first."""
 
     step: str
     rungs: tuple[PlacedRung, ...]
-    #: From the step's first attempt on.
+    #: Seconds from the step's first attempt.
     deadline_s: int | None = None
 
     @property
     def limit_s(self) -> int:
-        """How long the whole may take."""
+        """Returns the maximum duration of the ladder."""
         return min(self.deadline_s or MAX_DEADLINE_S, MAX_DEADLINE_S)
 
 
 def ladder(request: Request, *, region: str, name: str, as_of: date | None = None) -> Ladder:
-    """The ladder of a step, each rung checked as if it were the step's only machine.
+    """Returns the ladder of a step; each rung is checked as if it were the step's only machine.
 
     Args:
         request: The step's, with `capacity`.
-        region: Of the run; the step's own comes first, and that of a rung before both.
-        name: Of the step, for messages.
+        region: Region of the run; the step's region overrides it, and a rung's overrides both.
+        name: Name of the step, for messages.
         as_of: Day on which retirements are judged; today by default.
 
     Raises:
-        PlacementError: a rung cannot be, which is named by its place; the deadline leaves no time.
+        PlacementError: a rung is impossible (the message has its position), or the deadline is too short.
     """
     deadline_s = seconds_of(request.deadline)
     refuse(_deadline(request, deadline_s), f"{name} has a ladder")
@@ -94,10 +94,10 @@ def ladder(request: Request, *, region: str, name: str, as_of: date | None = Non
 
 
 def deadline_s(text: str | None) -> int | None:
-    """Seconds of a deadline that somebody wrote: 12h.
+    """Returns the seconds of a deadline such as 12h.
 
     Raises:
-        PlacementError: it is no duration, or none that a run can have.
+        PlacementError: it is not a duration, or no run can have it.
     """
     try:
         seconds = seconds_of(job_fields.checked_duration(text))
@@ -108,7 +108,7 @@ def deadline_s(text: str | None) -> int | None:
 
 
 def climber_s(deadline_s: float | None) -> int:
-    """How long the step that climbs may live."""
+    """Returns the limit of the launcher's step."""
     return MAX_DEADLINE_S if deadline_s is None else min(int(deadline_s) + _GRACE_S, MAX_DEADLINE_S)
 
 
@@ -129,51 +129,53 @@ def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: i
 
 def _work(placement: Placement) -> Iterator[Problem]:
     if placement.timeout_s > MAX_DEADLINE_S:
-        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {took(placement.timeout_s)}."
-        yield Problem("GPU028", "timeout", text, "Give 7d or less.")
+        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {format_duration(placement.timeout_s)}."
+        yield Problem("GPU028", "timeout", text, "Set 7d or less.")
 
 
 def _wait(placement: Placement, limit_s: int) -> Iterator[Problem]:
-    """A rung that waits as long as the step may take keeps the others from being tried."""
+    """Yields a problem if a rung waits as long as the step may take, because no other rung would be tried."""
     if placement.strategy != "flex_start" or placement.max_wait_s is None or 0 < placement.max_wait_s < limit_s:
         return
-    waits = f"{took(placement.max_wait_s)} waits as long as the step may take, {took(limit_s)}"
-    how = waits if placement.max_wait_s else "0s waits for ever"
+    waits = f"{format_duration(placement.max_wait_s)} waits as long as the step may take, {format_duration(limit_s)}"
+    how = waits if placement.max_wait_s else "0s waits without limit"
     text = f"max_wait = {how}, and no other rung would be tried."
-    yield Problem("GPU028", "max_wait", text, "Say how long it may wait: max_wait = '2h'.")
+    yield Problem("GPU028", "max_wait", text, "Limit the wait, for example max_wait = '2h'.")
 
 
 def _deadline(request: Request, deadline_s: int | None) -> Iterator[Problem]:
-    """What speaks against the deadline by itself."""
+    """Yields the problems of the deadline."""
     if deadline_s is None:
         return
     if deadline_s > MAX_DEADLINE_S:
-        text = f"Vertex AI ends a pipeline task after 7 days; the deadline is {took(deadline_s)}."
-        yield Problem("GPU028", "deadline", text, "Give 7d or less.")
+        text = f"Vertex AI ends a pipeline task after 7 days; the deadline is {format_duration(deadline_s)}."
+        yield Problem("GPU028", "deadline", text, "Set 7d or less.")
     if deadline_s <= START_S:
-        least = f"machines, image and processes take some {took(START_S)}"
-        text = f"No rung can meet a deadline of {took(deadline_s)}: {least} before the first step."
-        yield Problem("GPU028", "deadline", text, "Give the time that the work may take, such as 12h.")
+        least = f"machines, image and processes take some {format_duration(START_S)}"
+        text = f"No rung can meet a deadline of {format_duration(deadline_s)}: {least} before the first step."
+        yield Problem("GPU028", "deadline", text, "Set a longer one, for example 12h.")
     if request.command is not None:
         yield from _of_a_script(request, deadline_s)
 
 
 def _of_a_script(request: Request, deadline_s: int) -> Iterator[Problem]:
-    """A script tells nothing of its progress: only its timeout says how long its work takes at most."""
+    """Yields the problems of a command's timeout: commands log no progress, so only the timeout bounds their work."""
     timeouts = [seconds_of(request.of_rung(rung).timeout) for rung in request.capacity]
     if None in timeouts:
-        text = "A command tells nothing of its progress, so nothing says whether the deadline can still be met."
-        yield Problem("GPU028", "timeout", text, "Say how long its work takes at most: timeout = '6h' beside capacity.")
+        text = "A command reports no progress, so the launcher cannot know whether it meets the deadline."
+        yield Problem(
+            "GPU028", "timeout", text, "Set the maximum duration of its work: timeout = '6h' next to capacity."
+        )
         return
     least_s = min(seconds for seconds in timeouts if seconds is not None) + START_S
     if least_s > deadline_s:
-        least = f"timeout and start take {took(least_s)}"
-        text = f"No rung does the command's work by the deadline, {took(deadline_s)}: {least}."
-        yield Problem("GPU028", "deadline", text, "Give it more time, or a timeout nearer to what the work takes.")
+        least = f"timeout and start take {format_duration(least_s)}"
+        text = f"No rung does the command's work by the deadline, {format_duration(deadline_s)}: {least}."
+        yield Problem("GPU028", "deadline", text, "Set a later deadline, or a shorter timeout.")
 
 
 def _twice(rungs: Sequence[PlacedRung]) -> Iterator[Problem]:
-    """A rung that asks for what an earlier one asked for already: a refused rung is tried again by itself."""
+    """Yields a problem if two rungs are equal; a refused rung is retried anyway."""
     known: dict[object, PlacedRung] = {}
     for rung in rungs:
         spec = rung.placement
@@ -184,11 +186,11 @@ def _twice(rungs: Sequence[PlacedRung]) -> Iterator[Problem]:
         before = known.setdefault(key, rung)
         if before is not rung:
             what = f"{spec.combination} in {spec.region}, {rung.way}"
-            text = f"Rungs {before.number} and {rung.number} ask for the same: {what}."
-            yield Problem("GPU028", "capacity", text, "Keep one: a rung that was refused is tried again after a while.")
+            text = f"Rungs {before.number} and {rung.number} are equal: {what}."
+            yield Problem("GPU028", "capacity", text, "Keep one; a refused rung is retried after a while.")
 
 
 def _speed(rung: PlacedRung, first: PlacedRung) -> float:
-    """Work of an hour beside that of the first rung, by the peaks of their GPUs; 1 where one is not known."""
+    """Returns the hourly work relative to the first rung, by the peaks of their GPUs; 1 if one is unknown."""
     own, other = (peak_of_accelerator(each.placement.combination.accelerator_type or "") for each in (rung, first))
     return 1.0 if not own or not other else round(own * rung.gpus / (other * first.gpus), 4)

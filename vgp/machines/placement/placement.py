@@ -1,6 +1,6 @@
-"""Where a step runs: its machine, its region, how it is got, for how long and at what price.
+"""The placement of a step: its machine, region, provisioning, time limit and price.
 
-A placement lands in a spec as the worker pools of a custom job, or as the resource limits of a plain step.
+In a spec it becomes the worker pools of a custom job, or the resource limits of a plain step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from vgp.machines.placement.step_request import ReductionServer
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """A machine for one step, checked against the catalog."""
+    """The machine of one step, checked against the catalog."""
 
     combination: Combination
     nodes: int
@@ -33,28 +33,28 @@ class Placement:
     env: dict[str, str] = field(default_factory=dict)
     reduction_server: ReductionServer | None = None
     parameter_server: ParameterServer | None = None
-    #: Of a custom job.
+    #: Options of a custom job.
     options: JobOptions = JobOptions()
     #: Whether it is a custom job; else a plain step.
     is_job: bool = True
-    #: Of one node; None where the catalog has no price.
+    #: Price of one node; None if the catalog has none.
     price: Price | None = None
-    #: One line: why this machine.
+    #: Reason for this machine, in one line.
     reason: str = ""
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Of one node."""
+        """Returns $/hour of one node."""
         return self.price.usd_per_hour if self.price else None
 
     @property
     def servers(self) -> ReductionServer | ParameterServer | None:
-        """The machines of pool 2: a job has one kind or none."""
+        """Returns the machines of pool 2; a job has one kind of servers, or none."""
         return self.reduction_server or self.parameter_server
 
     @property
     def hourly_usd(self) -> float | None:
-        """Of all nodes, with the servers."""
+        """Returns $/hour of all nodes with the servers."""
         if self.price is None:
             return None
         hourly = self.price.usd_per_hour * self.nodes
@@ -68,12 +68,13 @@ class Placement:
 
     @property
     def price_date(self) -> str | None:
-        """Of which day the price of a node is; None where it has none."""
+        """Returns the date of the price of a node; None without a price."""
         return self.price.date if self.price else None
 
     @property
     def max_usd(self) -> float | None:
-        """The most that one run of the step can cost: timeout x tries x nodes x price, with servers and boot disks."""
+        """Returns the maximum cost of one run of the step: timeout x attempts x nodes x price, with servers and boot
+        disks."""
         if self.hourly_usd is None:
             return None
         disk = boot_disk(self.boot_disk_type, self.boot_disk_gb, self.region)
@@ -106,9 +107,9 @@ class Placement:
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> list[JsonObject]:
-        """Worker pools in snake_case: the chief, the other nodes, and in pool 2 the servers.
+        """Returns worker pools in snake_case: the chief, the other nodes, and in pool 2 the servers.
 
-        Parameter servers run what the nodes run, and are told their role by CLUSTER_SPEC and TF_CONFIG.
+        Parameter servers run the nodes' command; CLUSTER_SPEC and TF_CONFIG hold their role.
         """
         machine = self.combination.machine
         told = {**network_variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
@@ -128,37 +129,38 @@ class Placement:
         if self.nodes > 1:
             pools.append({"replica_count": self.nodes - 1, **pool})
         if self.servers:
-            # Pool 2 is theirs; without workers pool 1 stays empty.
+            # Servers are in pool 2; without workers, pool 1 stays empty.
             servers = {"replica_count": self.servers.count, "machine_spec": {"machine_type": self.servers.machine}}
             if self.reduction_server:
                 servers["container_spec"] = {"image_uri": self.reduction_server.image}
             else:
-                servers["container_spec"] = {**container, "command": list(command)}  # they have no GPUs to connect
+                servers["container_spec"] = {**container, "command": list(command)}  # servers have no GPUs to connect
             pools = [pools[0], *(pools[1:] or [{}]), servers]
         return pools
 
     def job_fields(self) -> JsonObject:
-        """All of CustomJobSpec in snake_case, but its pools and what it has of the run: account, network and key."""
+        """Returns CustomJobSpec in snake_case, without its pools and the run's account, network and key."""
         return {"scheduling": self.scheduling(), **self.options.spec()}
 
     def scheduling(self) -> JsonObject:
-        """Scheduling of the custom job: strategy, timeout, with Flex-start the longest wait, and who tries again."""
+        """Returns the scheduling of the custom job: strategy, timeout, the longest wait with Flex-start, and
+        retries."""
         values: JsonObject = {"strategy": self.strategy.upper(), "timeout": f"{self.timeout_s}s"}
         if self.max_wait_s is not None:
             values["max_wait_duration"] = f"{self.max_wait_s}s"
         return values | self.options.scheduling()
 
     def resources(self) -> JsonObject:
-        """Limits of a plain step that leave exactly this machine as the closest one.
+        """Returns the limits of a plain step for which exactly this machine is the closest one.
 
         Raises:
-            PlacementError: no limits do.
+            PlacementError: no limits select it.
         """
         chosen = plain.chosen_by_limits(self.combination)
         if chosen != self.combination:
             got = f"Vertex AI would choose {chosen.machine_type}." if chosen else "No limits reach it."
-            fix = f"Make it a custom job, or ask for {(chosen or plain.default()).machine_type}."
-            asked = f"{self.combination.machine_type} cannot be had by a plain step"
+            fix = f"Make it a custom job, or request {(chosen or plain.default()).machine_type}."
+            asked = f"{self.combination.machine_type} is not available to a plain step"
             raise PlacementError(Problem("GPU014", "machine", got, fix), asked)
         vcpu, memory_gb = plain.limits_of(self.combination)
         return {

@@ -1,4 +1,4 @@
-"""A step's request in pipelines.toml -> the machine that it gets, and why.
+"""Chooses the machine for a step's request in pipelines.toml, with the reason.
 
 place(Request(accelerator="L4", count=4)).combination    # 4 x NVIDIA_L4 on g2-standard-48, the cheapest
 """
@@ -21,10 +21,10 @@ from vgp.machines.placement.search import Need, search
 from vgp.machines.placement.step_request import ReductionServer, Request
 
 DEFAULT_TIMEOUT_S = 86_400
-#: What only a step that trains can have, and what a plain step can have once it is a custom job, for its disk.
+#: Keys for training steps only, and keys for plain steps that a disk turns into custom jobs.
 _OF_TRAINING = ("nodes", "reduction_server", "command", "launch", "parameter_server")
 _OF_JOBS = ("strategy", "max_wait", "reservation", *JobOptions.model_fields)
-_DISK = "boot_disk_gb = 100 makes a custom job of a plain step, which takes it."
+_DISK = "boot_disk_gb = 100 turns a plain step into a custom job, which accepts it."
 
 
 def place(
@@ -35,18 +35,18 @@ def place(
     as_of: date | None = None,
     name: str = "the step",
 ) -> Placement:
-    """The cheapest machine that meets the request, checked as `vgp check` checks it.
+    """Returns the cheapest machine that meets the request, checked by the rules of `vgp check`.
 
     Args:
-        request: What the step asks for.
-        region: Region of the run; the request's own comes first.
+        request: Request of the step.
+        region: Region of the run; the request's own region overrides it.
         kind: A custom job takes everything; a step neither nodes nor servers, and becomes a custom job if it asks for
             a disk. Without one it has no strategy, reservation or region of its own.
         as_of: Day on which retirements are judged; today by default.
-        name: Of the step, for messages.
+        name: Name of the step, for messages.
 
     Raises:
-        PlacementError: nothing meets the request; says what was asked, the rule, and the nearest that works.
+        PlacementError: no machine meets the request; the message has the request, the rule and the nearest working one.
     """
     day = as_of or date.today()
     where = request.region or region or catalog.DEFAULT_REGION
@@ -87,23 +87,23 @@ def _timeout_s(request: Request, kind: str) -> int:
 
 
 def seconds_of(value: str | int | None) -> int | None:
-    """Whole seconds of a duration of pipelines.toml, such as 24h; None for None."""
+    """Returns the seconds of a duration of pipelines.toml, such as 24h; None for None."""
     seconds = job_fields.duration_s(value, units="smhd")
     return None if seconds is None else int(seconds)
 
 
 def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
     if request.region and region and request.region != region and not request.has_disk:
-        text = f"It asks for {request.region}, the pipeline runs in {region}."
+        text = f"It requests {request.region}, but the pipeline runs in {region}."
         fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
         yield Problem("GPU014", "region", text, fix)
     defaults = Request()
     if request.sizes:
-        text = "sizes is not possible there: a run chooses the size of a custom job."
-        yield Problem("GPU014", "sizes", text, "Only a training step has sizes. Drop it.")
+        text = "sizes is not possible for a plain step: only custom jobs have sizes."
+        yield Problem("GPU014", "sizes", text, "Only a training step has sizes. Remove it.")
     if request.capacity:
-        text = "capacity is not possible there: a ladder is climbed by one custom job after the other."
-        fix = "Only a training step has one. Here retries = 5 tries again; a step that prepares data takes Spot as well"
+        text = "capacity is not possible for a plain step: the rungs of a ladder are custom jobs."
+        fix = "Only a training step has one. Use retries = 5; a step that prepares data can use Spot"
         yield Problem("GPU014", "capacity", text, f"{fix}: boot_disk_gb = 100, strategy = 'spot'.")
     for name in (*_OF_TRAINING, *([] if request.has_disk else _OF_JOBS)):
         if getattr(request, name) != getattr(defaults, name):
@@ -112,18 +112,18 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
                 if name in _OF_JOBS
                 else f"Only the custom job of a training step takes {', '.join(_OF_TRAINING)}."
             )
-            yield Problem("GPU014", name, f"{name} is not possible there.", fix)
+            yield Problem("GPU014", name, f"{name} is not possible for a plain step.", fix)
 
 
 def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]:
-    """What speaks against the fields around the machine."""
+    """Yields the problems of the fields around the machine."""
     strategy = placement.strategy.upper()
     yield from _option_problems(placement)
     yield from job_fields.disk(placement.combination.machine, placement.boot_disk_type, placement.boot_disk_gb)
     yield from job_fields.scheduling(strategy, placement.timeout_s, placement.max_wait_s)
     if kind == "step" and placement.timeout_s > plain.MAX_TIMEOUT_S:
         text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {placement.timeout_s} s."
-        yield Problem("GPU028", "timeout", text, "Give 7d or less.")
+        yield Problem("GPU028", "timeout", text, "Set 7d or less.")
     if placement.reservation:
         affinity = placement.reservation_affinity()
         kind, key, values = affinity["reservation_affinity_type"], affinity.get("key"), affinity.get("values")
@@ -133,20 +133,20 @@ def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]
 
 
 def _option_problems(placement: Placement) -> Iterator[Problem]:
-    """What speaks against the options of a job, next to its machine and its region."""
+    """Yields the problems of a job's options with its machine and its region."""
     options, strategy = placement.options, placement.strategy
     for name, region in options.places():
         if region != placement.region:
-            text = f"{name} is in {region}, the job in {placement.region}."
-            yield Problem("GPU035", name, text, f"Take one of {placement.region}.")
+            text = f"{name} is in {region}, but the job is in {placement.region}."
+            yield Problem("GPU035", name, text, f"Use one in {placement.region}.")
     if options.protected_artifact_location_id == placement.region:
         text = f"protected_artifact_location_id is for another region than the job's, {placement.region}."
         yield Problem("GPU035", "protected_artifact_location_id", text, "Drop it.")
     if options.persistent_resource:
         asked = "reservation" if placement.reservation else "" if strategy == "standard" else "strategy"
         if asked:
-            text = f"persistent_resource and {asked} exclude each other: its machines are there already."
-            yield Problem("GPU035", "persistent_resource", text, f"Drop {asked}, or run without persistent_resource.")
+            text = f"persistent_resource and {asked} exclude each other, because its machines exist already."
+            yield Problem("GPU035", "persistent_resource", text, f"Remove {asked}, or run without persistent_resource.")
 
 
 def _server_problems(
@@ -156,15 +156,15 @@ def _server_problems(
     yield from compatibility.problems(servers.machine, None, 0, as_of=as_of)
     if placement.strategy == "flex_start":
         text = f"Flex-start needs the same machine in every pool: it cannot have {field.replace('_', ' ')}s."
-        yield Problem("GPU008", field, text, f"Drop {field}, or use Spot.")
+        yield Problem("GPU008", field, text, f"Remove {field}, or use Spot.")
     if placement.reduction_server and (placement.combination.accelerator is None or placement.nodes < 2):
         text = "Reduction servers sum gradients of several GPU nodes; this step has one node or no GPU."
-        yield Problem("GPU007", field, text, "Drop reduction_server, or set nodes.")
+        yield Problem("GPU007", field, text, "Remove reduction_server, or set nodes.")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a request gets, at what price, and why."""
+    """The machine for a request, with its price and the reason."""
 
     combination: Combination
     price: Price | None
@@ -172,10 +172,10 @@ class Choice:
 
 
 def choose(request: Request, region: str, *, plain_step: bool, as_of: date, name: str) -> Choice:
-    """The machine for a request.
+    """Returns the machine for a request.
 
     Raises:
-        PlacementError: there is none; says what `name` asked for, the rule, and the nearest that works.
+        PlacementError: there is none; the message has the request of `name`, the rule and the nearest working one.
     """
     names = " on ".join(filter(None, (request.accelerator, request.machine)))
     refuse(_unknown(request, as_of), f"{name} asks for {names or f'{request.count} GPUs'}")
@@ -198,7 +198,7 @@ def _unknown(request: Request, as_of: date) -> Iterator[Problem]:
 
 
 def _of_names(request: Request, machine_type: str) -> Combination:
-    """The named machine with the accelerator that is asked for, or else its own."""
+    """Returns the named machine with the requested accelerator, or else its own."""
     machine = catalog.machines()[machine_type]
     accelerator = catalog.accelerator(request.accelerator or machine.accelerator or "")
     return Combination(machine, accelerator, request.count or machine.gpus or (1 if accelerator else 0))
@@ -245,7 +245,7 @@ def _cheapest(request: Request, region: str, plain_step: bool, as_of: date, name
 
 
 def need_of(request: Request, region: str, as_of: date) -> Need:
-    """The request as a need. Without a count one GPU is meant, or as few as have the memory that is asked for."""
+    """Returns the request as a need. Without a count it means one GPU, or the fewest with the requested memory."""
     accelerator = catalog.accelerator(request.accelerator) if request.accelerator else None
     return Need(
         as_of=as_of,
@@ -266,7 +266,7 @@ def _plain_problem(request: Request, need: Need, plain_step: bool) -> Problem | 
     accelerator = need.accelerator.name if need.accelerator else None
     asked = request.min_vcpu, request.min_memory_gb, accelerator, need.count or 0
     problems = plain.problems(*asked, as_of=need.as_of)
-    # Of our own steps nothing is asked for that may be out of reach.
+    # Steps of this library request nothing above the limits of a plain step.
     return first_error(problems) or next((each for each in problems if each.rule == "GPU014"), None)
 
 

@@ -1,6 +1,6 @@
 """Plain pipeline steps: KFP resource requests, and the machine that Vertex AI takes for them.
 
-Vertex AI takes the closest machine type; how it measures that is not published. A step cannot ask for more than 96
+Vertex AI uses the closest machine type; its measure of closeness is not published. A step cannot request more than 96
 vCPU and 624 GB, and has no strategy, boot disk or reservation.
 https://docs.cloud.google.com/vertex-ai/docs/pipelines/machine-types (read 2026-08-22)
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 
-from vgp.base.text.figures import GB_PER_GIB, listed
+from vgp.base.text.figures import GB_PER_GIB, join_words
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import compatibility, job_fields, tpu_rules
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
@@ -18,22 +18,22 @@ from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.search import Conditions, nearest_combination
 
 MAX_VCPU, MAX_MEMORY_GB = 96, 624
-#: Vertex AI ends a task after seven days and knows no shorter limit: the container's own command reads this variable.
+#: Vertex AI ends a task after seven days and has no shorter limit, so the container's command reads this variable.
 TIMEOUT_VARIABLE = "STEP_TIMEOUT_S"
-#: What a step may use to prepare data: vgp/machines/placement/request_parts.py.
+#: Engines of a step that prepares data: vgp/machines/placement/request_parts.py.
 ENGINES_VARIABLE = "PREPARE_ENGINES"
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
-#: Of a Python step that fails; a custom job has none by itself.
+#: Retries of a failing Python step; a custom job has none by default.
 DEFAULT_RETRIES = 2
 DEFAULT_MACHINE = "e2-standard-4"
-#: GPUs of newer machines that the page lists as node selectors of plain steps, though no machine of theirs is within
-#: its limits on demand.
+#: Newer GPUs that the page lists as node selectors of plain steps, although none of their machines is within
+#: the step's limits on demand.
 _LISTED = (
     "NVIDIA_H100_80GB", "NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200", "NVIDIA_GB200",
     "NVIDIA_RTX_PRO_6000",
 )  # fmt: skip
 
-#: CPU series; of equal machines the earlier one is taken to be chosen, as the default machine is an E2.
+#: CPU series; of equal machines the earlier one is assumed, because the default machine is an E2.
 _FAMILIES = ("e2", "n1", "n2", "c2", "n4")
 
 
@@ -41,7 +41,7 @@ def problems(
     vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int, *, as_of: date,
     regions: tuple[str, ...] = (),
 ) -> list[Problem]:  # fmt: skip
-    """What is wrong with the request; None: no limit is set, or it is not known. `regions`: of what is proposed."""
+    """Returns the problems of the request; None: unset or unknown. `regions`: regions of the proposals."""
     limits = _limits(vcpu, memory_gb)
     accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
     if not accelerator and not count:
@@ -57,7 +57,7 @@ def problems(
 
 
 def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> Problem:
-    """The problem, proposing GPUs that a plain step gets."""
+    """Returns the problem with GPUs that a plain step can get."""
     row = catalog.accelerators().get(accelerator or "")
     if len(problem.nearest) < 2 or row is None:
         return problem
@@ -68,7 +68,7 @@ def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: dat
 
 @cache
 def closest(vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int) -> Combination | None:
-    """The closest machine with the accelerator that meets both limits, which Vertex AI is taken to choose."""
+    """Returns the closest machine with the accelerator that meets both limits, the presumed choice of Vertex AI."""
     if accelerator and count:
         return _closest(filter(_can_be_asked, _having(accelerator, count)), vcpu, memory_gb)
     if vcpu is None and memory_gb is None:
@@ -77,17 +77,17 @@ def closest(vcpu: float | None, memory_gb: float | None, accelerator: str | None
 
 
 def default() -> Combination:
-    """What a step gets that asks for nothing."""
+    """Returns the machine of a step without requests."""
     return Combination(catalog.machines()[DEFAULT_MACHINE])
 
 
 def limits_of(combination: Combination) -> tuple[int, float]:
-    """vCPU and GB to ask for, so that nothing smaller than the machine meets them."""
+    """Returns vCPU and GB that no smaller machine meets."""
     return combination.vcpu, min(combination.memory_gb, MAX_MEMORY_GB)
 
 
 def chosen_by_limits(combination: Combination) -> Combination | None:
-    """What Vertex AI chooses by the limits of `combination`: itself, or else what is closer; None above all limits."""
+    """Returns Vertex AI's choice for the limits of `combination`: itself, or a closer one; None above all limits."""
     vcpu, memory_gb = limits_of(combination)
     if vcpu > MAX_VCPU:
         return None
@@ -95,13 +95,13 @@ def chosen_by_limits(combination: Combination) -> Combination | None:
 
 
 def gets(combination: Combination) -> bool:
-    """Whether a plain step can be given exactly this machine."""
+    """Whether a plain step can get exactly this machine."""
     return chosen_by_limits(combination) == combination
 
 
 @cache
 def _meeting(vcpu: float | None, memory_gb: float | None) -> frozenset[Combination]:
-    """What a plain step with these limits can get."""
+    """Returns the machines that meet these limits of a plain step."""
     large = (row for row in combinations() if (vcpu or 0) <= row.vcpu and _fits(memory_gb or 0, row.memory_gb))
     return frozenset(filter(_can_be_asked, large))
 
@@ -122,11 +122,11 @@ def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, co
     reachable = [row for row in having if _can_be_asked(row)]
     if not reachable:
         first = having[0].machine
-        why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {listed(first.provisioning)} only"
+        why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {join_words(first.provisioning)} only"
         text = f"{count} x {accelerator} needs {first.name}, which {why}"
         fix = "Run it as a custom job with that machine type."
         if accelerator in _LISTED:
-            text += f": Google's page lists {accelerator} for plain steps, and its own limits leave no machine for it."
+            text += f": Google's page lists {accelerator} for plain steps, but its limits leave no machine for it."
             return [Problem("GPU014", "accelerator", text, fix, severity="warning")]
         return [Problem("GPU014", "accelerator", f"{text}: a plain step cannot get it.", fix)]
     if _closest(reachable, vcpu, memory_gb) is None:

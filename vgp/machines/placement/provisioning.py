@@ -1,8 +1,8 @@
-"""How a machine is got: whether it is offered with a strategy, in a region, and several kinds of GPUs in one zone."""
+"""Whether a machine is offered with a strategy and in a region, and whether one zone has several kinds of GPUs."""
 
 from collections.abc import Iterator, Sequence
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.nearest import did_you_mean, nearest
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Accelerator, Machine
@@ -10,7 +10,7 @@ from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.machine_rules import Problem
 from vgp.protocol import environment as variables
 
-#: Scheduling.Strategy of the API -> what the catalog calls it. The first two are deprecated names.
+#: Scheduling.Strategy of the API -> name in the catalog. The first two are deprecated names.
 STRATEGIES = {
     "ON_DEMAND": "standard",
     "LOW_COST": "spot",
@@ -20,12 +20,12 @@ STRATEGIES = {
 }
 _NOW = {"ON_DEMAND": "STANDARD", "LOW_COST": "SPOT"}
 _NUMBERS = {0: "STRATEGY_UNSPECIFIED", 1: "ON_DEMAND", 2: "LOW_COST", 3: "STANDARD", 4: "SPOT", 6: "FLEX_START"}
-#: What others call the same.
+#: Other names of the strategies.
 _ELSEWHERE = {"PREEMPTIBLE": "SPOT", "ONDEMAND": "STANDARD", "FLEX": "FLEX_START", "DWS": "FLEX_START"}
 _WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "reservation": "a reservation"}
 
-#: What the programs of a job on Spot machines are told of how often an hour they are to expect an end; `env` of the
-#: step may say better. An assumption: Google publishes no figure. Of V100 machines on another cloud's Spot market, in
+#: Expected preemptions per hour on Spot, for the programs of a job; `env` of the step can override it.
+#: An assumption: Google publishes no figure. Of V100 machines on another cloud's Spot market, in
 #: two zones in autumn 2022, availability ended 965 times in 1,593 hours in which there was some (published traces of
 #: Wu et al., Can't Be Late, NSDI 2024, https://github.com/skypilot-org/spot-traces). What follows from it goes by its
 #: square root: were they twice as many, the best interval between two checkpoints would be 0.7 times as long.
@@ -33,18 +33,18 @@ PREEMPTIONS_VARIABLE, SPOT_PREEMPTIONS_PER_HOUR = variables.PREEMPTIONS_PER_HOUR
 
 
 def expected(strategy: str) -> dict[str, str]:
-    """The variable that tells so, for a strategy as the catalog calls it; none for machines that stay."""
+    """Returns the variable with the expected preemptions per hour; empty for strategies without preemption."""
     return {PREEMPTIONS_VARIABLE: SPOT_PREEMPTIONS_PER_HOUR} if strategy == "spot" else {}
 
 
 def strategy_name(value: object) -> str:
-    """The enum name of a strategy given as name or number; an unset one is the API's default, STANDARD."""
+    """Returns the enum name of a strategy, given as name or number; an unset one is the API's default, STANDARD."""
     text = _NUMBERS.get(value, str(value)) if isinstance(value, int) else str(value or "")
     return "STANDARD" if text in ("", "STRATEGY_UNSPECIFIED") else text
 
 
 def is_preemptible(name: str) -> bool:
-    """Whether machines of that strategy draw on the quota for Spot and Flex-start."""
+    """Whether machines of that strategy use the quota for Spot and Flex-start."""
     return STRATEGIES.get(name) in ("spot", "flex_start")
 
 
@@ -59,13 +59,13 @@ def strategy_known(name: str) -> list[Problem]:
 
 
 def meant(name: str) -> str:
-    """What a word of other clouds, or of an older offer, is called here, as a hint; empty for other words."""
+    """Returns the hint for a strategy name of another cloud or of an older offer; empty for other words."""
     known = _ELSEWHERE.get(name.upper())
     return f"Did you mean {known}?" if known else ""
 
 
 def strategy(combination: Combination, name: str, reserved: bool | None) -> list[Problem]:
-    """Whether the machine is offered with the strategy. `reserved` None: not known."""
+    """Returns a problem if the machine is not offered with the strategy. `reserved` None: unknown."""
     machine, way = combination.machine, STRATEGIES.get(name)
     if way is None:
         return []
@@ -77,7 +77,7 @@ def strategy(combination: Combination, name: str, reserved: bool | None) -> list
         return _reservation(machine)
     message = f"{machine.name} is not offered with {name}, only with {_ways(machine)}."
     fix = {"spot": "set strategy SPOT", "reservation": "name a reservation", "flex_start": "set strategy FLEX_START"}
-    todo = listed(fix[offered] for offered in machine.provisioning if offered in fix)
+    todo = join_words(fix[offered] for offered in machine.provisioning if offered in fix)
     return [Problem("GPU009", "strategy", message, f"{todo[0].upper()}{todo[1:]}.")]
 
 
@@ -98,7 +98,7 @@ def _flex_start(combination: Combination) -> list[Problem]:
 
 
 def _ways(machine: Machine) -> str:
-    return listed(_WORDS[way] for way in machine.provisioning)
+    return join_words(_WORDS[way] for way in machine.provisioning)
 
 
 def region_known(region: str) -> list[Problem]:
@@ -112,14 +112,15 @@ def region_known(region: str) -> list[Problem]:
     text, near = f"Vertex AI training has no region '{region}'.", nearest(region, sorted(regions), 0.5)
     inside = [each for each in sorted(regions) if each.startswith(f"{region}-")]
     if inside:
-        return [Problem("GPU030", "region", text, f"There are {listed(inside)}.")]
+        return [Problem("GPU030", "region", text, f"There are {join_words(inside)}.")]
     if near is None:
         return [Problem("GPU030", "region", text, "See `vgp machines`.")]
     return [Problem("GPU030", "region", text, f"Did you mean {near}?", nearest=(("region", near),))]
 
 
 def region(machine: Machine | None, accelerator: Accelerator, where: str, *, serving: bool = False) -> list[Problem]:
-    """Whether the region has the accelerator: error when no official page lists it, warning when one does."""
+    """Returns a problem if the region lacks the accelerator: an error if no official page lists it, a warning if only
+    one does."""
     if where not in catalog.regions() or accelerator.kind != "gpu" or accelerator.quota is None:
         return []
     if serving:
@@ -144,7 +145,7 @@ def region(machine: Machine | None, accelerator: Accelerator, where: str, *, ser
 
 
 def _type_in_region(machine: Machine | None, where: str) -> list[Problem]:
-    """The accelerator is in the region; Compute Engine may still lack this size of machine."""
+    """Returns a problem if Compute Engine lacks this size of machine, although the region has the accelerator."""
     if machine is None or machine.compute_regions is None or where in machine.compute_regions:
         return []
     text = f"Compute Engine lists no {machine.name} in {where}."
@@ -162,23 +163,25 @@ def _serving(accelerator: Accelerator, where: str) -> list[Problem]:
 
 
 def one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
-    """Whether one zone of each region has all of these accelerators; a warning where their zones are not known."""
+    """Yields a problem if no zone of a region has all of these accelerators; a warning if their zones are unknown."""
     fix = "Use one kind of GPU, or another region."
     for where in regions:
         if not all(catalog.accelerators()[kind].pages_listing(where) for kind in kinds):
-            continue  # the rule about regions says so
+            continue  # the rule about regions reports it
         shared = catalog.shared(kinds, where)
         if shared is None:
-            text = f"The job mixes {listed(kinds, 'and')}: all must be in one zone of {where}, which is not checkable."
+            text = (
+                f"The job mixes {join_words(kinds, 'and')}: all must be in one zone of {where}, which is not checkable."
+            )
             yield Problem("GPU010", "region", text, "Use one kind of GPU, or look up its zones.", "warning")
         elif not shared:
             places = "; ".join(f"{kind} is in {', '.join(sorted(catalog.zones(kind, where) or ()))}" for kind in kinds)
-            text = f"The job mixes {listed(kinds, 'and')}, which no zone of {where} has together: {places}."
+            text = f"The job mixes {join_words(kinds, 'and')}, which no zone of {where} has together: {places}."
             yield Problem("GPU010", "region", text, fix)
 
 
 def quota_problems(combination: Combination, amount: int, regions: Sequence[str], strategy_name: str) -> list[Problem]:
-    """Warns when the default quota of every region in question is below `amount`, in GPUs or, without any, in vCPU."""
+    """Warns if the default quota of every region is below `amount`, in GPUs or, for machines without GPUs, in vCPU."""
     draw = combination.quota(preemptible=is_preemptible(strategy_name))
     if draw is None or not (regions or combination.accelerator):
         return []
@@ -193,4 +196,4 @@ def quota_problems(combination: Combination, amount: int, regions: Sequence[str]
     what = combination.accelerator_type or f"{combination.machine.family.upper()} vCPU"
     field = "acceleratorType" if combination.accelerator else "machineType"
     text = f"The default quota for {what} in {where} is {limit}; the job needs {amount}."
-    return [Problem("GPU017", field, text, f"Ask for {amount} of {draw.metric}.")]
+    return [Problem("GPU017", field, text, f"Request {amount} of {draw.metric}.")]

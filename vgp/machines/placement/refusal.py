@@ -1,11 +1,11 @@
-"""Why nothing meets a need, and where else or with which GPUs there may be capacity now."""
+"""Explains why no machine meets a need, and lists alternatives that may have capacity."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.placement import compatibility, provisioning
 from vgp.machines.placement.combination import Combination, combinations, counts_of
@@ -18,32 +18,32 @@ _ANY: JsonObject = {"count": None, **_ANY_SIZE, "regions": (), "max_usd_per_hour
 
 
 def impossible(need: Need) -> Problem | None:
-    """The first rule by which no machine can be had like that, whatever sizes and price are asked for."""
+    """Returns the first rule that excludes every machine, regardless of sizes and price."""
     return first_error(_rules(need)) or not_offered(replace(need, **_ANY_SIZE))
 
 
 def not_offered(need: Need) -> Problem | None:
-    """Why none of the machines that are large enough is had in the way that is asked for."""
+    """Returns why none of the large enough machines is offered with the requested provisioning."""
     way, large = need.provisioning, list(large_enough(need))
     if way is None or not large or any(way in row.machine.provisioning for row in large):
         return None
     reserved = way == "reservation"
     problems = provisioning.strategy(large[0], "STANDARD" if reserved else way.upper(), reserved)
-    # A named machine of which no page says that it can be reserved is the author's risk; none is chosen for them.
+    # Machines without a page about reservations are used only if the author names them.
     return replace(problems[0], severity="") if problems else None
 
 
 def too_large(need: Need) -> Problem:
-    """Nothing has the sizes of the need; names the largest with its accelerator."""
+    """Returns the problem of a need that is too large, with the largest machine that has its accelerator."""
     rows = [row for row, _ in obtainable(replace(need, **_ANY_SIZE))] if need.accelerator else []
     largest = max(rows, key=lambda row: row.memory_gb, default=None)
     region = need.regions[0] if need.regions else None
     hint = f"The largest with that accelerator: {largest.with_prices(region)}." if largest else ""
-    return Problem("GPU001", "machine", "No machine of custom training has that.", hint)
+    return Problem("GPU001", "machine", "No machine of custom training is large enough.", hint)
 
 
 def too_strict(need: Need) -> Iterator[tuple[str, list[Offer]]]:
-    """Each part of the need without which there are offers, with those."""
+    """Yields each part of the need without which there are offers, with these offers."""
     for name, anything in _ANY.items():
         offers = search(replace(need, **{name: anything})) if getattr(need, name) != anything else []
         if offers:
@@ -51,7 +51,8 @@ def too_strict(need: Need) -> Iterator[tuple[str, list[Offer]]]:
 
 
 def _rules(need: Need) -> Iterator[Problem]:
-    """Region, kind and count, by the rules of compile; each may make the next one pointless."""
+    """Yields the problems of region, accelerator and count, by compile's rules; each may make the next one
+    irrelevant."""
     for region in need.regions:
         yield from provisioning.region_known(region)
     if need.accelerator is None:
@@ -66,7 +67,7 @@ def _rules(need: Need) -> Iterator[Problem]:
         fix = (
             f"`vgp machines {tpu_machines.board_machine()}`."
             if accelerator.kind != "gpu"
-            else "The GPUs that it has: `vgp machines`."
+            else "List its GPUs: vgp machines"
         )
         yield Problem("GPU001", "accelerator", text, fix)
     if not any(accelerator.pages_listing(region) for region in need.regions):
@@ -76,21 +77,21 @@ def _rules(need: Need) -> Iterator[Problem]:
 
 def _count(need: Need) -> Iterator[Problem]:
     if need.count and not need.gpus:
-        yield Problem("GPU005", "count", "A machine without GPUs has no count of them.", "Leave --count out.")
+        yield Problem("GPU005", "count", "--count needs a machine with GPUs.", "Remove --count.")
     elif need.count is not None and need.gpus:
         counts = sorted({row.count for row in combinations()})
         if need.count not in counts:
             near = min(counts, key=lambda count: (abs(count - (need.count or 0)), -count))
-            text = f"No machine has {need.count} GPUs; the counts are {listed(counts)}."
+            text = f"No machine has {need.count} GPUs; the counts are {join_words(counts)}."
             yield Problem("GPU003", "count", text, f"Nearest that works: --count {near}.")
 
 
-#: How many of a kind are proposed.
+#: Number of proposals of each kind.
 _MOST = 3
 
 
 def alternatives(combination: Combination, region: str, strategy: str, as_of: date) -> list[str]:
-    """Lines with other ways to provision, other regions for the same machine, and other GPUs in the same region.
+    """Returns lines with other provisioning, other regions for this machine, and other GPUs in this region.
 
     Cheapest first, as far as the catalog knows prices. `strategy` is the API's.
     """
@@ -107,7 +108,7 @@ def _waiting(combination: Combination, strategy: str) -> str:
     offered = combination.machine.provisioning
     if STRATEGIES.get(strategy) == "spot":
         return f'{combination.machine_type} on demand: strategy = "standard".' if "standard" in offered else ""
-    # A plain step's strategy cannot be chosen; only a training job has a timeout of its own to wait in.
+    # A plain step has no strategy; only a training job has a timeout of its own for waiting.
     if "flex_start" in offered and strategy == "STANDARD":
         return 'A training step can wait for capacity: strategy = "flex_start".'
     return ""
@@ -121,7 +122,7 @@ def _elsewhere(combination: Combination, region: str, provisioning: str) -> str:
 
 
 def _other_gpus(combination: Combination, region: str, provisioning: str, as_of: date) -> str:
-    """Other GPUs in the region: as much GPU memory in all, at least half the vCPU and memory."""
+    """Returns other GPUs in the region: equal total GPU memory, at least half the vCPU and memory."""
     if combination.accelerator is None:
         return ""
     need = Need(

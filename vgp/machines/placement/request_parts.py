@@ -1,4 +1,4 @@
-"""The parts of a step's request: a rung of its ladder, a size, services, a command of the user's own.
+"""The parts of a step's request: a rung of its ladder, a size, services, a custom command.
 
     [steps.prepare]
     memory_gb = 24
@@ -40,19 +40,19 @@ from pydantic import (
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
-from vgp.base.text.google_names import image_name
+from vgp.base.text.google_names import check_image
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.job_options import Strict
 from vgp.machines.placement.provisioning import region_known
 
-#: Sizes of a machine, by which the cheapest is found.
+#: Sizes by which the cheapest machine is chosen.
 NEEDS = ("min_memory_gb", "min_vcpu", "min_gpu_memory_gb")
-#: How machines are got, which those of a persistent resource are already.
+#: Provisioning keys, which a persistent resource makes useless.
 _GOT = ("strategy", "max_wait", "reservation", "reduction_server", "parameter_server")
 
 
 class MachineNeed(Strict):
-    """A machine by name, or the sizes that the cheapest one must have."""
+    """A machine by name, or the minimum sizes of the cheapest one."""
 
     #: Google's name of the machine type, such as `g2-standard-24`. GPUs follow from it, except on N1.
     machine: str | None = None
@@ -69,7 +69,7 @@ class MachineNeed(Strict):
 
 
 class Rung(MachineNeed):
-    """What this rung asks for; what it leaves open is as the step has it."""
+    """The request of one rung; keys that it leaves open come from the step."""
 
     #: Machines that train together.
     nodes: int | None = Field(default=None, ge=1)
@@ -84,7 +84,7 @@ class Rung(MachineNeed):
     #: Regions to try in this order, each as a rung of its own. Default: that of the step.
     regions: tuple[str, ...] = ()
     #: Image of this rung alone, such as one with kernels for its GPU.
-    image: Annotated[str, AfterValidator(image_name)] | None = None
+    image: Annotated[str, AfterValidator(check_image)] | None = None
     #: Type of the boot disk.
     boot_disk_type: str | None = None
     #: Size of the boot disk.
@@ -106,9 +106,9 @@ class Rung(MachineNeed):
             for problem in region_known(region):
                 raise ValueError(f"{problem.message} {problem.suggestion}")
         if not regions:
-            raise ValueError("there is none in it. Name some, or drop it: then the rung is where the step runs.")
+            raise ValueError("the list is empty. Name regions, or remove it to use the step's region.")
         if len(set(regions)) < len(regions):
-            raise ValueError("a region stands there twice: each is tried once in a round.")
+            raise ValueError("a region is listed twice; each is tried once per round.")
         return regions
 
     @model_validator(mode="after")
@@ -117,23 +117,23 @@ class Rung(MachineNeed):
             raise ValueError("max_wait is for strategy = 'flex_start'.")
         got = [name for name in _GOT[:3] if getattr(self, name) is not None]
         if self.persistent_resource and got:
-            raise ValueError(f"{got[0]} has no effect with persistent_resource: its machines are there already.")
+            raise ValueError(f"{got[0]} has no effect with persistent_resource, because its machines exist already.")
         return self
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
-        """What it says, without what it leaves open: `vgp config` shows that."""
+        """Returns the keys that are set, for `vgp config`."""
         return {name: value for name, value in handler(self).items() if value not in (None, (), [], {})}
 
     def over(self, step: JsonObject) -> JsonObject:
-        """The keys of the step with the rung's own laid over them; another machine drops the step's request for one."""
+        """Returns the step's keys, overridden by the rung's; another machine replaces the step's request for one."""
         own = {name: getattr(self, name) for name in self.model_fields_set - {"regions", "env"}}
         kept = {name: value for name, value in step.items() if name not in self._given_way()}
         env = {**kept.get("env", {}), **self.env}
         return {**kept, **own, **({"env": env} if env else {})}
 
     def _given_way(self) -> tuple[str, ...]:
-        """What the step says of its machine and does not hold here: as between the places of a setting."""
+        """Returns the step's keys about its machine that do not apply to this rung."""
         gone: tuple[str, ...] = ()
         if self.machine:
             gone = ("accelerator", "count", *NEEDS)
@@ -149,13 +149,13 @@ _OF_MACHINE = ("machine", "accelerator", *NEEDS)
 
 
 class Size(Rung):
-    """What the step asks for in this size."""
+    """The request of the step in one size."""
 
     #: Ladder of this size. Default: the step's, unless the size names a machine.
     capacity: tuple[Rung, ...] = ()
 
     def of(self, step: JsonObject) -> JsonObject:
-        """The keys of the step in this size; always with a ladder, of one rung at least."""
+        """Returns the step's keys in this size, always with a ladder of at least one rung."""
         named_sizes = any(getattr(self, name) for name in _OF_MACHINE)
         kept = {name: value for name, value in step.items() if not (named_sizes and name == "capacity")}
         values = self.over(kept)
@@ -164,10 +164,10 @@ class Size(Rung):
 
 
 def named_sizes(sizes: JsonObject) -> JsonObject:
-    """The sizes, if they are called as a parameter's value can be."""
+    """Returns the sizes, or raises ValueError for a name that is not a valid parameter value."""
     for name in sizes:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"'{name}' is no name of a size: at most 31 lower-case letters, digits and -.")
+            raise ValueError(f"'{name}' is not a valid name of a size: at most 31 lower-case letters, digits and -.")
     return sizes
 
 
@@ -183,11 +183,11 @@ class BigQuery(_Finite):
     """Where queries run and what they may cost."""
 
     #: Project that runs and pays for the queries. Default: `project`.
-    project: Annotated[str, _unless_empty(google_names.project)] = ""
+    project: Annotated[str, _unless_empty(google_names.check_project)] = ""
     #: Dataset for intermediate tables, created if missing.
-    dataset: Annotated[str, AfterValidator(google_names.dataset)] = "vertex_gpu_pipelines"
+    dataset: Annotated[str, AfterValidator(google_names.check_dataset)] = "vertex_gpu_pipelines"
     #: Location of the source: `EU`, `us-central1`. Default: looked up when the step runs.
-    location: Annotated[str, _unless_empty(google_names.bigquery_location)] = ""
+    location: Annotated[str, _unless_empty(google_names.check_bigquery_location)] = ""
     #: GiB that the queries of one attempt may read. More is refused before anything is billed; the cost ceiling counts
     #: all of it.
     max_gb: float = Field(default=100.0, gt=0)
@@ -196,32 +196,32 @@ class BigQuery(_Finite):
 
 
 class Dataflow(_Finite):
-    """The job that works on shards with many machines."""
+    """A job that prepares shards on many machines."""
 
     #: Region of the job; best that of the data. Default: `region`.
-    region: Annotated[str, _unless_empty(google_names.region)] = ""
+    region: Annotated[str, _unless_empty(google_names.check_region)] = ""
     #: Machine type of the workers.
-    machine: Annotated[str, AfterValidator(google_names.machine)] = "n2-standard-4"
+    machine: Annotated[str, AfterValidator(google_names.check_machine_type)] = "n2-standard-4"
     #: Most workers at one time.
     max_workers: int = Field(default=10, ge=1, le=4000)
     #: Disk of each worker.
     disk_gb: int = Field(default=50, ge=30, le=64_000)
     #: Account of the workers. Default: `service_account`.
-    service_account: Annotated[str, _unless_empty(google_names.service_account)] = ""
+    service_account: Annotated[str, _unless_empty(google_names.check_service_account)] = ""
     #: `regions/REGION/subnetworks/NAME` with Private Google Access: workers then have no public address.
-    subnetwork: Annotated[str, _unless_empty(google_names.subnetwork)] = ""
+    subnetwork: Annotated[str, _unless_empty(google_names.check_subnetwork)] = ""
     #: Hours after which the job is cancelled.
     max_hours: float = Field(default=24.0, gt=0)
 
     @model_validator(mode="after")
     def _in_one_region(self) -> "Dataflow":
         if self.subnetwork and self.region and google_names.subnetwork_region(self.subnetwork) != self.region:
-            raise ValueError(f"the subnetwork is in another region than {self.region}: name one of the same region.")
+            raise ValueError(f"the subnetwork is in another region than {self.region}. Name one of the job's region.")
         return self
 
 
 class Job(Dataflow):
-    """A Dataflow job as the step starts it: with what the settings have for every step."""
+    """A Dataflow job with the settings that all steps share."""
 
     project: str = ""
     temp: str = ""
@@ -229,7 +229,7 @@ class Job(Dataflow):
 
 
 class Engines(_Finite):
-    """What stands in the variable."""
+    """The content of the engines variable."""
 
     #: Most memory of the engine, in GiB; 0: by the size of the input.
     memory_gb: float = Field(default=0.0, ge=0)
@@ -239,7 +239,7 @@ class Engines(_Finite):
     dataflow: Job | None = None
 
     def environment(self) -> dict[str, str]:
-        """The variable, without what is empty; nothing if that is all."""
+        """Returns the variable without empty values; empty if there are none."""
         values = _without_empty(self.model_dump())
         return {plain.ENGINES_VARIABLE: json.dumps(values, separators=(",", ":"))} if values else {}
 
@@ -249,10 +249,10 @@ def _without_empty(values: Mapping[str, object]) -> JsonObject:
     return {key: value for key, value in inner.items() if value not in ("", 0, None, {})}
 
 
-#: torchrun: a process for each GPU, with its variables. The others start one for each node: tensorflow with TF_CONFIG,
-#: jax with its coordinator, plain with no more than the numbers of the nodes.
+#: torchrun: one process per GPU, with its variables. The others start one per node: tensorflow with TF_CONFIG,
+#: jax with its coordinator, plain with the node numbers only.
 Launch = Literal["torchrun", "tensorflow", "jax", "plain"]
-#: Programs and modules that start a process for each GPU themselves.
+#: Programs and modules that start a process for each GPU.
 _LAUNCHERS = frozenset({"torchrun", "deepspeed", "mpirun", "mpiexec", "horovodrun"})
 _MODULES = frozenset(
     {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner"}
@@ -271,15 +271,17 @@ class ParameterServer(Strict):
 
 def _list(value: object) -> Any:
     if isinstance(value, str):
-        raise ValueError(f"it is a list of words: command = {json.dumps(_words(value) or ['python', 'train.py'])}.")
+        raise ValueError(
+            f"it must be a list of words: command = {json.dumps(_words(value) or ['python', 'train.py'])}."
+        )
     return value
 
 
 def _startable(command: tuple[str, ...]) -> tuple[str, ...]:
     if not command or not command[0].strip():
-        raise ValueError('names no program. Write its words: command = ["python", "train.py"].')
+        raise ValueError('names no program. Write the words of a command: command = ["python", "train.py"].')
     if any("\0" in word for word in command):
-        raise ValueError("no word of a command can hold the character NUL.")
+        raise ValueError("a word of a command cannot contain the character NUL.")
     return command
 
 
@@ -287,7 +289,7 @@ Command = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_sta
 
 
 def process_launcher(command: Sequence[str]) -> str:
-    """The program of a command that starts processes itself, such as torchrun; "" if there is none."""
+    """Returns the program of a command that starts processes, such as torchrun; "" if there is none."""
     words = list(command)
     if _SHELL.fullmatch(words[0]):
         words = [inner for word in words for inner in (_words(word) if " " in word else [word])]

@@ -1,8 +1,8 @@
-"""The one search for machines: what meets a need, cheapest first; and the nearest to what cannot be had.
+"""Searches for machines that meet a need, cheapest first, and for the nearest to an impossible request.
 
     search(Need(accelerator=accelerator("L4"), count=4, regions=("europe-west4",), provisioning="spot", as_of=today))[0]
 
-Placement by need, the proposals of findings and `vgp machines` all use it.
+Placement, the proposals of findings and `vgp machines` all use this search.
 """
 
 import re
@@ -12,7 +12,7 @@ from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-from vgp.base.text.nearest import MAX_NAME, counted, nearest
+from vgp.base.text.nearest import MAX_NAME, count_searches, nearest
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Accelerator, Machine, accelerator_key
 from vgp.machines.catalog.prices import Price
@@ -23,30 +23,30 @@ from vgp.machines.placement.machine_rules import first_error
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What a machine must have and how it is got. What is None, 0 or empty does not matter."""
+    """Requirements for a machine and its provisioning. None, 0 and empty values mean no requirement."""
 
-    #: Day on which retirements are judged.
+    #: Date on which retirements are judged.
     as_of: date
-    #: False: machines that have no GPU.
+    #: False: machines without GPUs.
     gpus: bool = True
     accelerator: Accelerator | None = None
     #: GPUs of one machine.
     count: int | None = None
     min_vcpu: float = 0
     min_memory_gb: float = 0
-    #: All GPUs of one machine together.
+    #: GPU memory of one machine in total.
     min_gpu_memory_gb: float = 0
-    #: Each of them that has the machine is an offer of its own.
+    #: Regions; each that has the machine gives an offer of its own.
     regions: tuple[str, ...] = ()
-    #: standard, spot, flex_start or reservation; else standard where it is offered, and what there is for the others.
+    #: standard, spot, flex_start or reservation; empty: standard if offered, else the machine's first one.
     provisioning: str | None = None
-    #: Leaves out what costs more, and what has no price.
+    #: Upper limit of the price; also excludes machines without a price.
     max_usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A machine as it can be had. Without a region in the need, `region` is that of the price."""
+    """A machine on offer. If the need has no region, `region` is that of the price."""
 
     combination: Combination
     provisioning: str
@@ -55,7 +55,7 @@ class Offer:
 
 
 def search(need: Need) -> list[Offer]:
-    """Every offer that meets the need, cheapest first; those without a price last, smallest first."""
+    """Returns every offer that meets the need, cheapest first; those without a price last, smallest first."""
     offers = [_offer(combination, region, need) for combination, region in obtainable(need)]
     if need.max_usd_per_hour is not None:
         offers = [offer for offer in offers if offer.price and offer.price.usd_per_hour <= need.max_usd_per_hour]
@@ -63,7 +63,7 @@ def search(need: Need) -> list[Offer]:
 
 
 def obtainable(need: Need) -> Iterator[tuple[Combination, str | None]]:
-    """What is large enough, alive, offered as asked and in a region of the need; before any price is looked up."""
+    """Yields machines with all requirements but the price: size, retirement, provisioning, region."""
     for combination in large_enough(need):
         accelerator, offered = combination.accelerator, combination.machine.provisioning
         if accelerator and accelerator.is_retired(need.as_of) or need.provisioning not in (None, *offered):
@@ -74,7 +74,7 @@ def obtainable(need: Need) -> Iterator[tuple[Combination, str | None]]:
 
 
 def large_enough(need: Need) -> Iterator[Combination]:
-    """The machines with that many of that accelerator and the sizes of the need, wherever and however they are had."""
+    """Yields the machines with enough of the accelerator and the sizes of the need, in any region and provisioning."""
     for combination in _of_kind(need.gpus, need.accelerator.name if need.accelerator else None):
         fits = need.count in (None, combination.count) and combination.gpu_memory_gb >= need.min_gpu_memory_gb
         if fits and combination.vcpu >= need.min_vcpu and combination.memory_gb >= need.min_memory_gb:
@@ -107,19 +107,19 @@ def _order(offer: Offer) -> tuple[bool, float, int, float, int, str, str]:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Where and how a request gets its machine: what is proposed for it must be had there and so."""
+    """Region and provisioning of a request; proposals must be available there."""
 
     regions: tuple[str, ...] = ()
-    #: The API's; empty: any.
+    #: Strategy of the API; empty: any.
     strategy: str = ""
-    #: None: not known.
+    #: Whether it comes from a reservation; None: unknown.
     is_reserved: bool | None = False
     serving: bool = False
-    #: What a plain step can get; None: it is none, and names its machine itself.
+    #: Machines that a plain step can get; None if it is not a plain step.
     among: frozenset[Combination] | None = None
 
     def allow(self, near: Combination) -> bool:
-        """Whether the machine and its GPUs are offered so."""
+        """Whether the machine and its GPUs are offered under these conditions."""
         found = list(provisioning.strategy(near, self.strategy, self.is_reserved)) if self.strategy else []
         if near.accelerator is not None:
             for where in self.regions:
@@ -127,14 +127,14 @@ class Conditions:
         return first_error(found) is None and (self.among is None or near in self.among)
 
 
-@counted
+@count_searches
 def nearest_combination(
     machine: Machine | None, accelerator: Accelerator | None, count: int, *, as_of: date, region: str | None = None,
     conditions: Conditions | None = None,
 ) -> Combination | None:  # fmt: skip
-    """The combination closest to the request that can be had: in the region if possible, else anywhere.
+    """Returns the closest available combination: in the region if possible, else anywhere.
 
-    The same accelerator counts most, then the count. With `conditions`, nothing that they do not allow.
+    The accelerator has the most weight, then the count. With `conditions`, only combinations that they allow.
     """
     for regions in ((region,), ()) if region else ((),):
         pool = [near for near, _ in obtainable(Need(as_of=as_of, regions=regions))]
@@ -148,7 +148,7 @@ def nearest_combination(
 
 
 def nearest_accelerator(name: str) -> str | None:
-    """The accelerator meant by a wrong name: by its short name first, then by spelling."""
+    """Returns the accelerator meant by a wrong name: by its short name first, then by spelling."""
     if len(name) > MAX_NAME:
         return None
     short, key = catalog.short_names(), accelerator_key(name)
@@ -156,14 +156,14 @@ def nearest_accelerator(name: str) -> str | None:
 
 
 class Elsewhere(NamedTuple):
-    """A GPU that Vertex AI does not have, in words, and what comes near it there."""
+    """A GPU that Vertex AI lacks, in words, and the nearest one on Vertex AI."""
 
     what: str
     near: str
 
 
 def not_on_vertex(name: str) -> Elsewhere | None:
-    """A real GPU that is none of Vertex AI's: a card for desktops, or one of other clouds."""
+    """Returns a real GPU that Vertex AI lacks: a desktop card, or one of other clouds; None for other names."""
     key = re.sub(r"[^A-Z0-9]", "", name[:MAX_NAME].upper())
     for row in catalog.document("accelerators.json")["not_on_vertex"]:
         if re.fullmatch(row["pattern"], key):
@@ -172,11 +172,11 @@ def not_on_vertex(name: str) -> Elsewhere | None:
 
 
 def nearest_machine(name: str, has_gpu: bool) -> str | None:
-    """The machine meant by a wrong name: same series and next size, or the GPU in its name, or the spelling."""
+    """Returns the machine meant by a wrong name: by series and next size, by the GPU in its name, or by spelling."""
     return _machine_type(name.lower().strip(), has_gpu) if len(name) <= MAX_NAME else None
 
 
-@counted
+@count_searches
 def _machine_type(text: str, has_gpu: bool) -> str | None:
     choices = [machine for machine in catalog.machines().values() if machine.choices or not has_gpu]
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
@@ -196,7 +196,7 @@ def _size(machine: Machine) -> int:
 
 
 def _living(accelerator: Accelerator | None, count: int, as_of: date) -> Accelerator | None:
-    """The accelerator, or the first of its successors that comes in this count when it is retired."""
+    """Returns the accelerator or, if it is retired, its first successor with this count."""
     if accelerator is None or not accelerator.is_retired(as_of):
         return accelerator
     successors = [catalog.accelerators()[name] for name in accelerator.successors]
@@ -208,7 +208,7 @@ def _living(accelerator: Accelerator | None, count: int, as_of: date) -> Acceler
 def _distance(
     near: Combination, machine: Machine | None, accelerator: Accelerator | None, count: int
 ) -> tuple[float, ...]:
-    # Too few GPUs is further away than too many by the same step: the job may not fit.
+    # Too few GPUs are further away than too many by the same step: the job may not fit.
     return (
         near.accelerator != accelerator,
         abs(near.count - count) + (0.5 if near.count < count else 0),

@@ -1,4 +1,4 @@
-"""What a step may ask for in pipelines.toml.
+"""The request of a step in pipelines.toml.
 
 [steps.train]
 accelerator = "L4"
@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
-from vgp.base.text.google_names import image_name
+from vgp.base.text.google_names import check_image
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.job_options import JobOptions, Strict, none_if_empty
 from vgp.machines.placement.request_parts import (
@@ -35,12 +35,12 @@ from vgp.machines.placement.request_parts import (
     process_launcher,
 )
 
-#: More than that is no transient fault; every try may cost its whole timeout.
+#: More retries do not help against a transient fault; each may cost its whole timeout.
 MAX_RETRIES = 10
 REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 
 
-Image = Annotated[Annotated[str, AfterValidator(image_name)] | None, BeforeValidator(none_if_empty)]
+Image = Annotated[Annotated[str, AfterValidator(check_image)] | None, BeforeValidator(none_if_empty)]
 
 
 class ReductionServer(Strict):
@@ -55,7 +55,7 @@ class ReductionServer(Strict):
 
 
 def _as_shells_write(value: object) -> Any:
-    """The text of a variable: TOML's true is `true`, as programs in other languages than Python have it."""
+    """Returns a variable's value as text: TOML's true becomes `true`, the usual spelling outside Python."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, str | int | float) else value
@@ -63,7 +63,7 @@ def _as_shells_write(value: object) -> Any:
 
 @contextmanager
 def _named(part: str) -> Iterator[None]:
-    """Names the part of the request in which a value is wrong."""
+    """Adds the name of the request's part to errors in its values."""
     try:
         yield
     except ValidationError as error:
@@ -71,7 +71,7 @@ def _named(part: str) -> Iterator[None]:
 
 
 class Request(MachineNeed, JobOptions):
-    """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
+    """The request of a step: a machine by name or by need, its options and its command."""
 
     #: Machines that train together: one chief and `nodes - 1` workers. Default: 1.
     nodes: int = Field(default=1, ge=1)
@@ -135,10 +135,10 @@ class Request(MachineNeed, JobOptions):
     @classmethod
     def _not_ours(cls, env: dict[str, str]) -> dict[str, str]:
         if plain.TIMEOUT_VARIABLE in env:
-            raise ValueError(f"{plain.TIMEOUT_VARIABLE} is written by the key timeout: timeout = '4h'.")
+            raise ValueError(f"{plain.TIMEOUT_VARIABLE} is set by the key timeout: timeout = '4h'.")
         if plain.ENGINES_VARIABLE in env:
             keys = "the keys memory_gb, bigquery and dataflow of the step"
-            raise ValueError(f"{plain.ENGINES_VARIABLE} is written by {keys}.")
+            raise ValueError(f"{plain.ENGINES_VARIABLE} is set by {keys}.")
         return env
 
     @model_validator(mode="after")
@@ -146,7 +146,7 @@ class Request(MachineNeed, JobOptions):
         if self.max_wait is not None and self.strategy != "flex_start" and not self.capacity:
             raise ValueError("max_wait is for strategy = 'flex_start'.")
         if self.deadline is not None and not {"capacity", "sizes"} & self.model_fields_set:
-            raise ValueError("deadline is for a step with a ladder: capacity = [...]. Without one timeout ends a step.")
+            raise ValueError("deadline is for a step with a ladder: capacity = [...]. Use timeout for other steps.")
         return self
 
     @model_validator(mode="before")
@@ -165,7 +165,11 @@ class Request(MachineNeed, JobOptions):
             with _named(f"capacity: rung {number}"):
                 self.of_rung(rung)
         if self.size is not None and self.size not in self.sizes:
-            there = f"one of {', '.join(self.sizes)}" if self.sizes else "there is no size: [steps.NAME.sizes.small]"
+            there = (
+                f"one of {', '.join(self.sizes)}"
+                if self.sizes
+                else "the step has no sizes; add [steps.NAME.sizes.small]"
+            )
             raise ValueError(f"size = '{self.size}': {there}.")
         for name in self.sizes:
             with _named(f"sizes: {name}"):
@@ -177,7 +181,7 @@ class Request(MachineNeed, JobOptions):
         if self.command is None:
             for name in ("launch", "parameter_server"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f'{name} is for a command of your own: command = ["python", "train.py"].')
+                    raise ValueError(f'{name} needs a command of your own: command = ["python", "train.py"].')
             return self
         if self.parameter_server and self.launch != "tensorflow":
             raise ValueError(f"parameter_server is for launch = 'tensorflow', not for '{self.launched_by}'.")
@@ -194,31 +198,31 @@ class Request(MachineNeed, JobOptions):
         return self
 
     def of_rung(self, rung: Rung) -> "Request":
-        """What the step asks for on that rung.
+        """Returns the request of the step on that rung.
 
         Raises:
-            ValidationError: the rung's keys and those of the step do not go together.
+            ValidationError: the rung's keys and those of the step exclude each other.
         """
         own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline"}}
         return type(self).model_validate(rung.over(own))
 
     def of_size(self, name: str) -> "Request":
-        """What the step asks for in that size: a ladder of one rung at least.
+        """Returns the request of the step in that size, with a ladder of at least one rung.
 
         Raises:
-            ValidationError: the size's keys and those of the step do not go together.
+            ValidationError: the size's keys and those of the step exclude each other.
         """
         own = {key: getattr(self, key) for key in self.model_fields_set - {"sizes", "size"}}
         return type(self).model_validate(self.sizes[name].of(own))
 
     @property
     def default_size(self) -> str:
-        """Of a run that says nothing; empty for a step of one size."""
+        """Returns the size of a run that names none; empty for a step without sizes."""
         return self.size or next(iter(self.sizes), "")
 
     @property
     def images(self) -> tuple[str, ...]:
-        """Of the step and of its rungs, as far as they name their own."""
+        """Returns the images that the step and its rungs name."""
         rungs = [
             *self.capacity,
             *self.sizes.values(),
@@ -232,10 +236,10 @@ class Request(MachineNeed, JobOptions):
 
     @property
     def launched_by(self) -> str:
-        """How the command is started."""
+        """Returns how the command is started."""
         return self.launch or "plain"
 
     @property
     def provisioning(self) -> str:
-        """One of prices.PROVISIONING."""
+        """Returns the provisioning, one of prices.PROVISIONING."""
         return "reservation" if self.reservation else self.strategy

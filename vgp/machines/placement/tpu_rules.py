@@ -1,12 +1,13 @@
-"""TPUs: whether machine, accelerator, count and topology go together, how many machines that is, and where.
+"""TPUs: valid combinations of machine, accelerator, count and topology, their number of machines, and their regions.
 
-What Google's tables do not say is a warning: https://docs.cloud.google.com/vertex-ai/docs/training/configure-compute#tpus
+Combinations outside of Google's tables get a warning:
+https://docs.cloud.google.com/vertex-ai/docs/training/configure-compute#tpus
 """
 
 import math
 import re
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.tpu_machines import TpuBoard, TpuMachine
 from vgp.machines.placement.machine_rules import Problem
@@ -17,14 +18,14 @@ _LIKE_TPU = re.compile(r"(ct\d\w*(-\w+-\d+t)?|tpu\w*-\w+-\d+t)")
 
 
 def looks_like(machine_type: str) -> bool:
-    """Whether a name is that of a TPU machine, of one that we know or of another."""
+    """Whether a name looks like a TPU machine, known or unknown."""
     return tpu_machines.is_tpu(machine_type) or _LIKE_TPU.fullmatch(machine_type) is not None
 
 
 def problems(
     machine_type: str, accelerator: str | None, count: int, topology: str | None, *, serving: bool = False
 ) -> list[Problem]:
-    """What is wrong with the four together. `topology` "": none is given; None: it is not known."""
+    """Returns the problems of the four fields together. `topology` "": missing; None: unknown."""
     if machine_type == tpu_machines.board_machine():
         return _on_serving() if serving else _board(accelerator, count, topology)
     machine = tpu_machines.machines().get(machine_type)
@@ -34,10 +35,10 @@ def problems(
 
 
 def plain(accelerator: str, count: int) -> list[Problem]:
-    """What is wrong with TPUs of a plain step: v2 and v3 alone are listed."""
+    """Returns the problems of TPUs in a plain step, for which only v2 and v3 are listed."""
     board = tpu_machines.boards().get(accelerator)
     if board is None:
-        text = f"No page of Google lists {accelerator} for plain steps, only {listed(tpu_machines.boards())}."
+        text = f"No page of Google lists {accelerator} for plain steps, only {join_words(tpu_machines.boards())}."
         return [Problem("GPU014", TYPE, text, "Run it as a custom job on a TPU machine.", severity="warning")]
     return _cores(board, count)
 
@@ -45,7 +46,7 @@ def plain(accelerator: str, count: int) -> list[Problem]:
 def region(
     machine_type: str | None, accelerator: str | None, count: int, *, where: str, serving: bool
 ) -> list[Problem]:
-    """Whether the locations page lists the TPU in a region."""
+    """Returns a problem if the locations page does not list the TPU in a region."""
     if where not in catalog.regions():
         return []
     machine, board = tpu_machines.machines().get(machine_type or ""), tpu_machines.boards().get(accelerator or "")
@@ -64,7 +65,7 @@ def region(
 
 
 def spot(machine_type: str | None, accelerator: str | None, count: int, topology: str | None) -> list[Problem]:
-    """Spot machines cannot be part of a TPU Pod."""
+    """Returns a problem if the slice is a Pod, because Spot machines cannot be part of one."""
     machine, board = tpu_machines.machines().get(machine_type or ""), tpu_machines.boards().get(accelerator or "")
     several = bool(machine and topology in machine.topologies and machine.vms(topology or "") > 1)
     if not several and not (board and count > board.single):
@@ -74,8 +75,8 @@ def spot(machine_type: str | None, accelerator: str | None, count: int, topology
 
 
 def _board(accelerator: str | None, count: int, topology: str | None) -> list[Problem]:
-    """cloud-tpu, with what it needs."""
-    choices = f"{listed(tpu_machines.boards())} with {COUNT} 8"
+    """Returns the problems of cloud-tpu with its accelerator, count and topology."""
+    choices = f"{join_words(tpu_machines.boards())} with {COUNT} 8"
     board = tpu_machines.boards().get(accelerator or "")
     if board is None:
         text = f"{tpu_machines.board_machine()} does not take {accelerator}." if accelerator else (
@@ -108,31 +109,31 @@ def _cores(board: TpuBoard, count: int) -> list[Problem]:
 
 
 def _chips(machine: TpuMachine, accelerator: str | None, count: int) -> list[Problem]:
-    """The chips are built in: an accelerator beside them is theirs, or wrong."""
+    """Returns the problems of an accelerator on a machine with built-in chips."""
     if not accelerator:
         if not count:
             return []
-        text = f"{machine.name} has its {machine.chips} chips built in: {COUNT} means nothing without {TYPE}."
+        text = f"{machine.name} has its {machine.chips} chips built in: {COUNT} has no effect without {TYPE}."
         return [Problem("GPU005", COUNT, text, f"Drop {COUNT}.", severity="warning")]
     if accelerator != machine.accelerator:
         chips = f"{machine.chips} TPU {machine.generation.removeprefix('TPU')} chips"
         text = f"{machine.name} has {chips} built in; it does not take {accelerator}."
-        return [Problem("GPU004", TYPE, text, f"Drop {TYPE} and {COUNT}.")]
+        return [Problem("GPU004", TYPE, text, f"Remove {TYPE} and {COUNT}.")]
     if count == machine.chips:
         return []
     text = f"{machine.name} has {machine.chips} chips built in, and the request names {count} of {accelerator}."
-    return [Problem("GPU003", COUNT, text, f"Drop {TYPE} and {COUNT}.", severity="warning")]
+    return [Problem("GPU003", COUNT, text, f"Remove {TYPE} and {COUNT}.", severity="warning")]
 
 
 def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[Problem]:
     if topology is None or topology in machine.topologies or (serving and not topology):
         return []
-    choices = f"{machine.name} trains as {listed(machine.topologies)}."
+    choices = f"{machine.name} trains as {join_words(machine.topologies)}."
     if not topology:
         text = f"{machine.name} is asked for without {TOPOLOGY}."
         return [Problem("GPU032", TOPOLOGY, text, choices, severity="warning")]
     others = [row.name for row in tpu_machines.machines().values() if topology in row.topologies]
-    near = f" {topology} is a topology of {listed(others)}." if others else ""
+    near = f" {topology} is a topology of {join_words(others)}." if others else ""
     text = f"{machine.name} has no topology {topology}."
     nearest = min(machine.topologies, key=lambda own: abs(_chips_of(own) - _chips_of(topology)))
     change = ((TOPOLOGY, nearest),)
@@ -140,7 +141,7 @@ def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[
 
 
 def _chips_of(topology: str) -> int:
-    """2x4 has 8 chips; what is no topology has none."""
+    """Returns the chips of a topology: 8 for 2x4, 0 for any other text."""
     sizes = topology.split("x")
     return (
         math.prod(map(int, sizes))
@@ -150,15 +151,15 @@ def _chips_of(topology: str) -> int:
 
 
 def _unknown(machine_type: str) -> Problem:
-    """A TPU machine that no table of Vertex AI has: perhaps a newer one."""
+    """Returns the problem of a TPU machine that the catalog does not know; it may be newer."""
     generation = tpu_machines.elsewhere(machine_type)
     if generation:
         text = f"{machine_type} is a TPU {generation} machine of GKE that Vertex AI does not list."
-        return Problem("GPU001", MACHINE, text, f"Vertex AI has {listed(tpu_machines.machines())}.")
-    text = f"{machine_type} looks like a TPU machine, and the catalog does not know it."
-    return Problem("GPU001", MACHINE, text, f"It knows {listed(tpu_machines.machines())}.", severity="warning")
+        return Problem("GPU001", MACHINE, text, f"Vertex AI has {join_words(tpu_machines.machines())}.")
+    text = f"{machine_type} looks like a TPU machine that the catalog does not know."
+    return Problem("GPU001", MACHINE, text, f"It knows {join_words(tpu_machines.machines())}.", severity="warning")
 
 
 def _on_serving() -> list[Problem]:
     text = f"{tpu_machines.board_machine()} trains only: predictions take TPU v5e, v6e and 7x."
-    return [Problem("GPU001", MACHINE, text, f"Choices: {listed(tpu_machines.machines())}.")]
+    return [Problem("GPU001", MACHINE, text, f"Choices: {join_words(tpu_machines.machines())}.")]

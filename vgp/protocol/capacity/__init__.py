@@ -6,8 +6,8 @@ here has an effect. docs/explanation/how-capacity-is-chosen.md describes the doc
 control.py    the control folder and the attempt, from the environment; its documents
 watcher.py    starts a job only if its attempt may run, and stops an orphaned one
 progress.py   the progress of a job, written from a thread
-folder.py        the control folder in a bucket: compare-and-swap of its documents
+control_folder.py  the control folder in a bucket: compare-and-swap of its documents
 job_service.py   Vertex AI's custom jobs in one region, by its REST API
 ladder.py        the content of ladder.json: attempts and waiting jobs
 plan.py          the compiled plan: the rungs, each with the body of its custom job
-way.py           views of ladders for people: rungs, time, cost, lost steps"""
+ladder_view.py   views of ladders for people: rungs, time, cost, lost steps"""

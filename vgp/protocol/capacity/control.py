@@ -43,7 +43,7 @@ class Control:
         return f"{self.folder}/progress.json"
 
 
-def told(environment: Mapping[str, str]) -> Control | None:
+def read_control(environment: Mapping[str, str]) -> Control | None:
     """Reads the control folder from the environment; None for a job without a launcher.
 
     Raises:

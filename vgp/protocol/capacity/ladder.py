@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 from vgp.base import clock
-from vgp.protocol.capacity.folder import Json
+from vgp.protocol.capacity.control_folder import Json
 
 FORMAT = 1
 _TIMES = ("intended", "created", "started", "ended", "ending_at")

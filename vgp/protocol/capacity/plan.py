@@ -113,7 +113,7 @@ class Plan:
         raise ValueError(f"size = {size!r}: {f'one of {sizes}' if sizes else 'the step has no sizes'}.")
 
 
-def filled(job: Json, executor_input: str) -> Json:
+def fill_job(job: Json, executor_input: str) -> Json:
     """Returns the body of a job with the executor input filled in, without empty fields.
 
     A run without a network or a key has an empty text for {{$.pipeline_network}}, which the API refuses.

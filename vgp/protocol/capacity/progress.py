@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
-from vgp.protocol.capacity.control import Control, Document, told
+from vgp.protocol.capacity.control import Control, Document, read_control
 
 #: Seconds between two writes, and the minimum after a save: an object allows one change per second.
 _EVERY_S, _LEAST_S = 30.0, 2.0
@@ -104,7 +104,7 @@ class Pace:
 
 def reporter(environment: Mapping[str, str], steps: int, from_step: int, start_s: float) -> Reporter | None:
     """Starts a reporter of this job's progress; None for a job without a launcher."""
-    control = told(environment)
+    control = read_control(environment)
     if not control:
         return None
     reporter = Reporter(control)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from vgp.base.exits import Preempted
 from vgp.base.storage import storage
 from vgp.base.storage.objects import Folder
-from vgp.protocol.capacity.control import JOB_VARIABLE, Control, Document, told
+from vgp.protocol.capacity.control import JOB_VARIABLE, Control, Document, read_control
 
 #: Seconds to wait for a missing or unreadable heartbeat: a launcher writes it before it requests a job, so only a store
 #: that is down makes a job wait.
@@ -79,7 +79,7 @@ def require_turn(control: Control, *, patience_s: float = PATIENCE_S, look_every
             raise Preempted(f"the launcher has not permitted this job to run in time ({why}). Nothing was written.")
         time.sleep(look_every_s)
     if heartbeat.attempt != control.attempt:
-        raise Preempted(f"{others(control, heartbeat)}. Nothing was written.")
+        raise Preempted(f"{describe_permitted_attempt(control, heartbeat)}. Nothing was written.")
     return heartbeat
 
 
@@ -122,7 +122,7 @@ def _created(path: str, content: bytes) -> bool:
         os.unlink(scratch)
 
 
-def others(control: Control, heartbeat: Heartbeat) -> str:
+def describe_permitted_attempt(control: Control, heartbeat: Heartbeat) -> str:
     """Returns a sentence on the attempt that may run instead of this job."""
     if not heartbeat.attempt:
         return f"this job, attempt {control.attempt}, may no longer run: {control.heartbeat} names no attempt"
@@ -188,7 +188,7 @@ class Watcher:
             self._read_at = None
             self._warn(error)
         if self.heartbeat.attempt != self.control.attempt:
-            return others(self.control, self.heartbeat)
+            return describe_permitted_attempt(self.control, self.heartbeat)
         if self._silent_s > self.heartbeat.orphan_s:
             return f"no heartbeat from the launcher for {self.heartbeat.orphan_s:g} s (orphan_s)"
         return ""
@@ -231,7 +231,7 @@ def followed(environment: Mapping[str, str], *, leads: bool) -> Iterator[Watcher
     Raises:
         Preempted, UserError: see `require_turn` and `claim`.
     """
-    control = told(environment)
+    control = read_control(environment)
     heartbeat = require_turn(control) if control else None
     if not control or not heartbeat or not leads:
         yield None

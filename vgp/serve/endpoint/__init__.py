@@ -1,7 +1,7 @@
-"""A model behind HTTP, as Vertex AI's endpoints expect a container to be, and the same on a laptop.
+"""An HTTP server for a model, with the container interface of Vertex AI endpoints; also runs on a laptop.
 
 python -m vgp.steps serve MODEL
 
-serving_request.py  what is served and where; the body of a request -> rows
-model.py     the model that answers, one batch after another; its files, held to their checksums
-server.py    the verb; the two routes; the process: loads, listens, drains"""
+serving_request.py  the configuration of the server; parses the body of a request
+served_model.py  loads the model, checks the checksums of its files, answers requests
+server.py    the command; the two routes; the process: loads, listens, drains"""

@@ -1,4 +1,4 @@
-"""The process that serves a model: it listens at once, is well when the model has answered, and drains before it ends.
+"""The server process: listens at once, is healthy after the first prediction, and finishes open requests at its end.
 
 python -m vgp.steps serve runs/model --port 8080
 curl localhost:8080/predict -d '{"instances": [{"age": 29, "class": "first"}]}'
@@ -25,34 +25,34 @@ from starlette.routing import Route
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError, exits
 from vgp.base.text.printable import printable
-from vgp.serve.endpoint import model
-from vgp.serve.endpoint.model import Served
+from vgp.serve.endpoint import served_model
+from vgp.serve.endpoint.served_model import Served
 from vgp.serve.endpoint.serving_request import MOST_MB, PORT, ServingRequest, not_json, question, request
 
-# ---- the two routes of a served model: whether it is well, and what it predicts
+# ---- the two routes: health and prediction
 
 # https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
 
-#: Requests that may wait for their turn; more are told to come again.
+#: Maximum of waiting requests; further ones get 503 with Retry-After.
 MOST_WAITING = 64
 
 
 @dataclass
 class State:
-    """The model, as soon as it has answered once."""
+    """The state of the server; `served` is the model once it is loaded."""
 
     served: Served | None = None
     waiting: int = 0
 
 
 def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlette:
-    """The application. A failure is `{"error": "..."}`, with 400 where the request is to be mended."""
+    """Returns the application. An error is `{"error": "..."}`; the status is 400 if the request is invalid."""
     turn = anyio.Semaphore(1)
 
-    async def is_well(_: Request) -> Response:
+    async def report_health(_: Request) -> Response:
         return JSONResponse({"status": "ok"} if state.served else {"status": "loading"}, 200 if state.served else 503)
 
-    async def predicts(request: Request) -> Response:
+    async def answer(request: Request) -> Response:
         if state.served is None:
             raise HTTPException(503, "the model is still loading")
         if words := not_json(request.headers.get("content-type", ""), request.headers.get("content-encoding", "")):
@@ -63,7 +63,7 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
         state.waiting += 1
         try:
             async with turn:  # PyTorch uses all cores for one batch
-                if await request.is_disconnected():  # while it waited
+                if await request.is_disconnected():  # during the wait
                     raise ClientDisconnect
                 predictions = await run_in_threadpool(state.served.answer, asked)
         finally:
@@ -71,14 +71,14 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
         return JSONResponse({"predictions": predictions})
 
     return Starlette(
-        routes=[Route(health, is_well), Route(predict, predicts, methods=["POST"])],
+        routes=[Route(health, report_health), Route(predict, answer, methods=["POST"])],
         exception_handlers={UserError: _mistake, HTTPException: _refusal, Exception: _failure, ClientDisconnect: _gone},
     )
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The body. Raises HTTPException 413 as soon as it is too large."""
-    too_large = HTTPException(413, f"the body has more than {most / 1e6:g} MB: send fewer instances at a time")
+    """Returns the body. Raises HTTPException 413 as soon as it is too large."""
+    too_large = HTTPException(413, f"the body has more than {most / 1e6:g} MB; send fewer instances at a time")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         raise too_large
@@ -103,53 +103,51 @@ async def _refusal(_: Request, error: Exception) -> Response:
 
 
 async def _failure(_: Request, error: Exception) -> Response:
-    """What nobody foresaw: the log has it, the caller has its kind alone."""
+    """Logs an unexpected error; the caller gets only its type."""
     traceback.print_exception(error, file=sys.stderr)
-    return JSONResponse({"error": f"the model failed: {type(error).__name__}; the log says more"}, 500)
+    return JSONResponse({"error": f"the model failed: {type(error).__name__}; see the server's log"}, 500)
 
 
 async def _gone(_: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody reads it
+    return Response(status_code=499)  # the client is gone
 
 
 # ---- `python -m vgp.steps serve`: a model behind HTTP, from a shell or as the command of a container
 
 
 def add(verbs: Any) -> None:
-    """The parser of `serve`."""
+    """Adds the parser of `serve`."""
     serve = verbs.add_parser("serve", help="model -> predictions over HTTP, as Vertex AI's endpoints call them")
     serve.add_argument(
         "model", nargs="?", default="", help="folder of the model, here or gs://; default: AIP_STORAGE_URI"
     )
     serve.add_argument("--name", default="", help="the model's name in the registry")
     serve.add_argument("--version", default="", help="the version's number; default: the beginning of its checksum")
-    serve.add_argument("--task", default="", help="module:Class, where the task does not ship")
+    serve.add_argument("--task", default="", help="module:Class of a task that does not ship")
     serve.add_argument(
-        "--sha256", action="append", default=[], metavar="FILE=SHA256", help="a file's checksum, held to it; repeatable"
+        "--sha256", action="append", default=[], metavar="FILE=SHA256", help="expected checksum of a file; repeatable"
     )
-    serve.add_argument("--host", default="", help="default: this machine alone, in a container of Vertex AI all")
-    serve.add_argument("--port", type=int, help=f"default: AIP_HTTP_PORT, or {PORT}; 0 = any that is free")
+    serve.add_argument("--host", default="", help="default: 127.0.0.1; on Vertex AI: 0.0.0.0")
+    serve.add_argument("--port", type=int, help=f"default: AIP_HTTP_PORT, or {PORT}; 0 = any free port")
     serve.add_argument("--max-request-mb", type=float, default=MOST_MB, help=f"default: {MOST_MB}")
 
 
 @exits
 def run(values: JsonObject) -> None:
-    """Serves what the parsed arguments say."""
-    asked = request(**values)
-
-    serve(asked)
+    """Serves a model with the parsed arguments."""
+    serve(request(**values))
 
 
-#: Seconds that requests in progress have after SIGTERM, before a container's grace of 30 is over.
+#: Seconds for open requests after SIGTERM, less than the 30 seconds of a container.
 DRAIN_S = 25
 
 
 def serve(asked: ServingRequest) -> None:
-    """Serves until SIGTERM or Ctrl-C; requests that have begun are answered first.
+    """Serves until SIGTERM or Ctrl-C, then finishes open requests.
 
     Raises:
-        UserError: the port is taken, or the model cannot be loaded.
-        ProcessFailed: the bucket of the model could not be reached.
+        UserError: The port is taken, or the model cannot be loaded.
+        ProcessFailed: The bucket of the model did not answer.
     """
     listener, state, failures = _listener(asked), State(), list[Exception]()
     routes = app(state, predict=asked.predict, health=asked.health, most_bytes=asked.most_bytes)
@@ -163,7 +161,7 @@ def serve(asked: ServingRequest) -> None:
     )
     server = uvicorn.Server(config)
     threading.Thread(target=_load, args=(asked, state, server, failures, listener), daemon=True).start()
-    # The server ends in order and then raises the signal again: that it ended is no failure.
+    # Uvicorn raises the signal again after a clean shutdown, which is not a failure.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         server.run([listener])
@@ -176,26 +174,26 @@ def serve(asked: ServingRequest) -> None:
 
 
 def _listener(asked: ServingRequest) -> socket.socket:
-    """Bound before anything is loaded: whether a port is free takes no model."""
+    """Binds the port, before the model is loaded, so that a taken port fails at once."""
     try:
         return socket.create_server((asked.host, asked.port), backlog=256)
     except OSError as error:
         raise UserError(
-            f"{asked.host}:{asked.port} cannot be listened on: {error.strerror}. Take another one: --port 8081."
+            f"{asked.host}:{asked.port} is not available: {error.strerror}. Choose another port: --port 8081."
         ) from None
 
 
 def _load(
     asked: ServingRequest, state: State, server: uvicorn.Server, failures: list[Exception], listener: socket.socket
 ) -> None:
-    """Loads the model beside the server, and ends it if that fails."""
+    """Loads the model in a thread; stops the server if that fails."""
     try:
-        served = model.load(asked)
+        served = served_model.load(asked)
     except Exception as error:
-        kept = error if isinstance(error, UserError | ProcessFailed) else ProcessFailed(
-            f"{asked.model} could not be made to answer: {type(error).__name__}: {error}"
+        failure = error if isinstance(error, UserError | ProcessFailed) else ProcessFailed(
+            f"{asked.model} failed on a first prediction: {type(error).__name__}: {error}"
         )  # fmt: skip
-        failures.append(kept)
+        failures.append(failure)
         server.should_exit = True
         return
     state.served = served

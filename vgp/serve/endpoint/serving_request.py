@@ -1,4 +1,4 @@
-"""What is served and where, from arguments and the variables of Vertex AI; and the rows that a request asks about.
+"""The configuration of the server, from arguments and the variables of Vertex AI, and the parser of request bodies.
 
 https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements#aip-variables
 """
@@ -10,90 +10,92 @@ from dataclasses import dataclass, field
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
-# ---- the body of a prediction request -> rows, or what is wrong about it in words
+# ---- the body of a prediction request
 
 # {"instances": [{"column": value, ...}, ...], "parameters": {"history": [{...}, ...]}}
 
-#: What curl, browsers and plain clients say of a body when nobody told them what it is.
+#: Default content types of curl, browsers and other clients.
 UNTOLD = ("", "application/x-www-form-urlencoded", "text/plain", "application/octet-stream")
 EXAMPLE = '{"instances": [{"column": value, ...}, ...]}'
 
 
 @dataclass(frozen=True)
 class Question:
-    """Rows to predict, and the rows before them that a task may look back on."""
+    """The rows to predict, and earlier rows as history."""
 
     rows: list[JsonObject]
     history: list[JsonObject] | None = None
 
 
 def not_json(content_type: str, encoding: str) -> str:
-    """Why a body of these two headers is not read, in words; "" where it may be JSON.
+    """Returns the reason to refuse a body with these headers, or "" if it may be JSON.
 
-    A raw prediction of Vertex AI brings whatever headers its sender gave.
+    A raw prediction of Vertex AI passes on the headers of its client.
     """
     media = content_type.partition(";")[0].strip().lower()
     if encoding.strip().lower() not in ("", "identity"):
-        return f"the body has Content-Encoding {quoted(encoding)}: send it as it is, not compressed."
+        return f"the body has Content-Encoding {quote(encoding)}: send it uncompressed."
     if media in UNTOLD or media.endswith(("/json", "+json")):
         return ""
-    return f"the body has Content-Type {quoted(content_type)}: send application/json, {EXAMPLE}."
+    return f"the body has Content-Type {quote(content_type)}: send application/json, {EXAMPLE}."
 
 
 def question(body: bytes) -> Question:
-    """What a request asks.
+    """Parses the body of a request.
 
     Raises:
-        UserError: the body is no such JSON, with the field.
+        UserError: The body is invalid; names the field.
     """
-    given = _json(body)
-    _require_keys(given, ("instances", "parameters"), "the request")
-    if "instances" not in given:
+    content = _json(body)
+    _require_keys(content, ("instances", "parameters"), "the request")
+    if "instances" not in content:
         raise UserError(f"the request has no instances. Send {EXAMPLE}.")
-    parameters = given.get("parameters") or {}
+    parameters = content.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise UserError('parameters: an object, such as {"history": [...]}.')
+        raise UserError('parameters must be an object, such as {"history": [...]}.')
     _require_keys(parameters, ("history",), "parameters")
     history = parameters.get("history")
     return Question(
-        _rows(given["instances"], "instances"), None if history is None else _rows(history, "parameters.history")
+        _rows(content["instances"], "instances"), None if history is None else _rows(history, "parameters.history")
     )
 
 
 def _json(body: bytes) -> JsonObject:
     try:
-        given = json.loads(body, parse_constant=_no_number)
+        content = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise UserError(f"the body is no JSON: {told[:200]}. Send {EXAMPLE}.") from None
-    if not isinstance(given, dict):
-        raise UserError(f"the body is no JSON object. Send {EXAMPLE}.")
-    return given
+        fault = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UserError(f"the body is not JSON: {fault[:200]}. Send {EXAMPLE}.") from None
+    if not isinstance(content, dict):
+        raise UserError(f"the body is not a JSON object. Send {EXAMPLE}.")
+    return content
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON; a missing value is null")
+    raise ValueError(f"{text} is not JSON; a missing value is null")
 
 
-def _require_keys(given: JsonObject, known: tuple[str, ...], where: str) -> None:
-    if other := sorted(set(given) - set(known)):
-        raise UserError(f"{where} has {quoted(other[0])}; it may have {' and '.join(known)}.")
+def _require_keys(content: JsonObject, known: tuple[str, ...], where: str) -> None:
+    if other := sorted(set(content) - set(known)):
+        raise UserError(f"{where} has {quote(other[0])}; allowed: {' and '.join(known)}.")
 
 
 def _rows(value: object, where: str) -> list[JsonObject]:
     if not isinstance(value, list):
-        raise UserError(f"{where}: a list of objects, one for each row.")
+        raise UserError(f"{where} must be a list of objects, one for each row.")
     for number, row in enumerate(value):
         if not isinstance(row, dict):
-            raise UserError(f'{where}[{number}]: an object with the row\'s values by column, such as {{"column": 1}}.')
+            raise UserError(
+                f'{where}[{number}] must be an object with the row\'s values by column, such as {{"column": 1}}.'
+            )
         if not row:
             raise UserError(f"{where}[{number}] has no values.")
     return value
 
 
-#: A dedicated endpoint of Vertex AI takes no larger request; a shared one refuses those above 1.5 MB itself.
+#: The limit of a dedicated endpoint of Vertex AI; a shared one refuses requests above 1.5 MB itself.
 #: https://cloud.google.com/vertex-ai/docs/predictions/choose-endpoint-type
 MOST_MB = 10.0
 PORT, HERE, EVERYWHERE = 8080, "127.0.0.1", "0.0.0.0"
@@ -101,11 +103,11 @@ PORT, HERE, EVERYWHERE = 8080, "127.0.0.1", "0.0.0.0"
 
 @dataclass(frozen=True)
 class ServingRequest:
-    """What `python -m vgp.steps serve` is asked for."""
+    """The configuration of `python -m vgp.steps serve`."""
 
-    #: Folder of the model, here or gs://.
+    #: Folder of the model, local or gs://.
     model: str
-    #: How the registry calls the model, and the version's number; "" = it is of no registry.
+    #: The model's name and version in the registry; "" = not registered.
     name: str = ""
     version: str = ""
     #: `module:Class` of a task that does not ship.
@@ -131,18 +133,18 @@ def request(
     max_request_mb: float = MOST_MB,
     environment: Mapping[str, str] = os.environ,
 ) -> ServingRequest:
-    """What is asked for: an argument, else Vertex AI's variable, else what suits a laptop.
+    """Returns the configuration: for each value the argument, else Vertex AI's variable, else the default.
 
     Raises:
-        UserError: no model is given, or a value is none of its kind.
+        UserError: No model is given, or a value is invalid.
     """
     if not (where := model or environment.get("AIP_STORAGE_URI", "")):
         raise UserError(
-            "no model is given: python -m vgp.steps serve FOLDER, the folder with model.json, here or gs://. On Vertex "
-            "AI the variable AIP_STORAGE_URI names it."
+            "no model is given. Run python -m vgp.steps serve FOLDER with the folder of model.json, local or gs://. On "
+            "Vertex AI, the variable AIP_STORAGE_URI names it."
         )
     if not 0 < max_request_mb <= 1000:
-        raise UserError(f"--max-request-mb {max_request_mb:g}: megabytes above 0, at most 1000.")
+        raise UserError(f"--max-request-mb {max_request_mb:g}: must be above 0 and at most 1000 megabytes.")
     return ServingRequest(
         where.rstrip("/"),
         name,
@@ -157,25 +159,25 @@ def request(
     )
 
 
-def _port(given: int | str) -> int:
+def _port(value: int | str) -> int:
     try:
-        number = int(given)
+        number = int(value)
     except ValueError:
         number = -1
     if not 0 <= number <= 65535:
-        raise UserError(f"port {quoted(str(given))}: a number from 1 to 65535, or 0 for any that is free.")
+        raise UserError(f"port {quote(str(value))}: must be a number from 1 to 65535, or 0 for any free port.")
     return number
 
 
 def _route(environment: Mapping[str, str], variable: str, default: str) -> str:
     route = environment.get(variable) or default
     if not route.startswith("/") or set("{}?# ") & set(route):
-        raise UserError(f"{variable}={quoted(route)}: a path that begins with /, such as {default}.")
+        raise UserError(f"{variable}={quote(route)}: must be a path that begins with /, such as {default}.")
     return route
 
 
 def _checksum(text: str) -> tuple[str, str]:
     file, equals, digest = text.rpartition("=")
     if not equals or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-        raise UserError(f"--sha256 {quoted(text)}: give it as FILE=SHA256, 64 hexadecimal digits.")
+        raise UserError(f"--sha256 {quote(text)}: give it as FILE=SHA256, 64 hexadecimal digits.")
     return file, digest

@@ -1,7 +1,6 @@
-"""One database for the rows of many requests: opening one takes longer than computing a row's features.
+"""A DuckDB database that all requests share, because opening one takes longer than computing the features of a row.
 
-Each request, on whichever thread, has a connection of its own in it, and with it views and files that no other sees.
-The SQL of a task's expressions is the same for each, and printed once.
+Each request has its own connection, with its own views and files. The SQL of a task's expressions is cached.
 """
 
 import os
@@ -18,34 +17,34 @@ import ibis.expr.operations as ops
 
 from vgp.data.engines.duckdb import DuckDB, connected
 
-#: What the rows of all requests of a moment may take.
+#: Memory limit for the rows of all concurrent requests.
 MEMORY_BYTES = 512 << 20
-#: Expressions whose SQL is kept: those of a task are tens, for each choice of columns that rows may lack.
+#: Maximum of cached expressions: a task has tens, for each set of missing columns.
 MOST_PRINTED = 1_000
 
 
 class Database:
-    """The database, opened by the first request of a process; its files go with the object."""
+    """The database, opened by the first request of a process; its files are removed with the object."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Of each process that asked: a fork brings the parent's, which is not to be used, and not to be closed.
+        #: Connections by process: a forked process must neither use nor close those of its parent.
         self._roots: dict[int, tuple[duckdb.DuckDBPyConnection, str]] = {}
         self._printed: dict[ops.Node, str] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        """A copy opens its own."""
+        """Copies open their own database."""
         return Database, ()
 
     @contextmanager
     def engine(self) -> Iterator[DuckDB]:
-        """An engine without a source, for one request."""
+        """Yields an engine without a source, for one request."""
         root, scratch = self._opened()
         with tempfile.TemporaryDirectory(prefix="rows-", dir=scratch) as folder, closing(root.cursor()) as connection:
             yield DuckDB(connection, Path(folder), self._printed)
 
     def _opened(self) -> tuple[duckdb.DuckDBPyConnection, str]:
-        """The connection that keeps the database open, and the folder of its files."""
+        """Returns the connection that keeps the database open, and the folder of its files."""
         process = os.getpid()
         with self._lock:
             if process not in self._roots:

@@ -1,8 +1,7 @@
-"""What was predicted of all rows, as figures: how scores are spread; and where labels are known, how good they were.
+"""The distribution of predictions, their metrics if labels are known, and the drift of new rows since training.
 
-How far new rows are from those that the model learned from, by what its card keeps of them: no old row is read.
-
-The measure and its marks are those of the report (`vgp.evaluation.drift`); all new rows are counted.
+The drift is computed from the statistics in the model's card, without old rows, with the measure and thresholds of the
+report (`vgp.evaluation.drift`), over all new rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,53 +22,53 @@ from vgp.evaluation.predictions import Header
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Frozen
-from vgp.serve.prediction.cutting import NewRows, learned
-from vgp.serve.prediction.output import Part
+from vgp.serve.prediction.output_shards import Part
+from vgp.serve.prediction.row_shards import NewRows, feature_columns
 
 BINS = 20
 
 
 class Distribution(Frozen):
-    """All rows of a prediction."""
+    """The distribution of all predictions."""
 
     rows: int
-    #: Of classes: rows by the most probable one, and the mean probability of each.
+    #: Classification: rows by the most probable class, and the mean probability of each class.
     predicted: dict[str, int] = {}
     probability: dict[str, float] = {}
-    #: Of a regression the mean of each column; of losses the mean loss.
+    #: Regression: the mean of each column. Likelihood: the mean loss.
     mean: dict[str, float] = {}
     minimum: float | None = None
     maximum: float | None = None
     #: Rows in 20 bins of equal width over [0, 1]: by the probability of the second of two classes, or the highest one.
     histogram: tuple[int, ...] = ()
-    #: Rows whose label is known, and the model's figures on these.
+    #: Rows with a known label, and the metrics on them.
     labelled: int = 0
     figures: dict[str, float] = {}
 
     @property
     def scalars(self) -> dict[str, float]:
-        """Flat figures for a metrics table."""
+        """All figures as flat names, for a metrics table."""
         named = {f"predicted_{name}": float(count) for name, count in self.predicted.items()}
         means = {f"mean_{name}": value for name, value in (self.probability or self.mean).items()}
         return {"rows": float(self.rows), "labelled": float(self.labelled), **named, **means, **self.figures}
 
 
 def distribution(task: Task, rows: NewRows, parts: Iterator[Part], scratch: Path) -> Distribution:
-    """Reads every part once; labels are held against predictions as evaluation does."""
+    """Computes the distribution, reading every part once; rows with labels are measured as in evaluation."""
     spread = _Spread(task)
     if not rows.labelled:
         for part in parts:
             spread.add(part.predicted)
-        return spread.told(0, {})
+        return spread.result(0, {})
     labelled = (batch for part in parts if (batch := _labelled(task, rows, spread, part)))
     folder = scratch / "labelled"
     predictions_writer.write(folder, _header(task, rows), labelled)
     figures = measure.measure(folder).scalars
-    return spread.told(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
+    return spread.result(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
 
 
 def _labelled(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> JsonObject | None:
-    """The rows of a part whose label is known, as evaluation saves them."""
+    """Returns the rows of a part with a known label, in the form that evaluation saves; None if there are none."""
     spread.add(part.predicted)
     columns = rows.read(part.number)
     label = columns[task.label]
@@ -89,7 +88,7 @@ def _header(task: Task, rows: NewRows) -> Header:
 
 
 class _Spread:
-    """Sums over rows, added part by part in order."""
+    """Sums over rows, in the order of the parts."""
 
     def __init__(self, task: Task):
         self._task = task
@@ -109,7 +108,7 @@ class _Spread:
         else:
             self._low, self._high = min(self._low, table[:, 0].min()), max(self._high, table[:, 0].max())
 
-    def told(self, labelled: int, figures: dict[str, float]) -> Distribution:
+    def result(self, labelled: int, figures: dict[str, float]) -> Distribution:
         means = (self._sums / max(1, self._rows)).tolist()
         if self._task.classes and not self._task.likelihood:
             return Distribution(
@@ -131,11 +130,11 @@ def _columns(task: Task) -> tuple[str, ...]:
 
 
 class NewDrift(Frozen):
-    """All columns that can be compared, the largest shift first."""
+    """The drift of all comparable columns, largest shift first."""
 
     rows: int
     columns: tuple[ColumnDrift, ...]
-    #: Columns of which the card does not say how their values were spread.
+    #: Columns without a distribution in the card.
     unknown: tuple[str, ...] = ()
 
     @property
@@ -144,19 +143,19 @@ class NewDrift(Frozen):
 
     @property
     def sentence(self) -> str:
-        """What is to be said of it in a line."""
+        """The summary in one line."""
         large = [column.column for column in self.columns if column.shift == "large"]
         if not self.columns:
-            return "drift: the model's card does not tell how its columns were spread."
-        told = f"drift: {len(self.shifted)} of {len(self.columns)} columns have shifted since training"
+            return "drift: unknown, because the model's card has no distributions of its columns."
+        summary = f"drift: {len(self.shifted)} of {len(self.columns)} columns have shifted since training"
         shown = ", ".join(large[:5]) + (f" and {len(large) - 5} more" if len(large) > 5 else "")
-        return f"{told}{f', these much: {shown}' if large else ''}."
+        return f"{summary}{f', with a large shift: {shown}' if large else ''}."
 
 
 def drift(task: Task, card: ModelCard, rows: NewRows) -> NewDrift:
-    """The new rows against the rows that the model was trained on."""
+    """Compares the new rows with the training rows of the model, column by column."""
     own = {column.name: column for column in rows.dataset.columns}
-    measured = [column for column in learned(task, card) if column.name not in task.groups][:MOST_COLUMNS]
+    measured = [column for column in feature_columns(task, card) if column.name not in task.groups][:MOST_COLUMNS]
     known = [column for column in measured if column.tally or sum(column.counts)]
     counts = {column.name: np.zeros(_size(column), np.int64) for column in known}
     seen = {c.name: np.zeros(len(own[c.name].values), np.int64) for c in known if c.kind == "category"}
@@ -171,10 +170,10 @@ def drift(task: Task, card: ModelCard, rows: NewRows) -> NewDrift:
                 counts[column.name] += bins.tally(values, np.asarray(column.edges))
     for name, codes in seen.items():
         np.add.at(counts[name], bin_of[name], codes)
-    made = [compared(c.name, _before(c), counts[c.name], *_unseen(c, own[c.name], seen)) for c in known]
+    drifts = [compared(c.name, _before(c), counts[c.name], *_unseen(c, own[c.name], seen)) for c in known]
     return NewDrift(
         rows=sum(shard.rows for shard in rows.shards),
-        columns=tuple(sorted(made, key=lambda one: (-one.index, one.column))),
+        columns=tuple(sorted(drifts, key=lambda column: (-column.index, column.column))),
         unknown=tuple(column.name for column in measured if column not in known),
     )
 
@@ -184,21 +183,21 @@ def _size(column: Column) -> int:
 
 
 def _before(column: Column) -> np.ndarray:
-    """The train rows by bin."""
+    """Returns the number of training rows by bin."""
     if column.tally:
         return np.asarray(column.tally, np.int64)
     return np.bincount(places(column), np.asarray(column.counts, np.int64), _size(column)).astype(np.int64)
 
 
 def _bins(column: Column, own: Column) -> np.ndarray:
-    """The bin of each value of the new data."""
+    """Returns the bin of each value of the new data."""
     code = {value: number for number, value in enumerate(column.values)}
     where = np.append(places(column), FREQUENT_VALUES + 1)  # the last is for values that the card does not have
     return np.array([where[code.get(value, -1)] for value in own.values], np.int64)
 
 
 def _unseen(column: Column, own: Column, seen: dict[str, np.ndarray]) -> tuple[float, tuple[str, ...]]:
-    """The share of the new rows whose value training never saw, and the most frequent such values."""
+    """Returns the share of new rows with a value unseen in training, and the most frequent of these values."""
     if column.kind != "category":
         return 0.0, ()
     known = {value for value, count in zip(column.values, column.counts, strict=True) if count}

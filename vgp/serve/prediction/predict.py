@@ -1,4 +1,4 @@
-"""New data -> its predictions: read and checked, held against the training data, scored shard by shard, committed.
+"""The step `predict`: reads new data, compares it with the training data, scores it in shards, commits the result.
 
 python -m vgp.steps predict DATA --model MODEL --out FOLDER
 """
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import download, pinned
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data import bundle, task_names, tasks
 from vgp.data import destination as scratch
 from vgp.data.bundle import CARD, WEIGHTS, ModelCard
@@ -25,28 +25,37 @@ from vgp.decision.report import page as report
 from vgp.protocol import pins as store
 from vgp.protocol.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from vgp.protocol.pins import ChampionPins
-from vgp.serve.prediction import distribution, output, rows
-from vgp.serve.prediction.cutting import NewRows
+from vgp.serve.prediction import distribution, new_rows, output_shards
 from vgp.serve.prediction.distribution import Distribution, NewDrift
-from vgp.serve.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
+from vgp.serve.prediction.prediction_folder import (
+    MANIFEST,
+    METRICS,
+    PAGE,
+    PredictionFolder,
+    PredictionManifest,
+    PredictionRequest,
+    as_json,
+    shard_name,
+)
 from vgp.serve.prediction.predictor import ScoringRequest
+from vgp.serve.prediction.row_shards import NewRows
 from vgp.train.processes.launch import launch
 
-#: No process waits for another: each has its own shards, however long they take.
+#: Processes do not wait for each other, so a slow one is no hang, seconds.
 HANG_AFTER_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True)
 class Options:
-    """How new rows are predicted."""
+    """The options of a prediction."""
 
-    #: Days that are predicted, as windows are written; "" = all rows. The others are looked back on.
+    #: Days to predict, as a window; "" = all rows. The other rows serve as history.
     window: str = ""
-    #: Rows of a shard; 0 = by their width.
+    #: Rows per shard; 0 = derived from their width.
     shard_rows: int = 0
-    #: Whether columns that have shifted much since training end the run before anything is scored.
+    #: Whether a large drift in a column ends the run before scoring.
     stop_on_drift: bool = False
-    #: The name of the run, which stands in every row.
+    #: The name of the run, written to every row.
     run: str = ""
     #: Processes; None = one per GPU, else one per core.
     nproc: int | None = None
@@ -54,19 +63,19 @@ class Options:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What came of it."""
+    """The result of a prediction."""
 
-    folder: Predicted
-    written: Written
-    #: Figures for the artifact: rows, shards, what was predicted, and metrics where labels are known.
+    folder: PredictionFolder
+    written: PredictionManifest
+    #: Figures for the artifact: rows, shards, predictions, and metrics if labels are known.
     metrics: dict[str, float]
-    #: Sentences.
+    #: Messages about the data.
     words: tuple[str, ...]
     page: bytes
 
     @property
     def metadata(self) -> JsonObject:
-        """Of the artifact."""
+        """The metadata of the artifact."""
         asked = self.written.request
         return {"rows": asked.rows, "shards": len(asked.shards), "model": asked.model, "version": asked.version or 0}
 
@@ -74,39 +83,39 @@ class Prediction:
 def predict(
     data: str, model: str, destination: str, *, model_name: str = "", task: str = "", options: Options | None = None
 ) -> Prediction:
-    """Predicts new data into a folder, here or gs://; what is there already of the same request is not computed again.
+    """Predicts new data and writes the result to a folder, local or gs://. A repeat of a request resumes it.
 
     Args:
-        data: As of preparation, or the URI of the data's pins.
-        model: The model's folder, or the URI of its pins, which tell its version.
-        model_name: What it is called in the registry; "" = it is of none.
-        task: The task that the model must be of; "" = one that ships or that the caller has imported.
+        data: The source as in preparation, or the URI of the data's pins.
+        model: The model's folder, or the URI of its pins, which hold its version.
+        model_name: Its name in the registry; "" = not registered.
+        task: The task that the model must have; "" = any shipped or imported task.
 
     Raises:
-        UserError: the model, the data or the destination is wrong. Nothing was scored then.
-        Preempted: SIGTERM or SIGINT came; started again it goes on.
-        ProcessFailed: a process failed; likewise.
+        UserError: The model, the data or the destination is wrong; nothing was scored.
+        Preempted: SIGTERM or SIGINT; run the command again to resume.
+        ProcessFailed: A process failed; run the command again to resume.
     """
-    folder, options = Predicted.checked(destination), options or Options()
+    folder, options = PredictionFolder.checked(destination), options or Options()
     card = bundle.load_card(model)
     work = tasks.load(task_names.trusted(card.task, f"{model}/{CARD}", task), card.options)
     with scratch.scratch_folder() as work.scratch:
-        made = rows.made(
+        made = new_rows.prepare_rows(
             work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
         )
         asked = _asked(model, model_name, card, made, options)
         folder.begin(asked)
         shifts = distribution.drift(work, card, made)
         words = [*made.dataset.notes, shifts.sentence, *_labels(made)]
-        _say(words)
+        _print(words)
         _stop_on_drift(shifts, options)
         _score(model, card, made, folder, asked, options)
         return _finished(work, made, folder, asked, shifts, tuple(words))
 
 
-def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Options) -> Asked:
+def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Options) -> PredictionRequest:
     pins = store.load(model, ChampionPins) if pinned.digest(model) else None
-    return Asked(
+    return PredictionRequest(
         model=name if pins and pins.number else "", version=pins.number if pins and pins.number else None,
         weights={file: _sha256(model, file) for file in (CARD, WEIGHTS)}, task=card.task,
         data=_digest(made), window=options.window, run=options.run,
@@ -126,10 +135,10 @@ def _sha256(model: str, name: str) -> str:
 def _labels(made: NewRows) -> list[str]:
     if not made.labelled:
         return []
-    return [f"labels: {made.labelled:,} of {made.dataset.rows_read:,} rows have one, and are held against it."]
+    return [f"labels: {made.labelled:,} of {made.dataset.rows_read:,} rows have one; their predictions are evaluated."]
 
 
-def _say(words: list[str]) -> None:
+def _print(words: list[str]) -> None:
     for sentence in words:
         print(sentence, file=sys.stderr, flush=True)
 
@@ -137,17 +146,19 @@ def _say(words: list[str]) -> None:
 def _stop_on_drift(shifts: NewDrift, options: Options) -> None:
     large = [column for column in shifts.columns if column.shift == "large"]
     if options.stop_on_drift and large:
-        shown = ", ".join(f"{column.column} ({column.index:.2f})" for column in large[:5])
+        indices = ", ".join(f"{column.column} ({column.index:.2f})" for column in large[:5])
         raise UserError(
-            f"the data has drifted, and nothing was scored: {shown} have an index of 0.25 and more. Train anew, or "
-            "leave stop_on_drift out to predict all the same."
+            f"the data has drifted, and nothing was scored: {indices} have an index of 0.25 or more. Train a new "
+            "model, or remove stop_on_drift to predict anyway."
         )
 
 
 # ---- scoring
 
 
-def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked: Asked, options: Options) -> None:
+def _score(
+    model: str, card: ModelCard, made: NewRows, folder: PredictionFolder, asked: PredictionRequest, options: Options
+) -> None:
     key = hashlib.sha256(asked.text().encode()).hexdigest()
     names = set(folder.names())
     numbers = [
@@ -155,7 +166,7 @@ def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked:
         if shard_name(number) not in names or not folder.holds(number, shard.rows, key)
     ]  # fmt: skip
     if done := len(made.shards) - len(numbers):
-        _say([f"{done:,} of {len(made.shards):,} shards were predicted before."])
+        _print([f"{done:,} of {len(made.shards):,} shards are finished already; predicting the others."])
     if not numbers:
         return
     request = ScoringRequest(
@@ -168,20 +179,23 @@ def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked:
     except ProcessFailed as failure:
         raise type(failure)(f"{failure}\n{_left(folder, numbers, processes)}") from None
     if missing := [number for number in numbers if shard_name(number) not in set(folder.names())]:
-        raise ProcessFailed(f"{folder.path} lacks {shard_name(missing[0])}, which was written: was it removed?")
+        raise ProcessFailed(
+            f"{folder.path} lacks {shard_name(missing[0])}, although it was written. Does another program remove "
+            "files there?"
+        )
 
 
-def _left(folder: Predicted, numbers: list[int], processes: int) -> str:
-    """Which shard each process was at when one failed: one that died cannot say it."""
+def _left(folder: PredictionFolder, numbers: list[int], processes: int) -> str:
+    """Returns a message with the shard that each process was working on, because a dead process cannot report it."""
     there = set(folder.names())
     own = [[n for n in numbers[rank::processes] if shard_name(n) not in there] for rank in range(processes)]
     at = [f"rank {rank} was at {shard_name(left[0])}" for rank, left in enumerate(own) if left]
     missing = sum(map(len, own))
-    return f"{listed(at)}. {missing:,} shards are missing; started again with the same request it goes on with them."
+    return f"{join_names(at)}. {missing:,} shards are missing; run the command again to resume."
 
 
 def _processes(nproc: int | None, shards: int) -> int:
-    """One per GPU, else one per core, but none without a shard."""
+    """Returns the number of processes: one per GPU, else one per core, at most one per shard."""
     if nproc is None and not os.environ.get(NPROC_VARIABLE) and not gpu_count(os.environ):
         return min(cores(), shards)
     return min(process_count(nproc, os.environ), shards)
@@ -191,9 +205,16 @@ def _processes(nproc: int | None, shards: int) -> int:
 
 
 def _finished(
-    task: Task, made: NewRows, folder: Predicted, asked: Asked, shifts: NewDrift, words: tuple[str, ...]
+    task: Task,
+    made: NewRows,
+    folder: PredictionFolder,
+    asked: PredictionRequest,
+    shifts: NewDrift,
+    words: tuple[str, ...],
 ) -> Prediction:
-    spread = distribution.distribution(task, made, output.written_parts(task, folder, len(made.shards)), task.scratch)
+    spread = distribution.distribution(
+        task, made, output_shards.written_parts(task, folder, len(made.shards)), task.scratch
+    )
     html = predictions_page(asked, shifts, spread)
     figures = {"distribution": spread.model_dump(), "drift": shifts.model_dump()}
     for name, data in ((PAGE, html), (METRICS, as_json(figures))):
@@ -205,24 +226,24 @@ def _finished(
     return Prediction(folder, document, {**spread.scalars, **drifted}, words, html)
 
 
-def _document(folder: Predicted, asked: Asked, made: NewRows) -> Written:
+def _document(folder: PredictionFolder, asked: PredictionRequest, made: NewRows) -> PredictionManifest:
     first = pq.read_schema(pa.BufferReader(folder.store.read(shard_name(0))))
     shards = [folder.described(shard_name(number), shard.rows) for number, shard in enumerate(made.shards)]
-    return Written(
+    return PredictionManifest(
         request=asked, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
         files=tuple(folder.described(name) for name in (PAGE, METRICS)),
     )  # fmt: skip
 
 
-# ---- one HTML page about new rows and what was predicted of them; it loads nothing
+# ---- the HTML page about new rows and their predictions; it loads no other files
 
 
 FOLDER = Path(__file__).parent
 MOST_SHOWN = 200
 
 
-def predictions_page(asked: Asked, drift: NewDrift, spread: Distribution) -> bytes:
-    """The page; the same bytes for the same inputs."""
+def predictions_page(asked: PredictionRequest, drift: NewDrift, spread: Distribution) -> bytes:
+    """Renders the page as HTML; deterministic."""
     model = f"version {asked.version} of {asked.model}" if asked.version else asked.model or "a model of its own"
     html = report.environment(FOLDER).get_template("page.html").render(
         asked=asked, model=model, drift=drift, spread=spread, shown=drift.columns[:MOST_SHOWN],

@@ -1,7 +1,7 @@
-"""A trained model on raw rows: their features, by its task and its card, and what it predicts of them.
+"""Predictions of a trained model for raw rows, whose features follow from its task and card.
 
-Bits: a row is predicted as evaluation predicts it, whatever other rows are asked for with it, on the same kind of
-processor (`vgp.evaluation.score`).
+A prediction is bit-identical to that of evaluation on one kind of processor, whatever other rows come with it
+(`vgp.evaluation.score`).
 """
 
 import sys
@@ -23,42 +23,42 @@ from vgp.data.task import Task
 from vgp.evaluation import score
 from vgp.evaluation.score import TrainedModel
 from vgp.protocol.manifest import Manifest
-from vgp.serve.prediction import cutting, encoding, output
-from vgp.serve.prediction.cutting import NewRows, learned
+from vgp.serve.prediction import output_shards, row_encoding, row_shards
 from vgp.serve.prediction.database import Database
-from vgp.serve.prediction.folder import Asked, Predicted, shard_name
+from vgp.serve.prediction.prediction_folder import PredictionFolder, PredictionRequest, shard_name
+from vgp.serve.prediction.row_shards import NewRows, feature_columns
 from vgp.train.processes.rank import Rank
 
-# ---- scores the shards of new rows in one process of several: each takes every so-many-th, and writes it
+# ---- one process of several: scores and writes every n-th shard of new rows
 
-# A process computes in one thread, and a shard in batches that begin with it: the same bits on any number of processes.
+# One thread per process, and batches that start with the shard, give the same bits on any number of processes.
 
 #: Seconds between two lines of progress.
 LINE_EVERY_S = 10.0
 
 
 class ScoringRequest(BaseModel):
-    """What every process is told."""
+    """The request to each scoring process."""
 
     model: str
-    #: `module:Class`, which somebody asked for or which ships.
+    #: `module:Class` of a shipped or requested task.
     task: str
-    #: The new rows: their folder, manifest, and the columns that tell them.
+    #: The new rows: their folder, manifest, and the columns copied to the output.
     rows: str
     dataset: Manifest
     carried: dict[str, str]
-    #: Shards that are to be written.
+    #: Numbers of the shards to write.
     numbers: list[int]
     folder: str
-    asked: Asked
+    asked: PredictionRequest
     key: str
 
 
 def run(request: ScoringRequest, rank: Rank) -> None:
-    """Writes this process's shards.
+    """Scores and writes the shards of this process.
 
     Raises:
-        Preempted: SIGTERM or SIGINT came; what is written stays.
+        Preempted: SIGTERM or SIGINT; finished shards stay.
     """
     if rank.device.type == "cpu":
         torch.set_num_threads(1)
@@ -67,58 +67,62 @@ def run(request: ScoringRequest, rank: Rank) -> None:
         return
     tasks.find(request.task)
     rows = NewRows(Path(request.rows), request.dataset, request.carried)
-    model, folder = loaded(request.model, request.dataset), Predicted(request.folder)
-    began = said = time.monotonic()
+    model, folder = load_model(request.model, request.dataset), PredictionFolder(request.folder)
+    began = printed = time.monotonic()
     for done, number in enumerate(own):
         if rank.stopping:
-            raise Preempted(f"{done} of {len(own)} shards were predicted; start it again to go on with the others.")
-        folder.commit(shard_name(number), scored(model, rows, number, request.asked, request.key))
-        if rank.leads and time.monotonic() - said > LINE_EVERY_S:
-            said = time.monotonic()
-            left = (said - began) / (done + 1) * (len(own) - done - 1)
+            raise Preempted(f"{done} of {len(own)} shards are finished; run the command again to resume.")
+        folder.commit(shard_name(number), score_shard(model, rows, number, request.asked, request.key))
+        if rank.leads and time.monotonic() - printed > LINE_EVERY_S:
+            printed = time.monotonic()
+            left = (printed - began) / (done + 1) * (len(own) - done - 1)
             print(f"predicted {done + 1} of {len(own)} shards, {left:.0f} s left", file=sys.stderr, flush=True)
 
 
-def loaded(path: str, dataset: Manifest) -> TrainedModel:
-    """The model, for rows that have its inputs; whatever else its training rows had, no model takes."""
+def load_model(path: str, dataset: Manifest) -> TrainedModel:
+    """Loads the model for rows that have its inputs; other columns of its training rows may be missing."""
     card = bundle.load_card(path)
     there = {column.name for column in dataset.columns}
     rest = tuple(column for column in card.columns if column.name not in there)
     model = score.load(path, dataset.model_copy(update={"columns": (*dataset.columns, *rest)}))
-    return replace(model, columns={c.name: model.columns[c.name] for c in learned(model.task, model.card)})
+    return replace(model, columns={c.name: model.columns[c.name] for c in feature_columns(model.task, model.card)})
 
 
-def scored(model: TrainedModel, rows: NewRows, number: int, asked: Asked, key: str) -> bytes:
-    """The output of one shard."""
+def score_shard(model: TrainedModel, rows: NewRows, number: int, asked: PredictionRequest, key: str) -> bytes:
+    """Predicts a shard and returns its output file."""
     columns = rows.read(number)
-    return output.shard(model.task, asked, key, columns["row_id"], rows.told(number), predicted(model, columns))
+    return output_shards.shard(
+        model.task, asked, key, columns["row_id"], rows.told(number), predict_batches(model, columns)
+    )
 
 
-def predicted(model: TrainedModel, columns: dict[str, np.ndarray]) -> np.ndarray:
-    """What the model says of rows, batch by batch."""
+def predict_batches(model: TrainedModel, columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns the predictions for rows, computed in batches."""
     size, count = model.task.batch_rows, len(columns["row_id"])
     starts = range(0, count, size)
-    # Copied, since PyTorch warns of memory that it may not write to.
+    # Copied, because PyTorch warns of read-only memory.
     batches = ({name: v[start : start + size].copy() for name, v in columns.items()} for start in starts)
     return np.concatenate([model(batch) for batch in batches])
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model, ready to predict raw rows of its task; several threads may ask at once."""
+    """A loaded model that predicts raw rows of its task; thread-safe."""
 
     model: TrainedModel
     database: Database = field(default_factory=Database, repr=False, compare=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Predictor":
-        """The model in a folder, here or gs://, on the GPU if there is one.
+        """Loads the model in a folder, local or gs://, onto the GPU if there is one.
 
         Raises:
-            UserError: the folder holds no finished model, or one of a task that neither ships nor is imported.
+            UserError: The folder holds no finished model, or its task neither ships nor is imported.
         """
         model = score.load(folder, bundle.load_card(folder).manifest())
-        taken = {column.name: model.columns[column.name] for column in cutting.learned(model.task, model.card)}
+        taken = {
+            column.name: model.columns[column.name] for column in row_shards.feature_columns(model.task, model.card)
+        }
         return cls(replace(model, columns=taken))
 
     @property
@@ -132,31 +136,31 @@ class Predictor:
     def raw(
         self, rows: Sequence[Mapping[str, Any]], history: Sequence[Mapping[str, Any]] | None = None
     ) -> list[JsonObject]:
-        """What the model predicts of each row, as JSON has it.
+        """Returns the prediction for each row as a JSON object.
 
-        Classes: `class`, the most probable one, and `probabilities` by name. A regression: `mean`, and `quantiles` by
-        their shares. A task that is judged by its likelihood: `loss`, in nats.
+        Classification: `class`, the most probable one, and `probabilities` by name. Regression: `mean`, and `quantiles`
+        by their shares. Likelihood tasks: `loss`, in nats.
 
         Args:
-            rows: Values by column, as the task's schema has them: numbers, text, true, false and null; dates and times
-                as text, or Python's own. Columns that the model does not need may be left out.
-            history: Of a task that looks back: earlier rows of the same columns, with their outcomes. None = none.
+            rows: Values by column, with the types of the task's schema: numbers, text, true, false and null; dates and
+                times as text or Python objects. Columns that the model does not need are optional.
+            history: Earlier rows with these columns and their outcomes, for tasks whose features use them; or None.
 
         Raises:
-            UserError: a row lacks a column that the model needs, holds a value of another type, or needs a history.
+            UserError: A row lacks a required column, holds a value of another type, or needs a history.
         """
         if not rows:
             return []
-        columns = encoding.encoded(self.task, self.card, rows, history, self.database)
+        columns = row_encoding.encode_rows(self.task, self.card, rows, history, self.database)
         size = self.task.batch_rows
         parts = [
             self.model({name: values[start : start + size] for name, values in columns.items()})
             for start in range(0, len(rows), size)
         ]
-        return [self._spoken(values) for values in np.concatenate(parts)]
+        return [self._to_json(values) for values in np.concatenate(parts)]
 
-    def _spoken(self, values: np.ndarray) -> JsonObject:
-        """One row's predictions: floats (C,), (1 + Q,), or one."""
+    def _to_json(self, values: np.ndarray) -> JsonObject:
+        """Returns the JSON object for the prediction of a row: floats (C,), (1 + Q,) or a single one."""
         if self.task.likelihood:
             return {"loss": float(values)}
         if self.task.regression:

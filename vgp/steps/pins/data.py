@@ -123,10 +123,10 @@ def _found(
         files = work.files(data) if windows and windows.relative else ()
         return {"package": Package(name=package[0], version=package[1])}, files, None
     past = Past(moment.time) if moment else None
-    tables, rest = names.parted(data) if isinstance(work, TabularTask) else ([], data)
+    tables, rest = names.split_bigquery(data) if isinstance(work, TabularTask) else ([], data)
     with storage.as_of(past):
         relations = _relations(tables, past, folder) if tables else ()
-        files = sorted(map(storage.versioned, work.files(rest)), key=lambda f: f.path) if rest or not tables else []
+        files = sorted(map(storage.with_version, work.files(rest)), key=lambda f: f.path) if rest or not tables else []
     if isinstance(work, TabularTask):
         choose_engine(work, engine_choice.Source(files, relations))
     return {"objects": _objects(files), "files": _files(files), "relations": relations}, files, past

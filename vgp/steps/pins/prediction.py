@@ -70,7 +70,7 @@ def resolve(
         UserError: there is no such model, it is of another task, or the data cannot be read. No pins are written then.
     """
     now = now or datetime.now(UTC)
-    when = moment.chosen(as_of, scheduled, now)
+    when = moment.choose_moment(as_of, scheduled, now)
     if pins:
         taken = take_earlier(pins, request, pipeline=pipeline, project=project, as_of=as_of)
         assert taken.champion

@@ -25,7 +25,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
     """Raises UserError for data that is not there, or of a place that nothing is read from, a champion or a registry on
     this machine that is none, a wrong `as_of`, or pins of something else."""
     for part in storage.parts(request.data):
-        finding.refuse(part)
+        finding.refuse_scheme(part)
     if not pins:
         _check_files(work, request.data)
     reigning.check(request.champion)
@@ -33,13 +33,13 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
         reigning.check_folder(request.champion)
     _check_registry(request)
     weights.check(request.warm_start)
-    tables, _ = names.parted(request.data)
+    tables, _ = names.split_bigquery(request.data)
     for part in tables:
         if names.is_table(part):
             names.parse(part)
     if tables and isinstance(work, TabularTask) and work.engine != "duckdb":
         check_bigquery_names(work)
-    data.check_moment(work, request.data, moment.chosen(as_of, "", datetime.now(UTC)))
+    data.check_moment(work, request.data, moment.choose_moment(as_of, "", datetime.now(UTC)))
     if not pins:
         return
     if not pinned.digest(pins):

@@ -96,7 +96,7 @@ def _resolved(
             return _outputs(taken.run, pins.rpartition("/")[0], words, taken.data)
         renewed = taken.renewed(epoch(now))
         return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
-    when = moment.chosen(as_of, scheduled, now)
+    when = moment.choose_moment(as_of, scheduled, now)
     champion, told = reigns(epoch(now))
     begun = request
     if request.warm_start == weights.CHAMPION:
@@ -116,7 +116,7 @@ def _champion(
         raise UserError(f"champion = {given} names a version, and no registry is known: give a folder.")
     version = reigning.version(record, given)
     if version is None:
-        return None, (f"champion: {record.model} has none yet, so the baseline is the one to beat.",)
+        return None, (f"champion: {record.model} has none yet; the model is compared with the baseline.",)
     pins = reigning.pin(registry, record, version, epoch)
     told = f"its files are gone, so the baseline stands in: {pins.problem}" if pins.problem else ""
     return pins, (f"champion: version {version.number} of {record.model}{f'; {told}' if told else '.'}",)

@@ -7,7 +7,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.pinned import PinnedFile, PinnedObject
 from vgp.base.storage.storage import File
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.data.task import Options
@@ -27,7 +27,7 @@ def pin(source: str) -> ChampionPins:
     Raises:
         UserError: there are no weights that can be read.
     """
-    there = [storage.versioned(file) for file in warm_start_files.find_weights(source)]
+    there = [storage.with_version(file) for file in warm_start_files.find_weights(source)]
     return ChampionPins(
         folder=storage.uri(source),
         objects=tuple(_object(file) for file in there if file.generation),
@@ -80,7 +80,7 @@ def _unlike(card: ModelCard, prepared: Manifest) -> str:
     own = {column.name: (column.kind, column.width, column.values) for column in card.columns}
     now = {column.name: (column.kind, column.width, column.values) for column in prepared.columns}
     changed = sorted(name for name in own.keys() | now.keys() if own.get(name) != now.get(name))
-    return f"other values or forms of {listed(changed)}" if changed else ""
+    return f"other values or forms of {join_names(changed)}" if changed else ""
 
 
 def _network(options: Options) -> JsonObject:

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.train.processes.rank import Rank
 
 
@@ -135,7 +135,7 @@ class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def unused_message(names: Sequence[str], rank: Rank) -> str:
     return (
         f"the loss of rank {rank.rank} did not use these parameters in a step, though it did in the first: "
-        f"{listed(names, 5)}. The other processes wait for their gradients. If this is intended, for example with "
+        f"{join_names(names, 5)}. The other processes wait for their gradients. If this is intended, for example with "
         "random branches, set unused_parameters=true; a single process needs no setting."
     )
 

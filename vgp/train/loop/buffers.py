@@ -20,7 +20,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.train.loop.optimizers import matching_names, require_matches
 from vgp.train.loop.sample_order import Plan, assignment
 from vgp.train.loop.weighting import RingSum, TreeSum
@@ -286,19 +286,21 @@ def _known_rule(place: BufferState) -> str:
 def _require_rules(chosen: list[BufferState], *, whole_mean: bool) -> None:
     if unsaved := [place.name for place in chosen if not whole_mean and not place.saved]:
         raise UserError(
-            f"the forward pass changes these buffers, and no checkpoint would hold them: {listed(unsaved)}. A resumed "
+            "the forward pass changes these buffers, and no checkpoint would hold them: "
+            f"{join_names(unsaved)}. A resumed "
             "run would give another result. Register them without persistent=False."
         )
     if means := [place for place in chosen if place.rule == "mean" and place.whole]:
         raise UserError(
-            f"buffers: the rule of {listed([place.name for place in means])} is mean, but the values are "
+            f"buffers: the rule of {join_names([place.name for place in means])} is mean, but the values are "
             f"{means[0].tensor.dtype}, which have no mean. Use the rule sum or last, or keep floats."
         )
     unknown = [place for place in chosen if not place.rule]
     if unknown and not whole_mean:
         example = ", ".join(f'"{place.name}": "{"sum" if place.whole else "mean"}"' for place in unknown[:4])
         raise UserError(
-            f"the forward pass changes these buffers of the model: {listed([place.name for place in unknown])}. A step "
+            "the forward pass changes these buffers of the model: "
+            f"{join_names([place.name for place in unknown])}. A step "
             "has several microbatches on several GPUs, and no rule combines their values into one.\n"
             f"Name a rule for each in the task, such as buffers = {{{example}}}:\n"
             "  sum   adds up the changes of all microbatches: counts, totals\n"

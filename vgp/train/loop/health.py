@@ -8,7 +8,7 @@ import math
 from torch import Tensor
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.rows import Rows
 from vgp.train.loop import finite_checks
 from vgp.train.loop.checkpoint_saving import Saving
@@ -67,7 +67,7 @@ class Health:
                 f"{self._last_checkpoint()}"
             )
         if norms.isfinite().all() and norms.max() - norms.min() > _SAME_GRADIENT * norms.max():
-            shown = listed([f"{norm:.6g} on rank {rank}" for rank, norm in enumerate(norms.tolist())], 8)
+            shown = join_names([f"{norm:.6g} on rank {rank}" for rank, norm in enumerate(norms.tolist())], 8)
             raise UserError(
                 f"the gradient of step {step} differs between processes; its norm is {shown}; training stops.\nThe "
                 "task or its model changes gradients after they are averaged, for example in a hook, or runs its own "
@@ -86,7 +86,7 @@ class Health:
         apart = ~((norms - norms[0]).abs() <= tolerance) & norms.isfinite().all(dim=0)
         if names := [name for name, bad in zip([*tensors, *exact], apart.any(dim=0).tolist(), strict=True) if bad]:
             raise UserError(
-                f"after step {step} of {self.plan.steps} the models of the processes differ in {listed(names, 5)}; "
+                f"after step {step} of {self.plan.steps} the models of the processes differ in {join_names(names, 5)}; "
                 "training stops.\nSomething besides the loss changes them differently on each process, for example the "
                 "task's optimizer or a hook. Take random numbers from the default generators of PyTorch, NumPy or "
                 f"Python only.\n{self._last_checkpoint()}"
@@ -103,12 +103,12 @@ class Health:
     def broken(self) -> str:
         """Returns the names of state that is not finite on some rank; "" if all is finite."""
         names = sorted(name.removeprefix("model/") for name in self.learner.broken())
-        return next(filter(None, self.rank.exchange(listed(names, 5), within_s=self.saving.patience_s)), "")
+        return next(filter(None, self.rank.exchange(join_names(names, 5), within_s=self.saving.patience_s)), "")
 
     def _row_ids(self, step: int) -> str:
         rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
         ids = self.rows.columns["row_id"][rows] if "row_id" in self.rows.columns else rows
-        return listed(list(map(str, ids.tolist())), 20)
+        return join_names(list(map(str, ids.tolist())), 20)
 
     def _culprits(self) -> str:
         """Returns the names of parameters whose gradient is not finite on some rank, and the number of parameters."""
@@ -116,7 +116,7 @@ class Health:
         anywhere = gather([float(bad) for bad in self.learner.norm.culprits()], len(names)).any(dim=0).tolist()
         order = {name: place for place, (name, _) in enumerate(self.learner.module.named_parameters())}
         bad = sorted((n for n, bad in zip(names, anywhere, strict=True) if bad), key=lambda n: order.get(n, len(order)))
-        return f"{listed(bad, 5)} (of {len(names)})"
+        return f"{join_names(bad, 5)} (of {len(names)})"
 
     def _advice(self) -> str:
         """Returns the last good checkpoint and settings that often help."""

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage import download, storage
 from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.task import Task
 from vgp.train.checkpoint import recovery
 from vgp.train.checkpoint.block_reader import raise_damage
@@ -217,7 +217,7 @@ def _misfit(weights: Weights, match: Match) -> str:
     parts = {
         "missing": match.missing, "not in the model": match.unexpected, "of another form": match.unlike,
     }  # fmt: skip
-    lines = [f"  {problem}: {listed(names)}" for problem, names in parts.items() if names]
+    lines = [f"  {problem}: {join_names(names)}" for problem, names in parts.items() if names]
     return "\n".join(
         [f"warm_start={weights.source} does not fit the model that the task builds:", *lines, *_advice(match)]
     )

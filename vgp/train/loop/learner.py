@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import training_state
@@ -132,7 +132,7 @@ class Learner:
             self.gradients.free()
         if names and self.config.tf32:
             raise UserError(
-                f"tf32=true would round raw values that need all bits of float32: inputs of {listed(names)}. "
+                f"tf32=true would round raw values that need all bits of float32: inputs of {join_names(names)}. "
                 "Standardise them in the task, or set tf32=false."
             )
         return names
@@ -185,7 +185,8 @@ class Learner:
         changed = [name for name, norm in now.items() if norm != before[name] and not math.isnan(before[name])]
         if changed and self.plan.microbatches > 1:
             raise UserError(
-                f"the first forward pass changes these parameters of the model: {listed(changed)}, as an ActNorm does "
+                f"the first forward pass changes these parameters of the model: {join_names(changed)}, as an "
+                "ActNorm does "
                 "that starts from its first rows. Each microbatch of a step would start from another model. Set the "
                 "values in the task's `model(data)`, or train on one process with microbatches=1."
             )

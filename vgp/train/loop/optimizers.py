@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.task import Task
 
 
@@ -94,10 +94,11 @@ def _require_each_once(parts: Sequence[Optimizer], module: nn.Module) -> None:
             "would hold them. Make them parameters of the model that `model` returns."
         )
     if duplicates := [names[parameter] for parameter, count in counts.items() if count > 1]:
-        raise UserError(f"the task's optimizers update these parameters more than once: {listed(duplicates)}.")
+        raise UserError(f"the task's optimizers update these parameters more than once: {join_names(duplicates)}.")
     if missing := [name for p, name in names.items() if p.requires_grad and p not in counts]:
         raise UserError(
-            f"no optimizer of the task updates these parameters: {listed(missing)}. Add them to one, or freeze them: "
+            f"no optimizer of the task updates these parameters: {join_names(missing)}. Add them to one, or "
+            "freeze them: "
             "requires_grad=False in `model`, or the setting freeze."
         )
 
@@ -137,4 +138,4 @@ def _nearest(pattern: str, names: Sequence[str]) -> str:
         return f"Did you mean {pattern}.*?"
     choices = [*(f"{part}.*" for part in sorted(parts)), *names]
     near = difflib.get_close_matches(pattern, choices, 3, cutoff=0.5)
-    return f"Nearest: {listed(near)}." if near else f"There are: {listed(names)}."
+    return f"Nearest: {join_names(near)}." if near else f"There are: {join_names(names)}."

@@ -12,7 +12,7 @@ from functools import partial
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import Preempted, UserError
-from vgp.base.text.printable import listed, report
+from vgp.base.text.printable import join_names, report
 from vgp.data import tasks
 from vgp.data.rows import open_rows
 from vgp.protocol import manifest
@@ -145,11 +145,11 @@ class Trainer:
         report(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
-            report(f"in float32, because {half} would round their raw inputs too much: {listed(layers, 5)}")
+            report(f"in float32, because {half} would round their raw inputs too much: {join_names(layers, 5)}")
         if frozen := self.learner.frozen:
-            report(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
+            report(f"frozen, {len(frozen)} parameters: {join_names(frozen, 5)}")
         if match := self.warm:
-            new = f"; new: {listed(match.new, 5)}" if match.new else ""
+            new = f"; new: {join_names(match.new, 5)}" if match.new else ""
             report(f"warm start: {len(match.taken)} tensors from {self.config.warm_start}{new}")
         if reason := self.learner.made_whole:
             report(
@@ -157,7 +157,7 @@ class Trainer:
                 f"{reason}"
             )
         if unused := self.learner.unused:
-            report(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
+            report(f"the loss did not use these parameters, so they get no gradient: {join_names(unused, 5)}")
         before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
         if before and before < self.plan.microbatches:
             report(

@@ -34,7 +34,7 @@ class Log:
     """Reads what came since it was last asked. A log that cannot be read is said so once, and stops nothing."""
 
     def __init__(self, settings: Settings, build: JsonObject) -> None:
-        bucket, folder = google_names.cut_uri(build["logsBucket"])
+        bucket, folder = google_names.split_uri(build["logsBucket"])
         name = "/".join(filter(None, [folder.rstrip("/"), f"log-{build['id']}.txt"]))
         self._url = f"{clients.endpoint(settings, 'storage')}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
         self._session = clients.session(settings)

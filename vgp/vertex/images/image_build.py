@@ -213,7 +213,7 @@ def upload(settings: Settings, digest: str, content: bytes) -> dict[str, str]:
     """
     from google.api_core import exceptions
 
-    bucket, inside = google_names.cut_uri(folder(settings))
+    bucket, inside = google_names.split_uri(folder(settings))
     name = f"{inside}/source/{digest}.tgz"
     with explained("upload the source", settings), closing(clients.storage(settings)) as client:
         blob = client.bucket(bucket).blob(name)

@@ -47,7 +47,7 @@ from vgp.vertex.preflight import (
     template_repository,
 )
 from vgp.vertex.preflight.access import Policies
-from vgp.vertex.preflight.preflight_questions import Finding, Question, answered, answers
+from vgp.vertex.preflight.preflight_questions import Finding, Question, answer_question, answer_questions
 
 __all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
 
@@ -71,7 +71,7 @@ def preflight(
         return findings
     questions = _questions(settings, project, spec, steps)
     done = iter(range(1, len(questions) + 1))
-    return findings + answered(settings, questions, lambda: progress(next(done), len(questions)))
+    return findings + answer_questions(settings, questions, lambda: progress(next(done), len(questions)))
 
 
 def _questions(
@@ -122,16 +122,20 @@ def cheap(settings: Settings) -> list[Finding]:
     project, findings = _project(settings)
     if not _goes_on(findings):
         return findings
-    return findings + answered(settings, [run_bucket.state(settings, project), step_account.act_as(settings, project)])
+    return findings + answer_questions(
+        settings, [run_bucket.state(settings, project), step_account.act_as(settings, project)]
+    )
 
 
 def _project(settings: Settings) -> tuple[account.Project, list[Finding]]:
     """The project as far as it can be seen, and the findings about it and about who asks."""
     known = account.Project(clients.project(settings))
     asked = Question("account.credentials", "credentials", lambda: account.credentials(known))
-    findings = answers(settings, asked)
+    findings = answer_question(settings, asked)
     if _goes_on(findings):
-        findings += answers(settings, Question("account.project", known.id, lambda: account.project(settings, known)))
+        findings += answer_question(
+            settings, Question("account.project", known.id, lambda: account.project(settings, known))
+        )
     return known, findings
 
 

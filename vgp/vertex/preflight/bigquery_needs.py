@@ -102,7 +102,7 @@ def _location(settings: Settings, uri: str, there: str, asked: list[BigQuery]) -
         yield Finding("bigquery.location", uri, "error", f"is in {there}, but the settings have {said}", hint)
     if not settings.bucket:
         return
-    name = google_names.cut_uri(settings.bucket)[0]
+    name = google_names.split_uri(settings.bucket)[0]
     bucket = str(clients.storage(settings).get_bucket(name, **patience()).location or "")
     if _near(there, bucket):
         yield Finding("bigquery.location", uri, "ok", f"is in {there}, the bucket in {bucket}")

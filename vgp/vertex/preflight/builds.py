@@ -13,7 +13,7 @@ from vgp.vertex import clients, rest
 from vgp.vertex.permissions import ACT_AS, act_as, needed
 from vgp.vertex.preflight.access import Policies, Policy, Thing
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
 from vgp.vertex.preflight.step_image import Image, parsed, repository_policy
 
 #: Cloud Build's own account in older projects, which everybody may use who may build.
@@ -24,7 +24,9 @@ _WHERE = re.compile(r"resource\.name\.startsWith\(\s*[\"']projects/_/buckets/(?P
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     image = parsed(settings.image)
     if image is None or not settings.bucket:
-        yield skipped("builds.account", "image builds", "no image in Artifact Registry, or no bucket for its sources")
+        yield skip_question(
+            "builds.account", "image builds", "no image in Artifact Registry, or no bucket for its sources"
+        )
         return
     subject = settings.build_service_account or "Cloud Build's default account"
     yield Question("builds.account", subject, lambda: _builds(settings, project, policies, image))
@@ -95,7 +97,7 @@ def _project(project: Project) -> Thing:
 
 def _bucket(settings: Settings, project: Project) -> Iterator[tuple[tuple[str, ...], Thing]]:
     """What the builder needs of the bucket below builds/, and of the bucket itself."""
-    name, folder = google_names.cut_uri(f"{clients.bucket(settings)}/builds/")
+    name, folder = google_names.split_uri(f"{clients.bucket(settings)}/builds/")
     policy = clients.storage(settings).bucket(name).get_iam_policy(requested_policy_version=3, **patience())
     grant = f"gcloud storage buckets add-iam-policy-binding gs://{name}"
     below = Policy.of_json(

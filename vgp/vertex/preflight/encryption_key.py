@@ -9,14 +9,14 @@ from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.access import KEYS, Policies, Policy, Thing, agents
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, patience, skip_question
 from vgp.vertex.resource_names import short
 
 
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     name = settings.encryption_key
     if not name:
-        yield skipped("key.exists", "encryption key", "none is set: Google's own keys encrypt")
+        yield skip_question("key.exists", "encryption key", "none is set: Google's own keys encrypt")
         return
     yield Question("key.exists", short(name), lambda: _exists(settings, name))
     yield Question("key.agent", short(name), lambda: _agent(settings, name, project, policies))

@@ -9,7 +9,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.check.check_finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex import rest
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
 from vgp.vertex.resource_names import short
 
 _PEERING = "servicenetworking-googleapis-com"
@@ -18,7 +18,7 @@ _PEERING = "servicenetworking-googleapis-com"
 def questions(settings: Settings, steps: Sequence[StepRow]) -> Iterator[Question]:
     name = settings.network
     if not name:
-        yield skipped("network.exists", "network", "none is set: steps use the public one")
+        yield skip_question("network.exists", "network", "none is set: steps use the public one")
         return
     yield Question("network.exists", name, lambda: _exists(settings, name, steps))
 

@@ -13,7 +13,7 @@ from vgp.vertex import rest
 from vgp.vertex.permissions import needed
 from vgp.vertex.preflight.access import Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
 
 
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
@@ -23,7 +23,7 @@ def questions(settings: Settings, project: Project, policies: Policies) -> Itera
             "notify.secret", webhook, "no notification would be sent when a run ends", settings, project, policies
         )
     else:
-        yield skipped("notify.secret", "webhook", "no address is in Secret Manager")
+        yield skip_question("notify.secret", "webhook", "no address is in Secret Manager")
     if token:
         yield _question("mlflow.secret", token, "runs would not be logged to MLflow", settings, project, policies)
 

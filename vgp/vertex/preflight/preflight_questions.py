@@ -61,7 +61,7 @@ class Question:
     look: Callable[[], Iterable[Finding]]
 
 
-def skipped(check: str, subject: str, why: str) -> Question:
+def skip_question(check: str, subject: str, why: str) -> Question:
     """A question that the settings leave nothing to ask about."""
     return Question(check, subject, lambda: [Finding(check, subject, "skipped", why)])
 
@@ -71,18 +71,18 @@ def patience() -> clients.CallOptions:
     return {"retry": clients.repeating().with_timeout(QUESTION_S), "timeout": ATTEMPT_S}
 
 
-def answered(
+def answer_questions(
     settings: Settings, questions: Sequence[Question], answer_came: Callable[[], None] = lambda: None
 ) -> list[Finding]:
     """The findings of all questions in their order, asked concurrently, without duplicates."""
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
-        asked = [pool.submit(answers, settings, question) for question in questions]
+        asked = [pool.submit(answer_question, settings, question) for question in questions]
         for _ in as_completed(asked):
             answer_came()
     return list(dict.fromkeys(finding for answer in asked for finding in answer.result()))
 
 
-def answers(settings: Settings, question: Question) -> list[Finding]:
+def answer_question(settings: Settings, question: Question) -> list[Finding]:
     """The findings of one question; if it could not be answered, those until then and why."""
     findings: list[Finding] = []
     try:

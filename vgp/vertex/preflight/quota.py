@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.check.check_finding import StepRow
 from vgp.check.spec.dag import Component, Task
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -200,7 +200,7 @@ def _judged(need: Need, least: tuple[int, str] | None, refused: _Rungs, project:
         return Finding("quota.limit", subject, "ok", seen)
     hint = _more(need, quota_id or need.quota_id, project)
     if rungs := [rung for rung, quotas in refused.items() if (need.metric, need.region) in quotas]:
-        seen += f": {need.largest} cannot start on rung {listed(rungs, 'and')}, but on another"
+        seen += f": {need.largest} cannot start on rung {join_words(rungs, 'and')}, but on another"
         return Finding("quota.limit", subject, "warning", seen, hint)
     if need.alone > value:
         return Finding("quota.limit", subject, "error", f"{seen}: {need.largest} cannot start", hint)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
-from vgp.base.text.figures import listed, took
+from vgp.base.text.figures import format_duration, join_words
 from vgp.check.check_finding import StepRow
 from vgp.machines.catalog.catalog import regions
 from vgp.protocol.moment import EPOCH_DAYS
@@ -18,7 +18,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.access import OBJECTS, Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
@@ -43,7 +43,7 @@ class Lock:
 def locks(bucket: "Bucket") -> Lock | None:
     """A retention policy, or a hold that every new object gets; `bucket` is as Google's client has it."""
     if bucket.retention_period:
-        policy = f"a retention policy of {took(bucket.retention_period)}"
+        policy = f"a retention policy of {format_duration(bucket.retention_period)}"
         if bucket.retention_policy_locked:
             return Lock(f"{policy}, locked for good", "Use another bucket: the policy of {uri} cannot be removed")
         return Lock(policy, "gcloud storage buckets update {uri} --clear-retention-period")
@@ -115,11 +115,11 @@ def questions(settings: Settings, project: Project, policies: Policies, steps: S
         email = runner(settings, project)
         yield Question("bucket.writer", _uri(settings), lambda: writer(settings, project, policies, email, "bucket"))
         yield Question("registry.own", settings.registry_root, lambda: [_own_registry(settings)])
-        if (there := google_names.join_uri(google_names.cut_uri(settings.registry_root)[0])) != _uri(settings):
+        if (there := google_names.join_uri(google_names.split_uri(settings.registry_root)[0])) != _uri(settings):
             elsewhere = settings.model_copy(update={"bucket": there})
             yield Question("registry.writer", there, lambda: writer(elsewhere, project, policies, email, "registry"))
     else:
-        yield skipped("bucket.writer", "bucket", "none is set")
+        yield skip_question("bucket.writer", "bucket", "none is set")
 
 
 def _unset() -> Finding:
@@ -200,7 +200,9 @@ def _own_registry(settings: Settings) -> Finding:
     root, others = settings.registry_root, settings.registry_sharers
     if not others:
         return Finding("registry.own", root, "ok", "is the registry of no other environment of the settings")
-    seen = f"is also the registry of {listed(others, 'and')}: what a run of one promotes is the champion of the other"
+    seen = (
+        f"is also the registry of {join_words(others, 'and')}: what a run of one promotes is the champion of the other"
+    )
     return Finding("registry.own", root, "warning", seen, settings.registry_fix)
 
 
@@ -223,7 +225,7 @@ def _retention(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
             "heartbeat and old checkpoints are"
         )
         return Finding("bucket.retention", uri, "error", seen, kept.fix.format(uri=uri))
-    folder = google_names.cut_uri(f"{clients.bucket(settings)}/runs/")[1]
+    folder = google_names.split_uri(f"{clients.bucket(settings)}/runs/")[1]
     rules = too_soon(bucket, folder)
     if not rules:
         return Finding("bucket.retention", uri, "ok", f"keeps {folder} for more than {NEEDED_DAYS} days")
@@ -245,7 +247,7 @@ def writer(settings: Settings, project: Project, policies: Policies, email: str 
 
 
 def _name(settings: Settings) -> str:
-    return google_names.cut_uri(clients.bucket(settings))[0]
+    return google_names.split_uri(clients.bucket(settings))[0]
 
 
 def _uri(settings: Settings) -> str:

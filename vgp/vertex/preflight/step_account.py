@@ -8,7 +8,7 @@ from vgp.vertex import permissions, rest
 from vgp.vertex.permissions import ACT_AS
 from vgp.vertex.preflight.access import EVERYTHING, JOBS, LADDER, LOGS, Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
 
 _DEFAULT = "Compute Engine's default account"
 
@@ -23,7 +23,7 @@ def questions(settings: Settings, project: Project, policies: Policies) -> Itera
     yield act_as(settings, project)
     email = runner(settings, project)
     if not email:
-        yield skipped("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
+        yield skip_question("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
         return
     yield Question("identity.account", email, lambda: _account(settings, email))
     if settings.service_account:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
 
 _URL = re.compile(r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[^/]+)/(?P<name>[^/]+)")
 
@@ -13,7 +13,7 @@ _URL = re.compile(r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[
 def questions(settings: Settings) -> Iterator[Question]:
     url = settings.template_repository
     if not url:
-        yield skipped("repository.exists", "template repository", "none is set: vgp upload needs one")
+        yield skip_question("repository.exists", "template repository", "none is set: vgp upload needs one")
         return
     yield Question("repository.exists", url, lambda: _exists(settings, url))
 

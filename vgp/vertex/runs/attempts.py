@@ -26,7 +26,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.pipeline_job import ATTEMPT, PINNED_BY, PINS, REQUEST, created, find, job_id, same
 from vgp.vertex.runs.remote_run import Run, read
-from vgp.vertex.runs.start_policy import ENDED, Policy, end, failed
+from vgp.vertex.runs.start_policy import ENDED, Policy, end_time, is_failed
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
@@ -54,7 +54,7 @@ def start(settings: Settings, body: JsonObject, policy: Policy | None = None) ->
         job, number = _answering(client, settings, body, first)
         while job is None or not policy.answers(job, asked):
             number += 1
-            goes_on = job and failed(job) and not policy.begins_anew and asked - end(job) <= _EPOCH
+            goes_on = job and is_failed(job) and not policy.begins_anew and asked - end_time(job) <= _EPOCH
             attempt = _attempt(body, number, job if goes_on else None)
             job, started = created(client, settings, attempt, _id(first, number))
             if started or _is_of_another_caller(job, asked, policy):
@@ -97,7 +97,7 @@ def _runs(client: "PipelineServiceClient", settings: Settings, body: JsonObject)
 
 
 def _recency(job: "PipelineJob") -> tuple[bool, datetime]:
-    return job.state.name not in ENDED, end(job)
+    return job.state.name not in ENDED, end_time(job)
 
 
 def _is_of_another_caller(job: "PipelineJob", asked: datetime, policy: Policy) -> bool:

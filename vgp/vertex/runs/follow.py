@@ -16,9 +16,9 @@ from rich.text import Text
 from vgp.base.clock import Clock
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
-from vgp.protocol.capacity.way import Way
+from vgp.protocol.capacity.ladder_view import Way
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -190,7 +190,7 @@ def _conclude(settings: Settings, display: Display, console: Console) -> None:
 
 
 def _left(run_id: str, code: int, timeout_s: float | None) -> str:
-    why = f"not over after {took(timeout_s or 0)}" if code == TIMED_OUT else "left"
+    why = f"not over after {format_duration(timeout_s or 0)}" if code == TIMED_OUT else "left"
     return f"{why}; the run continues.\n  Follow it again: vgp wait {run_id}\n  End it:          vgp cancel {run_id}"
 
 

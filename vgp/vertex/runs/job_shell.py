@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vgp.base.clock import Clock
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -85,7 +85,9 @@ def shells(
                 tell(waits)
             said = waits
             if timeout_s is not None and (clock.moment() - began).total_seconds() >= timeout_s:
-                raise WorkFailed(f"{waits}; no shell after {took(timeout_s)}. Wait longer: --timeout SECONDS.")
+                raise WorkFailed(
+                    f"{waits}; no shell after {format_duration(timeout_s)}. Wait longer: --timeout SECONDS."
+                )
             clock.sleep(_LOOK_S)
 
 

@@ -145,7 +145,7 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> Json
     `ladders` are the ways up: docs/explanation/how-capacity-is-chosen.md; what their machines cost is in `usd`.
     `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
     """
-    spent, most = run_cost.so_far(run, rows, now), run_cost.at_most(run, rows)
+    spent, most = run_cost.sum_costs(run, rows, now), run_cost.cost_limit(run, rows)
     return {
         **brief_report(settings, run, now),
         "words": run.summary.words,
@@ -179,14 +179,14 @@ def parameters(run: Run) -> dict[str, JsonObject]:
 
 
 def _step_report(step: Step, rows: Rows, now: datetime) -> JsonObject:
-    spent = run_cost.spent(step, rows, now)
+    spent = run_cost.step_cost(step, rows, now)
     return {
         "step": step.name,
         "state": step.state,
         "started": rfc3339(step.start),
         "ended": rfc3339(step.end),
         "seconds": _rounded(step.seconds(now)),
-        "machines": [row.as_json() for row in run_cost.of(step, rows)],
+        "machines": [row.as_json() for row in run_cost.step_rows(step, rows)],
         "usd": None if spent is None else round(spent, 4),
         "custom_jobs": list(step.jobs),
         "error": step.error,

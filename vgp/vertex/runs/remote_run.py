@@ -16,7 +16,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment
 from vgp.check.spec.dag import Component, Task
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.protocol.capacity.way import Way
+from vgp.protocol.capacity.ladder_view import Way
 from vgp.protocol.summary import Summary, summary_of
 from vgp.vertex import resource_names
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from vgp.base.documents.document import Document
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text.figures import plural, usd
+from vgp.base.text.figures import format_count, format_usd
 from vgp.base.text.printable import one_line
 from vgp.check.check_finding import StepRow
 from vgp.check.checker import check
@@ -55,12 +55,12 @@ def machines(run: Run) -> Rows:
     return rows
 
 
-def of(step: Step, rows: Rows) -> tuple[StepRow, ...]:
+def step_rows(step: Step, rows: Rows) -> tuple[StepRow, ...]:
     """The machines of one step. The checker names a step by its way only where its own name is taken."""
     return rows.get(step.path) or rows.get(step.task, ())
 
 
-def spent(step: Step, rows: Rows, now: datetime) -> float | None:
+def step_cost(step: Step, rows: Rows, now: datetime) -> float | None:
     """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known.
 
     Of a step with a ladder its time does not tell on which rung it was: its launcher has written that down.
@@ -68,25 +68,27 @@ def spent(step: Step, rows: Rows, now: datetime) -> float | None:
     seconds = step.seconds(now)
     if seconds is None:
         return 0.0
-    climbs = any(row.rungs for row in of(step, rows))
+    climbs = any(row.rungs for row in step_rows(step, rows))
     if climbs and step.ladder_usd is None:
         return None
-    hourly = [usd_per_hour(row) for row in of(step, rows)]
+    hourly = [usd_per_hour(row) for row in step_rows(step, rows)]
     own = None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
     return None if own is None else own + (step.ladder_usd or 0.0)
 
 
-def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
+def sum_costs(run: Run, rows: Rows, now: datetime) -> Cost:
     """The sum over the steps that ran or run."""
-    machines = [(step.name, spent(step, rows, now)) for step in run.steps]
+    machines = [(step.name, step_cost(step, rows, now)) for step in run.steps]
     ran = [step for step in run.steps if step.seconds(now) is not None]
-    used = [(f"{used.name} of {step.name}", None) for step in ran for row in of(step, rows) for used in row.services]
+    used = [
+        (f"{used.name} of {step.name}", None) for step in ran for row in step_rows(step, rows) for used in row.services
+    ]
     return _sum([*machines, *used])
 
 
-def at_most(run: Run, rows: Rows) -> Cost:
+def cost_limit(run: Run, rows: Rows) -> Cost:
     """The most that all steps can cost, by their timeouts. A loop counts as often as it is known to turn."""
-    return _sum((step.name, row.max_usd_a_turn) for step in run.steps for row in of(step, rows))
+    return _sum((step.name, row.max_usd_a_turn) for step in run.steps for row in step_rows(step, rows))
 
 
 def price_dates(rows: Rows) -> list[str]:
@@ -96,7 +98,7 @@ def price_dates(rows: Rows) -> list[str]:
 
 def machine(step: Step, rows: Rows) -> str:
     """`2 x g2-standard-24 (2 L4) spot`; empty for a step without a machine of its own."""
-    return " + ".join(_words(row) for row in of(step, rows))
+    return " + ".join(_words(row) for row in step_rows(step, rows))
 
 
 def _sum(amounts: Iterable[tuple[str, float | None]]) -> Cost:
@@ -132,10 +134,12 @@ class Amounts:
     @property
     def words(self) -> str:
         """`$1.83 to $2.10, median $1.95`."""
-        low, high = usd(min(self.usd)), usd(max(self.usd))
+        low, high = format_usd(min(self.usd)), format_usd(max(self.usd))
         text = low if low == high else f"{low} to {high}"
         text = f"at least {text}" if self.partly else text
-        return f"{text}, median {usd(statistics.median(self.usd))}" if len(self.usd) > 2 and low != high else text
+        return (
+            f"{text}, median {format_usd(statistics.median(self.usd))}" if len(self.usd) > 2 and low != high else text
+        )
 
     def as_json(self) -> JsonObject:
         figures = {"min": min(self.usd), "median": statistics.median(self.usd), "max": max(self.usd)}
@@ -162,12 +166,12 @@ class LastRuns:
         if self.unknown:
             return f"the cost of the last runs is unknown: {self.unknown}"
         if not self.ran and not self.without:
-            return "no other run of it has succeeded yet"
+            return "no earlier run of this pipeline has succeeded"
         if self.ran is None or self.without is None:
             amounts = self.ran or self.without
             assert amounts is not None
             which = f" that {'ran' if self.ran else 'did not run'} {one_line(self.step)}" if self.step else ""
-            return f"last {plural(len(amounts.usd), 'run')}{which}: {amounts.words} (list prices)"
+            return f"last {format_count(len(amounts.usd), 'run')}{which}: {amounts.words} (list prices)"
         return f"{replace(self, without=None).words}; {len(self.without.usd)} that did not: {self.without.words}"
 
     def as_json(self) -> JsonObject:
@@ -195,7 +199,7 @@ def _asked(settings: Settings, pipeline: str, without: str) -> LastRuns:
     try:
         with explained("list the last runs", settings):
             runs = [read(job) for job in _jobs(settings, pipeline) if resource_names.short(job.name) != without]
-        return costs_of(runs)
+        return summarize_costs(runs)
     except (RequestError, WorkFailed) as error:
         return LastRuns(unknown=one_line(str(error).splitlines()[0], 200))
     except Exception as error:  # in a thread: whatever it is, the run has been started
@@ -212,7 +216,7 @@ def _jobs(settings: Settings, pipeline: str) -> list["PipelineJob"]:
     return [job if job.job_detail.task_details else client.get_pipeline_job(name=job.name, **quickly) for job in newest]
 
 
-def costs_of(runs: Sequence[Run]) -> LastRuns:
+def summarize_costs(runs: Sequence[Run]) -> LastRuns:
     """What these runs cost, by whether they ran the step that costs most an hour."""
     if not runs:
         return LastRuns()
@@ -222,7 +226,7 @@ def costs_of(runs: Sequence[Run]) -> LastRuns:
     for run, rows in priced:
         now = run.ended or datetime.now(UTC)
         ran = not step or any(step in (other.path, other.task) and other.seconds(now) for other in run.steps)
-        groups[ran].append(so_far(run, rows, now))
+        groups[ran].append(sum_costs(run, rows, now))
     return LastRuns(step, _amounts(groups[True]), _amounts(groups[False]))
 
 

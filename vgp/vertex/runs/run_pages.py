@@ -14,9 +14,9 @@ from rich.text import Text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
-from vgp.base.text.figures import table, took
-from vgp.base.text.printable import abridged, one_line
-from vgp.base.text.times import local
+from vgp.base.text.figures import format_duration, table
+from vgp.base.text.printable import one_line, summarise_texts
+from vgp.base.text.times import format_local
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import outputs, run_cost, run_search, run_view, step_jobs
@@ -80,7 +80,7 @@ def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
         yield "template", " ".join(filter(None, [run.job.template_uri, run.job.template_metadata.version]))
     if run.job.schedule_name:
         yield "schedule", resource_names.schedule_link(settings, resource_names.short(run.job.schedule_name))
-    yield "created", local(run.created)
+    yield "created", format_local(run.created)
     yield "account", run.job.service_account
     if run.labels:
         yield "labels", " ".join(f"{key}={value}" for key, value in sorted(run.labels.items()))
@@ -121,7 +121,7 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    value = abridged(value)
+    value = summarise_texts(value)
     shown = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) and value else ""
     return one_line(shown or json.dumps(value, ensure_ascii=False), _MOST)
 
@@ -210,13 +210,13 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
 
 def _about(several: Sequence[Run], now: datetime) -> list[Row]:
     machines = [run_cost.machines(run) for run in several]
-    costs = [run_cost.so_far(run, each, now) for run, each in zip(several, machines, strict=True)]
+    costs = [run_cost.sum_costs(run, each, now) for run, each in zip(several, machines, strict=True)]
     days = [run_cost.price_dates(each) for each in machines]
     seconds = [run.seconds(now) for run in several]
     versions = [
         run.job.template_metadata.version.removeprefix("sha256:") or _digest(run.spec.content) for run in several
     ]
-    shown = tuple("" if value is None else took(value) for value in seconds)
+    shown = tuple("" if value is None else format_duration(value) for value in seconds)
     return [
         Row("run", "state", tuple(run.state for run in several)),
         Row("run", "pipeline", tuple(run.pipeline for run in several)),

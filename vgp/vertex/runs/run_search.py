@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.times import duration
+from vgp.base.text.times import parse_duration
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -142,7 +142,7 @@ def since(text: str, now: datetime) -> datetime:
     Raises:
         RequestError: it is none of these.
     """
-    ago = duration(text)
+    ago = parse_duration(text)
     try:
         if ago is not None:
             return (now - ago).astimezone(UTC)

@@ -22,13 +22,13 @@ from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.images import held
+from vgp.vertex.images import image_contents
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.remote_run import read
 from vgp.vertex.runs.run_cost import last_runs
 from vgp.vertex.runs.run_view import write
-from vgp.vertex.runs.start_policy import ENDED, IfExists, Started, chosen
+from vgp.vertex.runs.start_policy import ENDED, IfExists, Started, parse_policy
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import checked, compiled
@@ -76,7 +76,7 @@ def submit(
     Raises:
         RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
     """
-    policy = chosen(
+    policy = parse_policy(
         id=options.id, key=options.key, window=options.window, retry=options.retry, if_exists=options.if_exists,
         new=options.new,
     )  # fmt: skip
@@ -115,7 +115,7 @@ def _request(name: str, parameters: Sequence[str], settings: Settings, options: 
     values = parse_arguments(spec.parameters, parameters, members)
     values = workflow_files.expanded(name, values, settings.repository, Path.cwd())
     workflow_files.check(name, spec, values, settings.repository, remote=True)
-    held.refuse_missing(settings, spec, values)
+    image_contents.refuse_missing(settings, spec, values)
     caching = settings.caching if options.caching is None else options.caching
     body = pipeline_job.body(
         settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or "",

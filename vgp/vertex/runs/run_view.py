@@ -11,9 +11,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from vgp.base.text.figures import table, took, usd
+from vgp.base.text.figures import format_duration, format_usd, table
 from vgp.base.text.printable import one_line, printable
-from vgp.base.text.times import local, price_dates
+from vgp.base.text.times import format_local, price_dates
 from vgp.settings import Settings
 from vgp.vertex.google_errors import advice
 from vgp.vertex.runs import run_cost
@@ -41,9 +41,11 @@ def headline(run: Run, rows: Rows, now: datetime) -> Text:
     Of a run that succeeded also what came of it: `nothing new since training-1c07: nothing was trained`.
     """
     seconds = run.seconds(now)
-    text = Text.assemble((run.id, "bold"), " ", state(run.state), f" {took(seconds)}" if seconds is not None else "")
+    text = Text.assemble(
+        (run.id, "bold"), " ", state(run.state), f" {format_duration(seconds)}" if seconds is not None else ""
+    )
     if rows:
-        spent, most = run_cost.so_far(run, rows, now), run_cost.at_most(run, rows)
+        spent, most = run_cost.sum_costs(run, rows, now), run_cost.cost_limit(run, rows)
         text.append(f", {one_line(spent.words)}{'' if run.over else ' so far'}")
         bound = f"can cost {one_line(most.words)}" if most.unpriced else f"at most {most}"
         text.append(f", {bound}", "dim")
@@ -87,7 +89,7 @@ def listing(runs: Sequence[Run], now: datetime) -> Table:
             run.id,
             Text(one_line(run.pipeline or run.labels.get("pipeline", "")), no_wrap=True, overflow="ellipsis"),
             state(run.state),
-            local(run.created, now),
+            format_local(run.created, now),
             _took(run.seconds(now) if run.started else None),
         )
         for run in runs
@@ -119,8 +121,8 @@ def change(step: Step, rows: Rows, now: datetime) -> str:
         return one_line(f"{text}, again after: {step.retrying}" if step.retrying else text, 500)
     text = f"{step.name}: {step.state}"
     if seconds is not None:
-        text += f" after {took(seconds)}"
-        text += f", {usd(run_cost.spent(step, rows, now))}" if where else ""
+        text += f" after {format_duration(seconds)}"
+        text += f", {format_usd(run_cost.step_cost(step, rows, now))}" if where else ""
     return one_line(f"{text}: {step.error}" if step.error else text, 500)
 
 
@@ -146,7 +148,7 @@ class _Ending(Text):
 def _cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
     seconds, machine = step.seconds(now), run_cost.machine(step, rows)
     word = f"{step.state}, try {step.tries}" if step.state == "running" and step.tries > 1 else step.state
-    amount = usd(run_cost.spent(step, rows, now)) if seconds is not None and machine else ""
+    amount = format_usd(run_cost.step_cost(step, rows, now)) if seconds is not None and machine else ""
     colour = COLOURS.get(step.state, "dim")
     return {
         "": Text(MARKS.get(step.state, "●" if step.state == "running" else "·"), colour),
@@ -159,14 +161,14 @@ def _cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
 
 
 def _took(seconds: float | None) -> str:
-    return "" if seconds is None else took(seconds)
+    return "" if seconds is None else format_duration(seconds)
 
 
 def _failure(run: Run, step: Step, settings: Settings, rows: Rows) -> Text:
     text = Text.assemble(
         (f"{one_line(step.name)} failed: ", "bold red"), _error(step.error or "Google gives no reason")
     )
-    machines = next(iter(run_cost.of(step, rows)), None)
+    machines = next(iter(run_cost.step_rows(step, rows)), None)
     lines = advice(step.error, settings, machines=machines).splitlines()
     for line in [*lines, f"vgp logs {run.id} {one_line(step.name)}"]:
         text.append(f"\n  {line}")

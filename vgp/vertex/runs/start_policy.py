@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.times import duration, rfc3339
+from vgp.base.text.times import parse_duration, rfc3339
 from vgp.check.spec.pipeline_spec import cached
 from vgp.settings import Settings
 from vgp.vertex import resource_names
@@ -54,23 +54,23 @@ class Policy:
             return False
         if job.state.name not in ENDED:
             return True
-        if self.retry and failed(job):
+        if self.retry and is_failed(job):
             return False
-        return self.window is None or now - end(job) <= self.window
+        return self.window is None or now - end_time(job) <= self.window
 
 
-def failed(job: "PipelineJob") -> bool:
+def is_failed(job: "PipelineJob") -> bool:
     """Whether the PipelineJob failed or was cancelled."""
     return job.state.name in ENDED[1:]
 
 
-def end(job: "PipelineJob") -> datetime:
+def end_time(job: "PipelineJob") -> datetime:
     """When the PipelineJob ended; of an open one, when it was last heard of."""
     moment: datetime = job.end_time or job.update_time or job.create_time
     return moment
 
 
-def chosen(
+def parse_policy(
     *, id: str | None, key: str | None, window: str | None, retry: bool, if_exists: IfExists | None, new: bool
 ) -> Policy:
     """The policy of a command's options, None where one is not given.
@@ -100,7 +100,7 @@ def chosen(
 
 
 def _window(text: str) -> timedelta:
-    value = duration(text)
+    value = parse_duration(text)
     if value is None:
         raise RequestError(f"--window {text}: write a number and its unit, as in 30m, 12h, 7d or 0s.")
     if value > LONGEST:

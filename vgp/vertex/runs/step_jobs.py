@@ -15,11 +15,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.base.errors import WorkFailed
-from vgp.base.text.figures import table, took, usd
+from vgp.base.text.figures import format_duration, format_usd, table
 from vgp.base.text.printable import one_line
-from vgp.base.text.times import local, price_dates
+from vgp.base.text.times import format_local, price_dates
 from vgp.protocol.capacity import job_service
-from vgp.protocol.capacity.way import MOST, Attempt, Way, has_ladder, of_run
+from vgp.protocol.capacity.ladder_view import MOST, Attempt, Way, has_ladder, of_run
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -112,7 +112,7 @@ def with_ways_if_told(settings: Settings, run: Run) -> Run:
 def ladder_page(settings: Settings, way: Way) -> RenderableType:
     """The way up one ladder: a line, and a row for each attempt."""
     head = Text.assemble((one_line(way.step), "bold"), f": {one_line(way.words)}")
-    deadline = [Text(f"deadline {local(way.deadline)}", "dim")] if way.deadline else []
+    deadline = [Text(f"deadline {format_local(way.deadline)}", "dim")] if way.deadline else []
     shown = way.attempts[-MOST:]
     more = [Text(f"the last {len(shown)} of {len(way.attempts)} attempts", "dim")] if shown != way.attempts else []
     lines = [_line(attempt) for attempt in shown]
@@ -128,7 +128,8 @@ def _line(attempt: Attempt) -> Sequence[str]:
     lost = f", {attempt.steps_lost:,} lost" if attempt.steps_lost else ""
     return (
         str(attempt.number), one_line(attempt.rung), one_line(attempt.region),
-        took(attempt.hours * 3600) if attempt.hours else "", usd(attempt.usd) if attempt.hours else "",
+        format_duration(attempt.hours * 3600) if attempt.hours else "",
+        format_usd(attempt.usd) if attempt.hours else "",
         f"{attempt.steps}{lost}", one_line(attempt.state),
     )  # fmt: skip
 

@@ -23,9 +23,19 @@ from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import Policy
-from vgp.vertex.schedules import declared_schedule, fields, schedule_list
+from vgp.vertex.schedules import declared_schedule, schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, marks
-from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NIGHT, WAITING, Night, backfilled, label, nights
+from vgp.vertex.schedules.scheduled_nights import (
+    CANCELLED,
+    FAILED,
+    MISSED,
+    NIGHT,
+    WAITING,
+    Night,
+    label,
+    list_backfilled,
+    list_nights,
+)
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import PipelineJob
@@ -191,11 +201,11 @@ def body(settings: Settings, declaration: Declaration, time: datetime) -> JsonOb
 def _before(settings: Settings, declaration: Declaration, first: datetime, now: datetime) -> dict[datetime, Night]:
     """What nights from `first` on have come to: by the schedule itself, a rerun, or a backfill before."""
     runs = schedule_list.runs(settings, declaration.name, since=first.isoformat(), steps=True)
-    result = backfilled(PipelineSpec(declaration.job["pipelineSpec"]), runs)
+    result = list_backfilled(PipelineSpec(declaration.job["pipelineSpec"]), runs)
     for schedule in schedule_list.ours(settings, schedule_list.existing_schedules(settings)).get(declaration.name, [])[
         :1
     ]:
-        lived = nights(schedule, fields.spec(schedule), runs, first, now)
+        lived = list_nights(schedule, schedule_fields.spec(schedule), runs, first, now)
         result |= {night.time: night for night in lived if night.kind not in (MISSED, WAITING)}
     return result
 

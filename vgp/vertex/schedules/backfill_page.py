@@ -16,8 +16,8 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
-from vgp.base.text.figures import plural, table, usd
-from vgp.base.text.google_names import cut_uri
+from vgp.base.text.figures import format_count, format_usd, table
+from vgp.base.text.google_names import split_uri
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -27,7 +27,7 @@ from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_view import state
 from vgp.vertex.runs.start_policy import NOTHING_STARTED
 from vgp.vertex.schedules.backfill import Backfill
-from vgp.vertex.schedules.nights import GOOD, OPEN
+from vgp.vertex.schedules.scheduled_nights import GOOD, OPEN
 
 STATE, WINDOWS = "state", "windows"
 WORDS = {
@@ -39,7 +39,7 @@ WORDS = {
 _MOST_BYTES = 1_000_000
 
 
-def seen(settings: Settings, run: Run) -> str:
+def read_data_state(settings: Settings, run: Run) -> str:
     """`state`, `windows`, or an empty string if the run does not record it or cannot be read."""
     uri = attempts.pins(run)
     if not uri:
@@ -52,15 +52,15 @@ def seen(settings: Settings, run: Run) -> str:
 
 
 def _read_record(settings: Settings, uri: str) -> Any:
-    bucket, name = cut_uri(uri)
+    bucket, name = split_uri(uri)
     with explained(f"read {uri}", settings):
         blob = clients.storage(settings).bucket(bucket).blob(name)
         return json.loads(blob.download_as_bytes(end=_MOST_BYTES, timeout=clients.ATTEMPT_S))
 
 
-def head(made: Backfill) -> str:
+def summarize_plan(made: Backfill) -> str:
     """`31 nights of nightly: 29 to run, at most $12.00; 2 ran before`."""
-    price = "at a price that is not known" if made.most_usd is None else f"at most {usd(made.most_usd)}"
+    price = "at a price that is not known" if made.most_usd is None else f"at most {format_usd(made.most_usd)}"
     todo = f"{len(made.todo)} to run, {price}" if made.todo else "none to run"
     kinds = Counter(made.before[time].kind for time in made.times if not made.runs(time))
     good, going = sum(kinds[kind] for kind in GOOD), kinds[OPEN]
@@ -71,10 +71,10 @@ def head(made: Backfill) -> str:
         *([f"{going} going on"] if going else []),
         *([f"{left} failed before (--retry runs them again)"] if left else []),
     ]
-    return f"{plural(len(made.times), 'night')} of {made.name}: {'; '.join(parts)}"
+    return f"{format_count(len(made.times), 'night')} of {made.name}: {'; '.join(parts)}"
 
 
-def planned(made: Backfill) -> RenderableType:
+def render_plan(made: Backfill) -> RenderableType:
     """What would be run, for --dry-run."""
     return table(("night", "would be", "run"), [(_when(made, time), *_plan(made, time)) for time in made.times], gap=2)
 
@@ -87,9 +87,9 @@ def plan_json(made: Backfill) -> JsonObject:
     return {"schedule": made.name, "to_run": len(made.todo), "max_usd": made.most_usd, "nights": rows}
 
 
-def done(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> RenderableType:
+def render_results(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> RenderableType:
     """Every night with its run, how that ended, and what it could see."""
-    records = {time: seen(settings, run) for time, run in runs.items()}
+    records = {time: read_data_state(settings, run) for time, run in runs.items()}
     rows = [
         (_when(made, time), runs[time].id, state(runs[time].state), records[time] or "-")
         for time in made.times
@@ -108,7 +108,7 @@ def done_json(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) 
             **_row(made, time),
             "run": runs[time].id,
             "state": runs[time].state,
-            "seen": seen(settings, runs[time]) or None,
+            "seen": read_data_state(settings, runs[time]) or None,
             "url": resource_names.run_link(settings, runs[time].id),
         }
         for time in made.times

@@ -15,7 +15,7 @@ from vgp.check.spec.parameters import check_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, cached, pins_first
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
-from vgp.vertex.images import held
+from vgp.vertex.images import image_contents
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.templates.template import resolve
@@ -99,7 +99,7 @@ def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Dec
             values = filled(template.spec, schedule, values)
             values = workflow_files.expanded(schedule.pipeline, values, settings.repository)
             workflow_files.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
-            held.refuse_missing(settings, template.spec, values)
+            image_contents.refuse_missing(settings, template.spec, values)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
         message = declaration(

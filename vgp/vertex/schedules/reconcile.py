@@ -19,9 +19,9 @@ from vgp.vertex.patient_reads import passing
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.resource_names import schedule_link, short
 from vgp.vertex.runs.run_cost import LastRuns, last_runs
-from vgp.vertex.schedules import fields, schedule_control, schedule_list
+from vgp.vertex.schedules import schedule_control, schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, read_declarations, refuse_undeclared
-from vgp.vertex.schedules.fields import Change
+from vgp.vertex.schedules.schedule_fields import Change
 from vgp.vertex.schedules.schedule_plan import Action, difference, never_runs, plan, replaces
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _change(
         schedule_control.pause(settings, schedule.name)
         outcome.did.append("paused")
     if own and resource_names.short(schedule.name) not in outcome.created:
-        own = fields.changes(declaration.message, _updated(settings, declaration, schedule.name, own))
+        own = schedule_fields.changes(declaration.message, _updated(settings, declaration, schedule.name, own))
         outcome.did.append("updated")
     outcome.kept = [change.field for change in own]
     if target == "active":

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import plural
+from vgp.base.text.figures import format_count
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import moment, rfc3339
@@ -24,9 +24,9 @@ from vgp.vertex import resource_names, rest
 from vgp.vertex.google_errors import advice, explained
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run
-from vgp.vertex.schedules import fields, schedule_list
+from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.nights import (
+from vgp.vertex.schedules.scheduled_nights import (
     BAD,
     CANCELLED,
     FAILED,
@@ -36,8 +36,8 @@ from vgp.vertex.schedules.nights import (
     RAN,
     WAITING,
     Night,
-    last_good,
-    nights,
+    find_last_good,
+    list_nights,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Diagnosis:
 
     @property
     def last_good(self) -> Night | None:
-        return last_good(self.nights)
+        return find_last_good(self.nights)
 
     @property
     def bad(self) -> list[Night]:
@@ -141,7 +141,7 @@ class Diagnosis:
         return {**row, "failed": failed, "error": error, "made_good": night in self.made_good, "do": self.remedy(night)}
 
 
-def examine(settings: Settings, only: Sequence[str], since: str) -> list[Diagnosis]:
+def diagnose_schedules(settings: Settings, only: Sequence[str], since: str) -> list[Diagnosis]:
     """The schedules of this environment, declared or live; the names in `only`, if there are any.
 
     Raises:
@@ -170,7 +170,7 @@ def _diagnosis(
         wrong = [] if over else [f"it is declared, and not on Vertex AI: vgp schedule apply {name}"]
         state = "completed" if over else "not applied"
         return Diagnosis(name, settings.environment, state, cron, problems=wrong, settings=settings)
-    schedule, spec = ours[0], fields.spec(ours[0])
+    schedule, spec = ours[0], schedule_fields.spec(ours[0])
     state = schedule_list.state_of(schedule)
     runs = _with_steps(settings, schedule_list.runs(settings, name, since=since.isoformat(), steps=True))
     return Diagnosis(
@@ -180,7 +180,7 @@ def _diagnosis(
         Cron.parse(schedule.cron),
         schedule.name,
         moment(schedule.next_run_time) if state == "active" else None,
-        nights(schedule, spec, runs, since, now),
+        list_nights(schedule, spec, runs, since, now),
         _problems(name, declared, state, ours),
         [] if declared else ["it is declared no longer, and runs on: vgp schedule apply --prune deletes it"],
         settings=settings,
@@ -219,8 +219,9 @@ def summary(diagnoses: Sequence[Diagnosis]) -> str:
     wrong = [one_line(one.name) for one in diagnoses if not one.ok]
     if not wrong:
         return "1 schedule, and it is fine" if len(diagnoses) == 1 else f"{len(diagnoses)} schedules, all fine"
-    return f"{len(wrong)} of {plural(len(diagnoses), 'schedule')} {'needs' if len(wrong) == 1 else 'need'} you: " + (
-        ", ".join(wrong)
+    return (
+        f"{len(wrong)} of {format_count(len(diagnoses), 'schedule')} {'needs' if len(wrong) == 1 else 'need'} you: "
+        + (", ".join(wrong))
     )
 
 

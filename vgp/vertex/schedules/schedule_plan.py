@@ -11,9 +11,9 @@ from vgp.check.spec.spec_difference import Difference
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.schedules import fields, schedule_list
+from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
-from vgp.vertex.schedules.fields import Change
+from vgp.vertex.schedules.schedule_fields import Change
 from vgp.workflow.compiling.compile import differences
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def difference(declaration: Declaration, schedule: "LiveSchedule") -> list[Chang
     """Fields and state that differ from the live schedule."""
     if schedule_list.state_of(schedule) == "completed" and never_runs(declaration):
         return []
-    changes = fields.changes(declaration.message, schedule)
+    changes = schedule_fields.changes(declaration.message, schedule)
     state, target = schedule_list.state_of(schedule), "paused" if declaration.declared.paused else "active"
     if state not in (target, "completed"):
         changes.append(Change("state", state, target))
@@ -111,7 +111,7 @@ def _action(settings: Settings, declaration: Declaration, ours: Sequence["LiveSc
     client = clients.schedule_service(settings)
     kept = client.get_schedule(name=ours[0].name, **clients.reading())
     changes, surplus = difference(declaration, kept), [schedule.name for schedule in ours[1:]]
-    specs = fields.spec(kept), fields.spec(declaration.message)
+    specs = schedule_fields.spec(kept), schedule_fields.spec(declaration.message)
     changed = any(change.field == "pipeline" for change in changes)
     again = replaces(changes, kept)
     return Action(

@@ -16,7 +16,7 @@ from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.pipeline_job import MANAGED_BY
-from vgp.vertex.schedules import fields, schedule_list
+from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 
 #: Terraform reads a property of this name as a comment.
@@ -63,7 +63,9 @@ def _job(declaration: Declaration) -> JsonObject:
         "network": job.network,
         "template_uri": job.template_uri,
         "labels": {**_labels(job.labels), MANAGED_BY[0]: "terraform"},
-        "pipeline_spec": json.dumps(fields.spec(declaration.message).with_defaults(others).content, sort_keys=True),
+        "pipeline_spec": json.dumps(
+            schedule_fields.spec(declaration.message).with_defaults(others).content, sort_keys=True
+        ),
         "runtime_config": {
             "gcs_output_directory": config["gcs_output_directory"],
             "failure_policy": config["failure_policy"],

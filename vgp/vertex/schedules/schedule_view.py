@@ -9,15 +9,15 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
-from vgp.base.text.figures import facts, listed, table, usd
-from vgp.base.text.printable import abridged, one_line, printable
+from vgp.base.text.figures import facts_table, format_usd, join_words, table
+from vgp.base.text.printable import one_line, printable, summarise_texts
 from vgp.check import cost_bound
 from vgp.check.spec.spec_difference import Difference
 from vgp.vertex import resource_names
 from vgp.vertex.runs.run_cost import LastRuns
 from vgp.vertex.schedules.cron import ClockChange, Cron
 from vgp.vertex.schedules.declared_schedule import CHAMPION, NIGHTS, Declaration
-from vgp.vertex.schedules.fields import Change
+from vgp.vertex.schedules.schedule_fields import Change
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
 from vgp.workflow.compiling.compile import unified
@@ -109,7 +109,7 @@ def _action(action: Action, now: datetime, full: bool, last: LastRuns | None) ->
 
 
 def _differences(changes: Sequence[Change | Difference], indent: int) -> Table:
-    return facts(((" " * indent + one_line(change.field), _both_sides(change)) for change in changes), gap=2)
+    return facts_table(((" " * indent + one_line(change.field), _both_sides(change)) for change in changes), gap=2)
 
 
 def _both_sides(change: Change | Difference) -> Text:
@@ -120,7 +120,7 @@ def _both_sides(change: Change | Difference) -> Text:
 
 
 def _shown(value: object) -> str:
-    return '""' if value == "" else one_line(abridged(value), _WIDE)
+    return '""' if value == "" else one_line(summarise_texts(value), _WIDE)
 
 
 def _forecast(declaration: Declaration, now: datetime, last: LastRuns | None) -> Iterator[RenderableType]:
@@ -138,7 +138,7 @@ def _forecast(declaration: Declaration, now: datetime, last: LastRuns | None) ->
             *(("", text) for text in (*more, *([last.words] if last else []))),
             ("cache", _cache(declaration)),
         ]
-        yield facts(((_label(name), text) for name, text in rows), gap=2)
+        yield facts_table(((_label(name), text) for name, text in rows), gap=2)
     yield from (_line(f"warning: {text}", "yellow") for text in warnings(declaration, now))
 
 
@@ -149,7 +149,8 @@ def _cache(declaration: Declaration) -> str:
         return "every step runs every time"
     takes = "takes" if len(steps) == 1 else "take"
     return (
-        f"{listed(steps, 'and')} {takes} an earlier result if the inputs are unchanged; the other steps run every time"
+        f"{join_words(steps, 'and')} {takes} an earlier result if the inputs are unchanged; the other steps run "
+        "every time"
     )
 
 
@@ -190,8 +191,8 @@ def cost_words(declaration: Declaration, now: datetime) -> list[str]:
         return [f"not known: {left_out}"]
     bound = "at least" if left_out else "at most"
     return [
-        f"{bound} {usd(run)} a run, if every step takes all the time that it may",
-        f"{bound} {usd(run * month)} a month, in {month:.1f} runs",
+        f"{bound} {format_usd(run)} a run, if every step takes all the time that it may",
+        f"{bound} {format_usd(run * month)} a month, in {month:.1f} runs",
         *([f"not in it: {left_out}"] if left_out else []),
         *filter(None, [times.price_dates(cost_bound.price_dates(declaration.steps), now.date())]),
     ]

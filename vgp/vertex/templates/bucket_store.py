@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
-from vgp.base.text.google_names import cut_uri, join_uri
+from vgp.base.text.google_names import join_uri, split_uri
 from vgp.settings import Settings
 from vgp.settings.schedule_settings import PREFIX
 from vgp.vertex import clients
@@ -46,12 +46,12 @@ class Bucket:
 
     @property
     def _bucket_name(self) -> str:
-        return cut_uri(self.place)[0]
+        return split_uri(self.place)[0]
 
     @property
     def _folder(self) -> str:
         """With a slash at the end, or empty."""
-        folder = cut_uri(self.place)[1]
+        folder = split_uri(self.place)[1]
         return folder and f"{folder}/"
 
     @contextmanager

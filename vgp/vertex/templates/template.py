@@ -10,10 +10,10 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text.figures import facts, table
+from vgp.base.text.figures import facts_table, table
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import abridged, one_line
+from vgp.base.text.printable import one_line, summarise_texts
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, schedule_settings, value_rules
 from vgp.settings.schedule_settings import LATEST, PREFIX, Reference
@@ -87,17 +87,17 @@ def resolve(settings: Settings, reference: str, *, place: str | None = None) -> 
     wanted = schedule_settings.parse(reference)
     store = open_store(settings, wanted.place or place)
     with store.explaining(f"read the template {reference}"):
-        digest = pinned(store, wanted)
+        digest = resolve_digest(store, wanted)
         content = store.download(wanted.name, digest)
         if content is None:
-            raise absent(store, wanted)
+            raise explain_absence(store, wanted)
     return Template(
-        wanted.name, digest, verified(wanted.name, digest, content), store.template_uri(wanted.name, digest),
+        wanted.name, digest, parse_verified(wanted.name, digest, content), store.template_uri(wanted.name, digest),
         store.location(wanted.name, digest), store.place, wanted.tag, content,
     )  # fmt: skip
 
 
-def pinned(store: Store, reference: Reference) -> str:
+def resolve_digest(store: Store, reference: Reference) -> str:
     """The full digest that a reference means now. To be called within `store.explaining`.
 
     Raises:
@@ -106,7 +106,7 @@ def pinned(store: Store, reference: Reference) -> str:
     if reference.tag:
         digest = store.tagged(reference.name, reference.tag)
         if digest is None:
-            raise absent(store, reference)
+            raise explain_absence(store, reference)
         return digest
     assert reference.digest
     if len(reference.digest) == len(PREFIX) + 64:
@@ -115,11 +115,11 @@ def pinned(store: Store, reference: Reference) -> str:
     if len(fitting) > 1:
         raise RequestError(f"{reference} fits {len(fitting)} versions: {', '.join(sorted(fitting))}. Give more digits.")
     if not fitting:
-        raise absent(store, reference)
+        raise explain_absence(store, reference)
     return fitting[0]
 
 
-def verified(name: str, digest: str, content: bytes) -> PipelineSpec:
+def parse_verified(name: str, digest: str, content: bytes) -> PipelineSpec:
     """The spec in `content`, JSON or YAML, which must have this digest and name this pipeline.
 
     Raises:
@@ -131,14 +131,14 @@ def verified(name: str, digest: str, content: bytes) -> PipelineSpec:
             f"{name}@{digest}: what was downloaded has the digest {got}. It was damaged or replaced: nothing was done "
             "with it. Run the command again; if that does not help, upload the pipeline again."
         )
-    document = parsed(name, content)
+    document = parse_document(name, content)
     spec = PipelineSpec(document if isinstance(document, dict) else {})
     if spec.name != name:
         raise WorkFailed(f"{name}@{digest} is no spec of the pipeline {name}: its pipelineInfo.name is {spec.name!r}.")
     return spec
 
 
-def parsed(name: str, content: bytes) -> object:
+def parse_document(name: str, content: bytes) -> object:
     """The document in `content`: JSON, or one YAML document of plain values.
 
     Raises:
@@ -157,7 +157,7 @@ def parsed(name: str, content: bytes) -> object:
         raise WorkFailed(f"the template {name} holds no JSON and no safe YAML of one document: {reason}") from None
 
 
-def absent(store: Store, reference: Reference) -> RequestError:
+def explain_absence(store: Store, reference: Reference) -> RequestError:
     """Returns the error that explains why nothing matched, with the choices. Call it within `store.explaining`."""
     names = [package.name for package in store.packages()]
     if reference.name not in names:
@@ -193,7 +193,7 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
     with store.explaining(f"list the versions of {name}"):
         listed, tags = store.versions(name), store.tags(name)
         if not listed:
-            raise absent(store, Reference(name, LATEST, None))
+            raise explain_absence(store, Reference(name, LATEST, None))
     tagged: dict[str, list[str]] = {}
     for tag, digest in sorted(tags.items()):
         tagged.setdefault(digest, []).append(tag)
@@ -223,14 +223,14 @@ def detail(settings: Settings, reference: str, *, place: str | None = None) -> J
         "name": template.name,
         "version": template.digest,
         "uri": template.location,
-        "tags": tags_of(settings, template),
+        "tags": list_tags(settings, template),
         "size": len(template.content),
         "description": template.spec.description,
         "parameters": [parameter.as_json() for _, parameter in sorted(template.spec.parameters.items())],
     }
 
 
-def tags_of(settings: Settings, template: Template) -> list[str]:
+def list_tags(settings: Settings, template: Template) -> list[str]:
     """The tags that point to this version."""
     store = open_store(settings, template.place)
     with store.explaining(f"list the tags of {template.name}"):
@@ -268,14 +268,18 @@ def card(version: JsonObject) -> Table:
     for parameter in version["parameters"]:
         kind, default = _TYPES.get(parameter["type"], parameter["type"]), _default(parameter["default"])
         rows.append((f"  {one_line(parameter['name'])}", one_line(f"{kind}{default}: {parameter['description']}")))
-    return facts(rows)
+    return facts_table(rows)
 
 
 def _default(value: object) -> str:
     """` = 1024`: a spec keeps every number as a double."""
     if value is None:
         return ""
-    return f" = {value:.15g}" if isinstance(value, float) else f" = {json.dumps(abridged(value), ensure_ascii=False)}"
+    return (
+        f" = {value:.15g}"
+        if isinstance(value, float)
+        else f" = {json.dumps(summarise_texts(value), ensure_ascii=False)}"
+    )
 
 
 def _day(time: str | None) -> str:

@@ -10,8 +10,8 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, schedule_settings
 from vgp.settings.schedule_settings import LATEST, PREFIX
-from vgp.vertex.images import held
-from vgp.vertex.templates.template import absent, open_store, pinned, verified
+from vgp.vertex.images import image_contents
+from vgp.vertex.templates.template import explain_absence, open_store, parse_verified, resolve_digest
 from vgp.vertex.templates.template_store import Store, Version, as_time
 from vgp.workflow.compiling import source_commit
 from vgp.workflow.compiling.compile import compiled
@@ -77,9 +77,9 @@ def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None 
     schedule_settings.tag(tag)
     store = open_store(settings, parsed.place or place)
     with store.explaining(f"tag {reference}"):
-        digest = pinned(store, parsed)
+        digest = resolve_digest(store, parsed)
         if store.find(parsed.name, digest) is None:
-            raise absent(store, parsed)
+            raise explain_absence(store, parsed)
         return digest, store.set_tag(parsed.name, tag, digest)
 
 
@@ -94,7 +94,7 @@ def remove_tag(settings: Settings, reference: str, *, place: str | None = None) 
         raise RequestError(f"{reference} names no tag. Write NAME:TAG.")
     store = open_store(settings, parsed.place or place)
     with store.explaining(f"take the tag {reference} away"):
-        digest = pinned(store, parsed)
+        digest = resolve_digest(store, parsed)
         store.remove_tag(parsed.name, parsed.tag)
         return digest
 
@@ -104,7 +104,7 @@ def _downloaded(store: Store, name: str, digest: str, known: Version | None) -> 
     content, version = store.download(name, digest), known or store.find(name, digest)
     if content is None or version is None:
         raise WorkFailed(f"upload {name}: {digest} was stored, but is not there. Run the command again.")
-    verified(name, digest, content)
+    parse_verified(name, digest, content)
     return Version(digest, version.created, len(content))
 
 
@@ -133,7 +133,7 @@ def publish(
     source = source_commit.current(settings.repository.root)
     with console.status("compiling") as status:
         workflow = compiled(name, settings, max_usd=max_usd)
-        held.refuse_missing(settings, workflow.spec, {})
+        image_contents.refuse_missing(settings, workflow.spec, {})
         template = workflow.spec.name
         status.update(f"uploading {template}")
         content = workflow.spec.text.encode()

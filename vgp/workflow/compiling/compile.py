@@ -7,7 +7,7 @@ from pathlib import Path
 from vgp.base import whole_files
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.base.text.google_names import has_digest
 from vgp.base.text.nearest import did_you_mean
 from vgp.check import cost_bound
@@ -63,11 +63,11 @@ def compile_all(
 
 
 def placeholder_image(settings: Settings) -> list[str]:
-    """A line if the image of the steps is still the one of the examples, which nobody has built."""
+    """Returns a note if the image is still the example's placeholder."""
     if "/my-project/" not in settings.image or settings.project == "my-project":
         return []
-    fix = "set yours in pipelines.toml, or have it built and set: vgp image build."
-    return [f"note: image = {settings.image}: a placeholder. On Vertex AI no step could start from it: {fix}"]
+    fix = "run `vgp image build`, or set your own in pipelines.toml, before you submit."
+    return [f"note: image = {settings.image} is a placeholder: {fix}"]
 
 
 def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[str]:
@@ -124,12 +124,12 @@ def _of_worlds(step: str, numbers: Sequence[int]) -> Iterator[str]:
     uneven = [number for number in numbers if number & (number - 1)]
     if len(numbers) > 1:
         yield (
-            f"note: {step}: its rungs have {listed(numbers, 'and')} GPUs. Going on with another number gives "
+            f"note: {step}: its rungs have {join_words(numbers, 'and')} GPUs. Going on with another number gives "
             f"the same curve up to rounding" + ("." if uneven else f"; the same bits with {exact}.")
         )
     if uneven:
         yield (
-            f"note: {step}: {listed(uneven, 'and')} GPUs, no power of two: a global batch is divided among them as "
+            f"note: {step}: {join_words(uneven, 'and')} GPUs, no power of two: a global batch is divided among them as "
             f"evenly as it can be; {exact} is refused."
         )
 

@@ -188,5 +188,5 @@ def _dataflow_job(settings: Settings, step: str, asked: Dataflow, image: str) ->
         "region": region,
         "service_account": asked.service_account or settings.service_account or "",
     }
-    temp = google_names.join_uri(*google_names.cut_uri(settings.bucket), "dataflow") if settings.bucket else ""
+    temp = google_names.join_uri(*google_names.split_uri(settings.bucket), "dataflow") if settings.bucket else ""
     return Job(**given, project=settings.project or "", temp=temp, image=image)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import plural, usd
+from vgp.base.text.figures import format_count, format_usd
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import SIZE_INPUT, SIZE_OPTION, sizes_of
@@ -107,6 +107,6 @@ def _machines(rungs: list[JsonObject]) -> str:
     nodes = sum(pool.get("replicaCount", 0) for pool in pools[:2] if pool)
     gpus = f" with {machine['acceleratorCount']} x {machine['acceleratorType']}" if "acceleratorType" in machine else ""
     words = f"{f'{nodes} x ' if nodes > 1 else ''}{machine['machineType']}{gpus}"
-    price = f", {usd(first['usd_per_hour'])}/hour" if first.get("usd_per_hour") is not None else ""
-    others = f", then {plural(len(rungs) - 1, 'other rung')}" if len(rungs) > 1 else ""
+    price = f", {format_usd(first['usd_per_hour'])}/hour" if first.get("usd_per_hour") is not None else ""
+    others = f", then {format_count(len(rungs) - 1, 'other rung')}" if len(rungs) > 1 else ""
     return f"{words}{price}{others}"

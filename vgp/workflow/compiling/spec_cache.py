@@ -3,7 +3,7 @@
     python -m vgp.workflow.compiling.spec_cache SETTINGS OUT NAME...
 
 An entry holds the spec of a workflow, and the digest of every file of the repository that was read to compile it. The
-process writes OUT as a JSON object: `specs` by name and `files`, or `error` and the module that it is `lacking`.
+process writes OUT as a JSON object: `specs` by name and `files`, or `error` and the module that it is `missing_module`.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from pathlib import Path
 import vgp
 from vgp.base import whole_files
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.errors import RequestError, WorkFailed, lacking
+from vgp.base.errors import RequestError, WorkFailed, missing_module
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import variables_of_ours
 from vgp.settings import Repository, repository_of
@@ -121,7 +121,7 @@ def main(settings: str, out: str, *names: str) -> None:
         specs = {name: workflow_files.compiled(name, Local(), repository).content for name in names}
         result: JsonObject = {"specs": specs, "files": _own(opened, repository)}
     except (RequestError, ModuleNotFoundError) as error:
-        result = {"error": str(error), "lacking": lacking(error)}
+        result = {"error": str(error), "lacking": missing_module(error)}
     Path(out).write_text(json.dumps(result), encoding="utf-8")
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import vgp
 from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import join_words
 from vgp.check import container_facts
 from vgp.check.spec import container_settings, spec_ladder
 from vgp.check.spec.container_settings import scripts
@@ -96,7 +96,8 @@ def _pipeline(module: ModuleType, path: Path, repository: Repository) -> "BaseCo
     pipelines = _pipelines(module)
     if len(pipelines) > 1 and path.stem not in pipelines:
         raise RequestError(
-            f"{_shown(path, repository)} has the pipelines {listed(sorted(pipelines), 'and')}: name the one that is "
+            f"{_shown(path, repository)} has the pipelines {join_words(sorted(pipelines), 'and')}: name the "
+            "one that is "
             f"run after the file, {path.stem}."
         )
     return pipelines[path.stem] if path.stem in pipelines else next(iter(pipelines.values()))

@@ -20,7 +20,7 @@ from vgp.protocol.capacity.watcher import claim
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import changes, registry, sweep, versions
-from vgp.serve.prediction.folder import Asked, Predicted, shard_name
+from vgp.serve.prediction.prediction_folder import PredictionFolder, PredictionRequest, shard_name
 from vgp.train.checkpoint.checkpoint_store import BucketStore
 from vgp.train.checkpoint.lease import hold_lease
 from vgp.train.checkpoint.lease_holder import Owner
@@ -86,7 +86,7 @@ def looks(place, tmp_path):
     files = [*storage.find(f"{place}/*"), *storage.below(place)]
     read = storage.read(f"{place}/two", most=9)
     generation = (
-        storage.versioned(storage.File(f"{place}/one", 0)).generation == storage.described(f"{place}/one").generation
+        storage.with_version(storage.File(f"{place}/one", 0)).generation == storage.get_blob(f"{place}/one").generation
     )
     return [file.path for file in files], read, storage.location(place), generation
 
@@ -129,8 +129,8 @@ def remove_copies(place, tmp_path):
 
 
 def predictions(place, tmp_path):
-    given = Predicted.checked(f"{place}/predictions")
-    asked = Asked(weights={"model.json": "0"}, task="flights", rows=2, shards=(2,))
+    given = PredictionFolder.checked(f"{place}/predictions")
+    asked = PredictionRequest(weights={"model.json": "0"}, task="flights", rows=2, shards=(2,))
     given.begin(asked)
     given.begin(asked)
     done = [given.commit(shard_name(0), ONE), given.described(shard_name(0)), given.finished(), given.names()]

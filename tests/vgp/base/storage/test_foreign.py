@@ -29,4 +29,4 @@ def test_what_lies_elsewhere_is_refused_with_the_way_here(part, said):
 
 @pytest.mark.parametrize("part", ["data/*.csv", "/a/b", "gs://b/*", "BQ://p.d.t", "a:b/c", "C://x", ""])
 def test_paths_buckets_and_tables_pass(part):
-    finding.refuse(part)
+    finding.refuse_scheme(part)

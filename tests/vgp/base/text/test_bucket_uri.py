@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.base.text.google_names import cut_uri, join_uri
+from vgp.base.text.google_names import join_uri, split_uri
 
 
 @pytest.mark.parametrize(
@@ -13,13 +13,13 @@ from vgp.base.text.google_names import cut_uri, join_uri
     ],
 )  # fmt: skip
 def test_bucket_and_object(uri, parts):
-    assert cut_uri(uri) == parts
+    assert split_uri(uri) == parts
 
 
 @pytest.mark.parametrize("uri", ["", "gs://", "gs:///a", "b/a", "https://b/a", "/gcs/b/a"])
 def test_what_is_no_address_is_refused(uri):
     with pytest.raises(ValueError, match="not a gs://BUCKET/OBJECT"):
-        cut_uri(uri)
+        split_uri(uri)
 
 
 def test_parts_are_joined_by_one_slash():

@@ -2,7 +2,16 @@
 
 import pytest
 
-from vgp.base.text.figures import GB_PER_GIB, listed, number, plural, plus, significant, took, usd
+from vgp.base.text.figures import (
+    GB_PER_GIB,
+    format_count,
+    format_duration,
+    format_significant,
+    format_usd,
+    join_words,
+    number,
+    with_sign,
+)
 
 
 @pytest.mark.parametrize(
@@ -10,7 +19,7 @@ from vgp.base.text.figures import GB_PER_GIB, listed, number, plural, plus, sign
     [(None, "no price"), (0, "$0.00"), (0.004, "<$0.01"), (0.02, "$0.02"), (1204.5, "$1,204.50")],
 )
 def test_money(amount, text):
-    assert usd(amount) == text
+    assert format_usd(amount) == text
 
 
 @pytest.mark.parametrize(
@@ -18,7 +27,7 @@ def test_money(amount, text):
     [(-1, "0s"), (45, "45s"), (59.6, "1m 00s"), (200, "3m 20s"), (3720, "1h 02m"), (183600, "2d 03h")],
 )
 def test_durations(seconds, text):
-    assert took(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -33,8 +42,17 @@ def test_a_whole_number_has_no_fraction(value, text):
 
 
 def test_lists_and_plurals():
-    assert [listed(()), listed([1]), listed([1, 2, 4]), listed("ab", "and")] == ["", "1", "1, 2 or 4", "a and b"]
-    assert [plural(1, "error"), plural(0, "error"), plural(1200, "error")] == ["1 error", "0 errors", "1,200 errors"]
+    assert [join_words(()), join_words([1]), join_words([1, 2, 4]), join_words("ab", "and")] == [
+        "",
+        "1",
+        "1, 2 or 4",
+        "a and b",
+    ]
+    assert [format_count(1, "error"), format_count(0, "error"), format_count(1200, "error")] == [
+        "1 error",
+        "0 errors",
+        "1,200 errors",
+    ]
 
 
 def test_a_gib_is_seven_percent_more_than_a_gb():
@@ -46,11 +64,11 @@ def test_a_gib_is_seven_percent_more_than_a_gb():
     [(68_050.4, "68,050"), (0.00123449, "0.001234"), (-0.00123449, "-0.001234"), (-0.0, "0"), (4e-9, "4e-09")],
 )
 def test_a_number_has_the_digits_that_tell_and_zero_no_sign(value, shown):
-    assert significant(value) == shown
+    assert format_significant(value) == shown
 
 
 @pytest.mark.parametrize(
     ("value", "shown"), [(0.00004, "0.0000"), (-0.00004, "0.0000"), (0.0139, "+0.0139"), (-0.0139, "-0.0139")]
 )
 def test_a_difference_that_is_shown_as_zero_has_no_sign(value, shown):
-    assert plus(f"{value:z.4f}") == shown
+    assert with_sign(f"{value:z.4f}") == shown

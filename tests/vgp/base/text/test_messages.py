@@ -1,7 +1,7 @@
 import pytest
 
 from vgp.base.exits import UserError, exits
-from vgp.base.text.printable import listed, printable, quoted, report
+from vgp.base.text.printable import join_names, printable, quote, report
 
 
 def test_no_control_character_of_a_message_reaches_the_terminal(capsys):
@@ -17,9 +17,9 @@ def test_no_control_character_of_a_message_reaches_the_terminal(capsys):
 
 
 def test_much_text_is_cut_and_odd_names_are_quoted():
-    assert quoted("a" * 1000) == repr("a" * 80 + "...")
-    assert listed(["n", "price;tax", "", "a\tb", "x" * 100]) == f"n, price;tax, '', 'a\\tb', {'x' * 80 + '...'!r}"
-    assert listed([f"c{i}" for i in range(100_000)]).endswith("c19 and 99,980 more")
+    assert quote("a" * 1000) == repr("a" * 80 + "...")
+    assert join_names(["n", "price;tax", "", "a\tb", "x" * 100]) == f"n, price;tax, '', 'a\\tb', {'x' * 80 + '...'!r}"
+    assert join_names([f"c{i}" for i in range(100_000)]).endswith("c19 and 99,980 more")
 
 
 def test_what_is_no_error_goes_to_stdout_on_vertex_whose_log_has_stderr_as_errors(capsys, monkeypatch):

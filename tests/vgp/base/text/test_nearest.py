@@ -2,7 +2,7 @@
 
 import time
 
-from vgp.base.text.nearest import MAX_NAME, at_most, counted, did_you_mean, nearest
+from vgp.base.text.nearest import MAX_NAME, at_most, count_searches, did_you_mean, nearest
 
 
 def test_a_near_name_is_proposed():
@@ -33,7 +33,7 @@ def test_a_long_word_resembles_nothing_and_costs_nothing():
 def test_beyond_their_number_searches_find_nothing_and_none_is_made():
     made = []
 
-    @counted
+    @count_searches
     def search(word: str) -> str | None:
         made.append(word)
         return word

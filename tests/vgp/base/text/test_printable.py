@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from vgp.base.text.figures import took, usd
+from vgp.base.text.figures import format_duration, format_usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import rfc3339
 
@@ -74,8 +74,8 @@ def test_what_is_printable_stays_so_through_rich() -> None:
 
 
 def test_times_and_sums_as_people_write_them() -> None:
-    assert [took(each) for each in (0, 59.4, 59.6, 3599, 3600, 86400 * 2 + 3 * 3600)] == [
+    assert [format_duration(each) for each in (0, 59.4, 59.6, 3599, 3600, 86400 * 2 + 3 * 3600)] == [
         "0s", "59s", "1m 00s", "59m 59s", "1h 00m", "2d 03h"
     ]  # fmt: skip
-    assert [usd(each) for each in (0.0, 0.001, 1204.5, None)] == ["$0.00", "<$0.01", "$1,204.50", "no price"]
+    assert [format_usd(each) for each in (0.0, 0.001, 1204.5, None)] == ["$0.00", "<$0.01", "$1,204.50", "no price"]
     assert rfc3339(datetime(2026, 11, 20, 14, 3, tzinfo=UTC)) == "2026-11-20T14:03:00Z"

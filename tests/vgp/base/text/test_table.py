@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from vgp.base.text.figures import above, facts, table
+from vgp.base.text.figures import facts_table, table, with_caption
 
 
 def printed(drawn, width=80):
@@ -20,7 +20,7 @@ def test_titles_stand_over_columns_and_numbers_to_the_right():
 
 
 def test_without_titles_there_is_no_line_of_them():
-    assert printed(facts([("region", "us-central1"), ("gap", "")])) == ["region   us-central1", "gap"]
+    assert printed(facts_table([("region", "us-central1"), ("gap", "")])) == ["region   us-central1", "gap"]
 
 
 def test_markup_and_control_characters_of_a_cell_are_plain_characters():
@@ -46,6 +46,6 @@ def test_a_column_that_is_copied_stays_whole():
 
 def test_a_line_below_a_narrow_table_is_as_wide_as_the_terminal_so_that_a_command_in_it_can_be_copied():
     drawn, line = table(("a", "b"), [("1", "2")]), "refresh them (vgp machines --refresh --write)"
-    assert printed(above(drawn, [line]))[-1] == line
-    assert printed(above(drawn, ["[red]x"]))[-1] == "[red]x"
-    assert printed(above(drawn, [])) == printed(drawn)
+    assert printed(with_caption(drawn, [line]))[-1] == line
+    assert printed(with_caption(drawn, ["[red]x"]))[-1] == "[red]x"
+    assert printed(with_caption(drawn, [])) == printed(drawn)

@@ -2,17 +2,17 @@
 
 from datetime import datetime
 
-from vgp.base.text.times import local
+from vgp.base.text.times import format_local
 
 
 def test_a_time_of_another_year_says_which():
     """A champion of a year ago was not made last month."""
     made = datetime(2026, 11, 23, 14, 3).astimezone()
-    assert local(made, now=datetime(2026, 12, 28).astimezone()) == "Nov 23 14:03"
-    assert local(made, now=datetime(2027, 12, 28).astimezone()) == "Nov 23 2026 14:03"
-    assert local(made, now=datetime(2025, 12, 28).astimezone()) == "Nov 23 2026 14:03"
-    assert local(None) == ""
+    assert format_local(made, now=datetime(2026, 12, 28).astimezone()) == "Nov 23 14:03"
+    assert format_local(made, now=datetime(2027, 12, 28).astimezone()) == "Nov 23 2026 14:03"
+    assert format_local(made, now=datetime(2025, 12, 28).astimezone()) == "Nov 23 2026 14:03"
+    assert format_local(None) == ""
 
 
 def test_now_is_taken_where_it_is_not_given():
-    assert "1999" in local(datetime(1999, 11, 23, 14, 3).astimezone())
+    assert "1999" in format_local(datetime(1999, 11, 23, 14, 3).astimezone())

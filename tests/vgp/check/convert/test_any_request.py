@@ -41,7 +41,7 @@ def test_a_machine_without_a_successor_becomes_the_nearest_and_is_named(tmp_path
     assert not out and "the nearest machines that work with --nearest" in err
     assert convert(str(path), "--nearest") == 0
     out, err = capsys.readouterr()
-    assert not check(parse("config.yaml", out), as_of=DAY).errors and "which cannot be had" in err
+    assert not check(parse("config.yaml", out), as_of=DAY).errors and "which is not available" in err
     if machine is not None:
         assert list(yaml.safe_load(out)["workerPoolSpecs"][0]["machineSpec"].values()) == machine
 

@@ -14,7 +14,7 @@ from tools.emulator.cloud import late, lost_response, reset, slow, status
 from tools.emulator.dataflow import Job
 from tools.emulator.errors import ApiError
 from vgp.base.exits import Preempted, ProcessFailed, UserError
-from vgp.base.storage.dataflow import Jobs, explained
+from vgp.base.storage.dataflow import Jobs, explain_errors
 from vgp.base.storage.storage import File
 from vgp.data import tasks
 from vgp.data.beam import dataflow as runner
@@ -328,7 +328,7 @@ def test_why_no_job_could_be_started_is_said_in_words(dataflow, refusal, says):
     dataflow.dataflow.refusal = refusal
     jobs = Jobs("test-project", "us-central1")
     request = CreateJobRequest(project_id=jobs.project, location=jobs.region, job={"name": "prepare-1"})
-    with pytest.raises(UserError, match=says), explained(jobs.project, jobs.region, "dataflow.jobs.create"):
+    with pytest.raises(UserError, match=says), explain_errors(jobs.project, jobs.region, "dataflow.jobs.create"):
         jobs._jobs.create_job(request=request)
 
 

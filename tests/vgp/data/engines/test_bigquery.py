@@ -396,7 +396,7 @@ def jobs(cloud, warehouse, monkeypatch):
 
     from vgp.base.storage.bigquery import client
 
-    monkeypatch.setattr(client, "patient", lambda: DEFAULT_RETRY.with_delay(initial=0.01, maximum=0.02))
+    monkeypatch.setattr(client, "default_retry", lambda: DEFAULT_RETRY.with_delay(initial=0.01, maximum=0.02))
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     return lambda: Jobs(Settings(), "EU", OWNER)
 

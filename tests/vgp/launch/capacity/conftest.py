@@ -17,7 +17,7 @@ from vgp.base.clock import Clock
 from vgp.launch.capacity import attempt
 from vgp.launch.capacity.__main__ import main
 from vgp.launch.capacity.step_run import StepRun
-from vgp.protocol.capacity.folder import ControlFolder
+from vgp.protocol.capacity.control_folder import ControlFolder
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 
 CREATE = "aiplatform.projects.locations.customJobs.create"

@@ -6,8 +6,8 @@ import pytest
 
 from vgp.base.clock import Clock
 from vgp.launch.capacity.journal import Heartbeat
-from vgp.launch.capacity.patience import Superseded
-from vgp.protocol.capacity.folder import Document
+from vgp.launch.capacity.outage_retry import Superseded
+from vgp.protocol.capacity.control_folder import Document
 
 from .test_journal import Folder
 
@@ -66,7 +66,7 @@ def test_a_write_that_fails_is_told_once_and_tried_again():
     before = documents["heartbeat.json"].generation
     wait_for(lambda: documents["heartbeat.json"].generation > before + 2)
     beating.stop()
-    assert len([line for line in said if "trying again" in line]) == 1
+    assert len([line for line in said if "retrying" in line]) == 1
 
 
 def test_one_that_was_stopped_while_it_wrote_leaves_what_the_same_launcher_wrote_since():

@@ -1,6 +1,6 @@
 import pytest
 
-from vgp.launch.capacity.verdict import why_in_vain
+from vgp.launch.capacity.verdict import describe_futile_attempts
 
 from .test_situation import NOW, attempt, ladder
 
@@ -17,15 +17,15 @@ def with_steps(number, **changed):
 
 
 def why(*attempts):
-    return why_in_vain(ladder(*attempts))
+    return describe_futile_attempts(ladder(*attempts))
 
 
 def test_three_jobs_that_did_steps_and_saved_none_are_enough():
     said = why(with_steps(1), with_steps(2, words=ENDS[75]), with_steps(3))
     assert said == (
         "3 attempts in a row had machines and saved no step: exit code 137 after 15m 00s, exit code 75 after 30m 00s "
-        "and exit code 137 after 45m 00s. Other machines would not help. Killed like that, a program has often run out "
-        "of memory: take machines with more, or load less at once."
+        "and exit code 137 after 45m 00s. Other machines would not help. The program was killed, often for lack "
+        "of memory: use machines with more memory, or load less data."
     )
     assert why(with_steps(1), with_steps(2)) is None
     assert why(with_steps(1), with_steps(2, step_to=41), with_steps(3), with_steps(4)) is None, "a step was saved"

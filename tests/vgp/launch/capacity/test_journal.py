@@ -11,8 +11,8 @@ from vgp.base.clock import Clock
 from vgp.launch.capacity.attempt import Attempts
 from vgp.launch.capacity.jobs import Sweep
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
-from vgp.launch.capacity.patience import Patience, Superseded
-from vgp.protocol.capacity.folder import Changed, Document
+from vgp.launch.capacity.outage_retry import Patience, Superseded
+from vgp.protocol.capacity.control_folder import Changed, Document
 from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 
 from .conftest import ladder_of, rung

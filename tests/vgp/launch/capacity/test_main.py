@@ -14,7 +14,7 @@ from .conftest import executor_input, ladder_of, rung
         ("{", "", executor_input(), "error: the plan is no JSON"),
         ("{}", "", executor_input(), "error: the plan has no rungs"),
         (ladder_of(rung(size="small")).to_json(), "huge", executor_input(), "error: size = 'huge': one of small"),
-        (ladder_of(rung(), project=PROJECT).to_json(), "", executor_input(), "Vertex AI replaces that in a container"),
+        (ladder_of(rung(), project=PROJECT).to_json(), "", executor_input(), "still the placeholder"),
         (ladder_of(rung()).to_json(), "", "{}", "error: --executor_input names no output"),
     ],
 )

@@ -1,6 +1,6 @@
 import pytest
 
-from vgp.launch.capacity.outcome import in_words, outcome, refusal
+from vgp.launch.capacity.outcome import describe_state, outcome, refusal_outcome
 
 from .conftest import EXITED, QUOTA, STOCKOUT
 
@@ -64,13 +64,13 @@ def test_what_the_launcher_ended_is_what_it_meant_but_for_success_and_a_users_er
 
 
 def test_a_job_that_google_would_not_create_was_refused_by_quota_or_is_wrong():
-    assert refusal(429, QUOTA).kind == "quota"
-    assert refusal(429, STOCKOUT).kind == "stockout"
-    assert refusal(400, "Machine type is not supported.").kind == "user_error"
-    assert refusal(403, "Permission denied on aiplatform.customJobs.create").kind == "user_error"
+    assert refusal_outcome(429, QUOTA).kind == "quota"
+    assert refusal_outcome(429, STOCKOUT).kind == "stockout"
+    assert refusal_outcome(400, "Machine type is not supported.").kind == "user_error"
+    assert refusal_outcome(403, "Permission denied on aiplatform.customJobs.create").kind == "user_error"
 
 
 def test_states_are_told_in_english():
-    told = [in_words(state) for state in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "CANCELLING")]
+    told = [describe_state(state) for state in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "CANCELLING")]
     assert told == ["is pending", "is running", "has succeeded", "has failed", "was cancelled", "is cancelling"]
-    assert in_words("PARTIALLY_SUCCEEDED") == "has partially succeeded"
+    assert describe_state("PARTIALLY_SUCCEEDED") == "has partially succeeded"

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung, filled
+from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung, fill_job
 
 PROGRAM = "print('a program that every rung starts')\n" * 500
 
@@ -23,7 +23,7 @@ def test_a_plan_comes_back_as_it_was_and_writes_what_rungs_share_once():
 
 
 def test_the_executor_input_is_put_where_it_was_left_open_and_nowhere_else():
-    body = filled(rung().job, '{"inputs": {}}')
+    body = fill_job(rung().job, '{"inputs": {}}')
     assert body["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] == ["--x", '{"inputs": {}}']
     assert EXECUTOR_INPUT in json.dumps(rung().job)
 
@@ -31,7 +31,7 @@ def test_the_executor_input_is_put_where_it_was_left_open_and_nowhere_else():
 def test_what_a_run_leaves_empty_is_not_sent():
     """As {{$.pipeline_network}} and the key are in a run without them."""
     job = {"jobSpec": {"network": "", "scheduling": {"disableRetries": False}}, "encryptionSpec": {"kmsKeyName": ""}}
-    assert filled(job, "{}") == {"jobSpec": {"scheduling": {"disableRetries": False}}}
+    assert fill_job(job, "{}") == {"jobSpec": {"scheduling": {"disableRetries": False}}}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_a_launcher_whose_machine_goes_leaves_the_job_to_the_next_one(launcher, 
     launcher.at(600, launcher.kill)
     assert launcher.run() == -9 and list(launcher.jobs.values()) == ["RUNNING"]
     assert launcher.heartbeat["attempt"], "the job may go on"
-    assert "the job is left to the launcher that follows" in capsys.readouterr().err
+    assert "The job keeps running for the next launcher" in capsys.readouterr().err
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
     assert run.state(launcher.cloud.clock.now()), "it is still there"
 
@@ -45,7 +45,7 @@ def test_a_run_that_is_cancelled_takes_the_job_with_it(launcher, capsys):
     launcher.at(300, lambda: (launcher.cloud.pipeline_jobs.stop(run), terminate()))
     assert launcher.run() == 143 and list(launcher.jobs.values()) == ["CANCELLED"]
     assert launcher.ladder["attempts"][0]["words"] == "the run is cancelled"
-    assert "the run is cancelled, and no job of train runs any more" in capsys.readouterr().err
+    assert "the run is cancelled, and no job of train is running" in capsys.readouterr().err
 
 
 def test_a_cancellation_that_shows_a_moment_late_is_one(launcher):
@@ -71,7 +71,7 @@ def test_where_nobody_tells_the_runs_state_it_counts_as_cancelled(launcher, caps
     launcher.cloud.fail(ASK, *faults)
     assert launcher.run() == 143 and launcher.outcomes == ["cancelled"] and launcher.calls.count(ASK) == asked
     said = capsys.readouterr().err
-    assert words in said and "its job is cancelled" in said
+    assert words in said and "cancelling its job" in said
     assert "so it counts as cancelled" in launcher.ladder["attempts"][0]["words"]
 
 

@@ -7,12 +7,12 @@ from vgp.launch.capacity.situation import (
     Progress,
     offers_of,
     open_rungs,
-    progress_of,
+    parse_progress,
     situation,
     time_left_s,
     work_left_s,
 )
-from vgp.launch.capacity.verdict import verdict
+from vgp.launch.capacity.verdict import decide_verdict
 from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 
 from .conftest import ladder_of, rung
@@ -79,7 +79,7 @@ def test_jobs_that_are_lost_again_and_again_fail_the_step_unless_they_save_somet
             attempt(n, "a", job="j", outcome="lost", ended=NOW - 9, step_from=n, step_to=n + saves, words="gone")
             for n in range(1, 6)
         ]
-        return verdict(PLAN, replace(ladder(*lost), began=NOW - 60), "o", NOW, lambda job: ())
+        return decide_verdict(PLAN, replace(ladder(*lost), began=NOW - 60), "o", NOW, lambda job: ())
 
     found = ended(0)
     assert found is not None and found.words == "5 jobs in a row were lost: gone"
@@ -103,7 +103,7 @@ def test_a_creation_without_an_answer_lost_no_machines_and_is_tried_for_an_hour(
     for n in range(silent):
         times = {"intended": began + n * each_s, "ended": began + (n + 1) * each_s}
         lost.append(attempt(9 + n, "a", outcome="lost", words="no answer", **times))
-    found = verdict(PLAN, replace(ladder(*lost), began=NOW - 30_000), "o", NOW, lambda job: ())
+    found = decide_verdict(PLAN, replace(ladder(*lost), began=NOW - 30_000), "o", NOW, lambda job: ())
     assert (found.words if found else None) == words
 
 
@@ -152,5 +152,5 @@ def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_t
 
 def test_what_a_job_tells_is_taken_only_where_it_makes_sense():
     told = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
-    assert progress_of(told) == Progress("1-x", 5, 10, 4)
-    assert progress_of({"step": "5", "steps": 10}) is None and progress_of({}) is None
+    assert parse_progress(told) == Progress("1-x", 5, 10, 4)
+    assert parse_progress({"step": "5", "steps": 10}) is None and parse_progress({}) is None

@@ -27,9 +27,9 @@ def test_other_inputs_are_another_step():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[]", "names no output below gs://"),
-        ('{"outputs": {"outputFile": "/tmp/run/train/executor_output.json"}}', "climbed on Vertex AI alone"),
+        ('{"outputs": {"outputFile": "/tmp/run/train/executor_output.json"}}', "runs only on Vertex AI"),
     ],
 )
 def test_what_is_no_executor_input_of_vertex_ai_is_refused_in_a_sentence(text, words):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.vgp.protocol.nights import PRICES, all_of, night
-from vgp.protocol.capacity.way import Way, has_ladder, of_run, read
+from vgp.protocol.capacity.ladder_view import Way, has_ladder, of_run, read
 from vgp.protocol.summary import summary_of
 from vgp.settings import Settings
 from vgp.steps.notice import markdown

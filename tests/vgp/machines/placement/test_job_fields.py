@@ -48,7 +48,7 @@ def test_a_boot_disk_that_no_page_confirms_is_a_warning():
         (SPECIFIC, None, [NAME], "STANDARD", [], "not ''"),
         (SPECIFIC, KEY, None, "STANDARD", [], "one value; 0 are given"),
         (SPECIFIC, KEY, [NAME, NAME], "STANDARD", [], "one value; 2 are given"),
-        (SPECIFIC, KEY, ["r"], "STANDARD", [], "'r' is no name of a reservation"),
+        (SPECIFIC, KEY, ["r"], "STANDARD", [], "'r' is not the name of a reservation"),
         (SPECIFIC, KEY, [NAME], "SPOT", [], "Spot machines cannot"),
         (SPECIFIC, KEY, [NAME], "FLEX_START", [], "takes no reservation"),
         ("ANY_RESERVATION", None, None, "STANDARD", [], ""),

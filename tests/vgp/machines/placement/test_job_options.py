@@ -154,7 +154,10 @@ def test_a_value_that_cannot_be_is_refused_with_the_rule(asked, words):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"tensorboard": BOARD, "region": "europe-west4"}, "tensorboard is in us-central1, the job in europe-west4"),
+        (
+            {"tensorboard": BOARD, "region": "europe-west4"},
+            "tensorboard is in us-central1, but the job is in europe-west4",
+        ),
         (
             {"private_service_connect": {"network_attachment": ATTACHMENT}, "region": "europe-west4"},
             "is in us-central1",
@@ -170,7 +173,7 @@ def test_what_the_job_next_to_it_forbids_is_refused_with_both_names(asked, words
 
 
 def test_a_plain_step_takes_none_of_them():
-    with pytest.raises(PlacementError, match="web_access is not possible there"):
+    with pytest.raises(PlacementError, match="web_access is not possible for a plain step"):
         place(Request(web_access=True), kind="step")
     assert place(Request(web_access=True, boot_disk_gb=200), kind="step").options.web_access
 

@@ -86,15 +86,15 @@ def test_without_a_timeout_of_its_own_a_rung_may_run_until_the_deadline():
          ("rung 1 (flex_start)", "waits as long as the step may take, 7d 00h", "GPU028")),
         ([{"machine": "g2-standard-4"}, {"machine": "g2-standard-4", "strategy": "flex_start", "max_wait": "3h"}],
          {"deadline": "3h"}, ("rung 2 (flex_start)", "max_wait = 3h 00m waits as long as the step may take, 3h 00m")),
-        ([{"machine": "g2-standard-4"}, {"machine": "g2-standard-4"}], {}, ("Rungs 1 and 2 ask for the same", "Keep")),
+        ([{"machine": "g2-standard-4"}, {"machine": "g2-standard-4"}], {}, ("Rungs 1 and 2 are equal", "Keep")),
         ([{"machine": "g2-standard-4"}], {"deadline": "5m"}, ("No rung can meet a deadline of 5m 00s", "12h")),
-        ([{"machine": "g2-standard-4"}], {"deadline": "8d"}, ("7 days", "Give 7d")),
-        ([{"machine": "g2-standard-4", "timeout": "8d"}], {}, ("rung 1", "7 days; the timeout is 8d 00h", "Give 7d")),
+        ([{"machine": "g2-standard-4"}], {"deadline": "8d"}, ("7 days", "Set 7d")),
+        ([{"machine": "g2-standard-4", "timeout": "8d"}], {}, ("rung 1", "7 days; the timeout is 8d 00h", "Set 7d")),
         ([{"machine": "g2-standard-4"}, {"machine": "g2-standard-8", "timeout": "5h"}],
          {"deadline": "4h", "timeout": "6h", "command": ["python", "t.py"]},
          ("No rung does the command's work by the deadline", "5h 10m")),
         ([{"machine": "g2-standard-4"}], {"deadline": "4h", "command": ["python", "t.py"]},
-         ("tells nothing of its progress", "timeout = '6h'")),
+         ("reports no progress", "timeout = '6h'")),
         ([{"machine": "g2-standard-4", "reservation": "projects/p/zones/us-east4-a/reservations/r"}], {},
          ("rung 1 (reservation)", "us-east4-a", "GPU013")),
     ],
@@ -120,7 +120,7 @@ def test_a_ladder_on_a_plain_step_is_refused_with_what_to_do():
     from vgp.machines.placement.placing import place
 
     asked = Request.model_validate({"capacity": [H100]})
-    with pytest.raises(PlacementError, match=r"capacity is not possible there(?s:.)*retries = 5"):
+    with pytest.raises(PlacementError, match=r"capacity is not possible for a plain step(?s:.)*retries = 5"):
         place(asked, kind="step", as_of=TODAY, name="prepare")
 
 

@@ -54,7 +54,7 @@ def test_who_asks_for_nothing_gets_no_variable():
         ({"dataflow": {"machine": "N2 standard"}}, "is not a machine type"),
         ({"dataflow": {"service_account": "me@example.com"}}, "is not a service account"),
         ({"dataflow": {"image": "mine:1"}}, "Extra inputs"),
-        ({"env": {"PREPARE_ENGINES": "{}"}}, "is written by the keys memory_gb, bigquery and dataflow"),
+        ({"env": {"PREPARE_ENGINES": "{}"}}, "is set by the keys memory_gb, bigquery and dataflow"),
     ],
 )
 def test_what_cannot_be_is_refused(asked, said):

@@ -13,7 +13,7 @@ from vgp.base.storage.slot import Slot
 from vgp.protocol.capacity import control as document
 from vgp.protocol.capacity import progress
 from vgp.protocol.capacity import watcher as watching
-from vgp.protocol.capacity.control import Control, told
+from vgp.protocol.capacity.control import Control, read_control
 from vgp.protocol.capacity.progress import Pace, Reporter
 from vgp.protocol.capacity.watcher import Watcher, followed, require_turn
 
@@ -194,8 +194,8 @@ def test_a_job_that_nobody_follows_reads_nothing_and_starts_no_thread(tmp_path):
         assert watcher is None and progress.reporter({}, 9, 0, 1.0) is None
         assert threading.active_count() == before
     with pytest.raises(UserError, match="TRAINING_ATTEMPT is not set"):
-        told({"TRAINING_CAPACITY": str(tmp_path)})
-    assert told({"TRAINING_CAPACITY": "/gcs/b/c/", "TRAINING_ATTEMPT": "a"}) == Control("gs://b/c", "a")
+        read_control({"TRAINING_CAPACITY": str(tmp_path)})
+    assert read_control({"TRAINING_CAPACITY": "/gcs/b/c/", "TRAINING_ATTEMPT": "a"}) == Control("gs://b/c", "a")
 
 
 def test_the_pace_leaves_the_first_steps_out(monkeypatch):

@@ -17,7 +17,7 @@ import uvicorn
 
 from vgp.base.exits import UserError
 from vgp.base.storage.objects import Folder
-from vgp.serve.endpoint import model, server
+from vgp.serve.endpoint import served_model, server
 from vgp.serve.endpoint.server import State, app
 from vgp.serve.endpoint.serving_request import ServingRequest, request
 from vgp.serve.prediction.predictor import Predictor
@@ -35,7 +35,7 @@ def trained(prices, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(trained):
-    return model.load(ServingRequest(str(trained), version="7"))
+    return served_model.load(ServingRequest(str(trained), version="7"))
 
 
 @contextmanager
@@ -88,18 +88,18 @@ def test_a_whole_number_may_come_as_a_double_as_googles_clients_send_every_numbe
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"{", "the body is no JSON: Expecting property name"),
-        (b'{"instances": [{"area": NaN}]}', "NaN is no JSON; a missing value is null"),
+        (b"{", "the body is not JSON: Expecting property name"),
+        (b'{"instances": [{"area": NaN}]}', "NaN is not JSON; a missing value is null"),
         (b"[" * 1_500, "nested too deeply"),
-        (b"\xff", "the body is no JSON"),
-        ([ROW], "the body is no JSON object"),
+        (b"\xff", "the body is not JSON"),
+        ([ROW], "the body is not a JSON object"),
         ({}, "the request has no instances"),
-        ({"instances": ROW}, "instances: a list of objects"),
-        ({"instances": [ROW, 3]}, "instances[1]: an object with the row's values"),
+        ({"instances": ROW}, "instances must be a list of objects"),
+        ({"instances": [ROW, 3]}, "instances[1] must be an object with the row's values"),
         ({"instances": [{}]}, "instances[0] has no values"),
-        ({"instance": [ROW]}, "the request has 'instance'; it may have instances and parameters"),
+        ({"instance": [ROW]}, "the request has 'instance'; allowed: instances and parameters"),
         ({"instances": [ROW], "parameters": {"top": 3}}, "parameters has 'top'"),
-        ({"instances": [ROW], "parameters": {"history": 3}}, "parameters.history: a list of objects"),
+        ({"instances": [ROW], "parameters": {"history": 3}}, "parameters.history must be a list of objects"),
         ({"instances": [ROW, {"area": 2.0, "street": 7}]}, "row 2 lacks the column city"),
         ({"instances": [{**ROW, "street": 7.5}]}, "column street: 7.5 is not of type int64"),
         ({"instances": [{**ROW, "street": 2.0**53}]}, "column street: 9007199254740992.0 is not of type int64"),
@@ -120,7 +120,7 @@ def test_what_is_wrong_about_a_request_is_a_400_with_the_field(port, body, words
         ({"Content-Type": "application/x-www-form-urlencoded"}, 200, ""),  # curl -d, as the page has it
         ({"Content-Type": "text/csv"}, 415, "the body has Content-Type 'text/csv': send application/json, {"),
         ({"Content-Type": "image/jpeg"}, 415, "the body has Content-Type 'image/jpeg'"),
-        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, 415, "not compressed"),
+        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, 415, "uncompressed"),
     ],
     ids=str,
 )
@@ -133,7 +133,7 @@ def test_a_body_that_says_it_is_no_json_is_refused_by_its_name(port, headers, st
 def test_a_body_that_is_too_large_is_not_read(port):
     large = {"instances": [ROW] * 100}
     assert asks(port, "POST", "/predict", large) == (
-        413, {"error": "the body has more than 0.002 MB: send fewer instances at a time"}
+        413, {"error": "the body has more than 0.002 MB; send fewer instances at a time"}
     )  # fmt: skip
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as announced:
         announced.putrequest("POST", "/predict")
@@ -160,7 +160,7 @@ def test_a_failure_of_the_model_is_a_500_that_tells_nothing_but_its_kind(served,
     with running(State(served)) as port:
         status, answer = asks(port, "POST", "/predict", {"instances": [ROW]})
         assert asks(port, "GET", "/health")[0] == 200  # it is still there
-    assert (status, answer) == (500, {"error": "the model failed: RuntimeError; the log says more"})
+    assert (status, answer) == (500, {"error": "the model failed: RuntimeError; see the server's log"})
     assert "/secret/path" in capsys.readouterr().err
 
 
@@ -229,7 +229,11 @@ def test_arguments_come_before_the_variables_of_vertex_ai():
     [
         ({}, {}, "no model is given: python -m vgp.steps serve FOLDER"),
         ({"model": "m"}, {"AIP_HTTP_PORT": "http"}, "port 'http': a number"),
-        ({"model": "m"}, {"AIP_PREDICT_ROUTE": "predict"}, "AIP_PREDICT_ROUTE='predict': a path that begins with /"),
+        (
+            {"model": "m"},
+            {"AIP_PREDICT_ROUTE": "predict"},
+            "AIP_PREDICT_ROUTE='predict': must be a path that begins with /",
+        ),
         ({"model": "m", "sha256": ["model.json=abc"]}, {}, "FILE=SHA256, 64 hexadecimal digits"),
         ({"model": "m", "max_request_mb": 0}, {}, "--max-request-mb 0"),
     ],
@@ -241,13 +245,13 @@ def test_what_cannot_be_served_is_said_before_anything_is_loaded(given, variable
 
 def test_a_file_that_is_not_the_registered_one_is_never_loaded(trained):
     with pytest.raises(UserError, match=r"model\.safetensors is not the file that was registered"):
-        model.load(ServingRequest(str(trained), sha256={"model.safetensors": "0" * 64}))
+        served_model.load(ServingRequest(str(trained), sha256={"model.safetensors": "0" * 64}))
     with pytest.raises(UserError, match="holds no finished model"):
-        model.load(ServingRequest(str(trained.parent), sha256={"model.json": "0" * 64}))
+        served_model.load(ServingRequest(str(trained.parent), sha256={"model.json": "0" * 64}))
 
 
 def test_a_port_that_is_taken_is_a_sentence(port, trained):
-    with pytest.raises(UserError, match=rf"127.0.0.1:{port} cannot be listened on: .*--port"):
+    with pytest.raises(UserError, match=rf"127.0.0.1:{port} is not available: .*--port"):
         server.serve(ServingRequest(str(trained), port=port))
 
 

@@ -20,10 +20,10 @@ from tests.vgp.serve.prediction.test_predictor import HERE, identity, scored, tr
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.data import prepare
 from vgp.data.bundle import load_card
-from vgp.serve.prediction import cutting
 from vgp.serve.prediction import predict as predicting
-from vgp.serve.prediction.folder import MANIFEST, Asked, Predicted
+from vgp.serve.prediction import row_shards
 from vgp.serve.prediction.predict import Options, predict
+from vgp.serve.prediction.prediction_folder import MANIFEST, PredictionFolder, PredictionRequest
 from vgp.steps import prediction as step
 
 KILLS = int(os.environ.get("TRAINING_TEST_KILLS", 0))
@@ -99,8 +99,11 @@ def test_rows_are_predicted_once_each_with_what_tells_them_and_the_model(sold, p
 
 def test_the_rows_of_a_shard_follow_from_columns_that_are_lists_or_texts_too() -> None:
     columns = {"row_id": pa.int64(), "pixels": pa.list_(pa.uint8(), 1 << 18), "words": pa.list_(pa.string())}
-    assert cutting._rows_per_shard(pa.schema(columns.items())) == cutting.LEAST_ROWS
-    assert cutting._rows_per_shard(pa.schema({"pixels": pa.list_(pa.uint8(), 64)}.items())) == cutting.SHARD_BYTES // 64
+    assert row_shards._rows_per_shard(pa.schema(columns.items())) == row_shards.LEAST_ROWS
+    assert (
+        row_shards._rows_per_shard(pa.schema({"pixels": pa.list_(pa.uint8(), 64)}.items()))
+        == row_shards.SHARD_BYTES // 64
+    )
 
 
 def test_one_process_and_several_write_the_same_bytes(sold, tmp_path, monkeypatch):
@@ -159,19 +162,21 @@ def test_a_folder_holds_one_prediction_and_one_that_is_done_is_not_computed_agai
     monkeypatch.setattr(predicting, "launch", lambda *a, **b: pytest.fail("scored again"))
     predict(*given)
     assert content(tmp_path / "out") == before
-    with pytest.raises(UserError, match=r"holds the predictions of another request: it differs in run\. Choose a new"):
+    with pytest.raises(
+        UserError, match=r"holds the predictions of another request, which differs in run\. Choose a new"
+    ):
         predict(*given, options=Options(run="another"))
-    here = Predicted(str(tmp_path / "version"))
-    asked = Asked(version=2, weights={}, task="prices", rows=0, shards=())
+    here = PredictionFolder(str(tmp_path / "version"))
+    asked = PredictionRequest(version=2, weights={}, task="prices", rows=0, shards=())
     here.begin(asked)
-    with pytest.raises(UserError, match=r"it differs in version \(2 there, 3 now\)\."):
+    with pytest.raises(UserError, match=r"which differs in version \(2 there, 3 now\)\."):
         here.begin(asked.model_copy(update={"version": 3}))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear reader")
-    with pytest.raises(UserError, match=r"holds other files \(thesis.txt\), and no predictions"):
+    with pytest.raises(UserError, match=r"holds other files than predictions \(thesis.txt\)"):
         predict(*given[:2], str(tmp_path / "mine"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match="is not writable"):
         predict(*given[:2], str(tmp_path / "file"))
 
 
@@ -256,7 +261,7 @@ def test_a_process_that_dies_is_told_with_the_shard_that_it_was_at_and_the_rest_
 
     monkeypatch.setattr(predicting, "launch", killed)
     with pytest.raises(ProcessFailed, match=r"SIGKILL.*\nrank 0 was at predictions-00004.parquet, rank 1 was at "
-                       r"predictions-00003.parquet. 3 shards are missing; started again"):  # fmt: skip
+                       r"predictions-00003.parquet. 3 shards are missing; run the command again"):  # fmt: skip
         predict(*given, str(tmp_path / "out"), options=options)
     monkeypatch.setattr(predicting, "launch", here)
     predict(*given, str(tmp_path / "out"), options=options)
@@ -278,7 +283,7 @@ def test_days_that_are_not_predicted_are_looked_back_on(alone, tmp_path):
     assert table["at"].type == pa.timestamp("us", tz="UTC")
     told = dict(zip(table["row_id"].to_pylist(), table["probability_yes"].to_pylist(), strict=True))
     np.testing.assert_allclose(list(told.values()), [expected[number] for number in told], rtol=1e-5)
-    with pytest.raises(UserError, match="the data has rows from 2024-01-01 to 2024-01-14, and none of it"):
+    with pytest.raises(UserError, match="the data has rows from 2024-01-01 to 2024-01-14, none in this window"):
         predict(str(tmp_path / "visits.csv"), str(model), str(tmp_path / "o"), options=Options(window="2025-03"))
 
 
@@ -286,7 +291,7 @@ def test_rows_unlike_those_of_training_are_told_and_may_end_the_run(sold, alone,
     text = sold.table.read_text().replace("Ulm", "Oslo")
     (tmp_path / "north.csv").write_text(text)
     made = predict(str(tmp_path / "north.csv"), str(sold.model), str(tmp_path / "out"))
-    assert made.words[-2] == "drift: 1 of 2 columns have shifted since training, these much: city."
+    assert made.words[-2] == "drift: 1 of 2 columns have shifted since training, with a large shift: city."
     page = (tmp_path / "out" / "drift.html").read_text()
     assert "never seen in training" in page and "Oslo" in page
     assert 'class="panel wide"><div class="scroll">' in page and page.count("<div") == page.count("</div>")
@@ -298,7 +303,7 @@ def test_rows_unlike_those_of_training_are_told_and_may_end_the_run(sold, alone,
 def test_a_prediction_in_a_bucket_goes_on_where_it_was_left(sold, alone, bucket, tmp_path):
     given, options = (str(sold.table), str(sold.model)), Options(shard_rows=400)
     predict(*given, str(tmp_path / "here"), options=options)
-    there = Predicted(f"{bucket}/predictions/{tmp_path.name}")
+    there = PredictionFolder(f"{bucket}/predictions/{tmp_path.name}")
     predict(*given, there.path, options=options)
     there.store.delete(MANIFEST)
     there.store.delete("predictions-00001.parquet")

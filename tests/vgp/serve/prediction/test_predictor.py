@@ -213,7 +213,7 @@ def test_what_looks_back_takes_the_rows_before_and_says_so_without(tmp_path):
     equals_evaluation(
         predictor, new[-1:], [ids[asked[-1]]], expected, history=[*before, *(rows[i] for i in asked[:-1])]
     )
-    with pytest.raises(UserError, match="Visits makes shop of other rows than a row itself: give the rows before it"):
+    with pytest.raises(UserError, match="Visits computes shop from other rows: give the earlier rows"):
         predictor.raw(new)
     with pytest.raises(UserError, match="history, row 2 lacks the column visitors"):
         predictor.raw(new, history=[rows[0], {**new[0]}])
@@ -264,7 +264,7 @@ def test_rows_of_another_task_have_the_columns_that_training_saw(digits, tmp_pat
     given = [{"pixels": row.tolist()} for row in rows.columns["pixels"]]
     predictor = Predictor.load(model)
     equals_evaluation(predictor, given, rows.columns["row_id"].tolist(), expected)
-    with pytest.raises(UserError, match="the column pixels is a list of 64 numbers in each row"):
+    with pytest.raises(UserError, match="the column pixels must be a list of 64 numbers in each row"):
         predictor.raw([{"pixels": [1.0, 2.0]}])
 
 

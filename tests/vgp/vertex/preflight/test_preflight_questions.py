@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tools.emulator.cloud import reset, slow, status
 from vgp.vertex.preflight import preflight_questions
-from vgp.vertex.preflight.preflight_questions import Finding, Question, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, skip_question
 
 
 def fine(name):
@@ -25,8 +25,8 @@ def test_findings_come_in_the_order_of_the_questions(world):
         return [Finding("early", "it", "ok", "is fine")]
 
     told, began = [], threading.Event()
-    asked = [Question("late", "it", late), Question("early", "it", early), skipped("none", "it", "none is set")]
-    found = preflight_questions.answered(world.settings(), asked, lambda: told.append(1))
+    asked = [Question("late", "it", late), Question("early", "it", early), skip_question("none", "it", "none is set")]
+    found = preflight_questions.answer_questions(world.settings(), asked, lambda: told.append(1))
     assert [each.check for each in found] == ["late", "early", "none"]
     assert len(told) == 3
 
@@ -36,13 +36,13 @@ def test_an_answer_that_nobody_expected_hides_no_other(world):
         yield Finding("odd", "it", "ok", "is there")
         raise KeyError("name")
 
-    found = preflight_questions.answered(world.settings(), [Question("odd", "it", odd), fine("other")])
+    found = preflight_questions.answer_questions(world.settings(), [Question("odd", "it", odd), fine("other")])
     assert [(each.check, each.level) for each in found] == [("odd", "ok"), ("odd", "unknown"), ("other", "ok")]
     assert found[1].seen == "the answer was not understood: KeyError: 'name'"
 
 
 def test_what_two_questions_found_is_told_once(world):
-    assert len(preflight_questions.answered(world.settings(), [fine("same"), fine("same")])) == 1
+    assert len(preflight_questions.answer_questions(world.settings(), [fine("same"), fine("same")])) == 1
 
 
 def test_every_api_may_fail_and_each_failure_is_told(world):
@@ -79,7 +79,9 @@ def test_questions_are_asked_at_the_same_time(world):
         meeting.wait()
         return []
 
-    assert preflight_questions.answered(world.settings(), [Question(f"{n}", "it", meet) for n in range(4)]) == []
+    assert (
+        preflight_questions.answer_questions(world.settings(), [Question(f"{n}", "it", meet) for n in range(4)]) == []
+    )
 
 
 def test_no_question_changes_anything(world):

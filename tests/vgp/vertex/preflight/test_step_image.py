@@ -58,7 +58,7 @@ def test_in_another_project_the_agents_of_vertex_ai_are_asked_about_too(world):
     from vgp.vertex.preflight import step_image
     from vgp.vertex.preflight.access import Policies
     from vgp.vertex.preflight.account import Project
-    from vgp.vertex.preflight.preflight_questions import answered
+    from vgp.vertex.preflight.preflight_questions import answer_questions
 
     # The loopback cloud has one project: seen from another one, its repository is a stranger's.
     settings = world.settings()
@@ -66,7 +66,7 @@ def test_in_another_project_the_agents_of_vertex_ai_are_asked_about_too(world):
     questions = [
         each for each in step_image.questions(settings, known, Policies(settings)) if each.check == "image.reader"
     ]
-    found = answered(settings, questions)
+    found = answer_questions(settings, questions)
     assert [(each.level, each.hint.partition("--member ")[2].partition(" ")[0]) for each in found] == [
         ("ok", ""),
         ("error", f"serviceAccount:{AGENT.replace('123456789012', '42')}"),

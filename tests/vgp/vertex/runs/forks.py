@@ -5,7 +5,7 @@ from killing import serve
 
 from vgp.settings import load
 from vgp.vertex.runs import attempts, pipeline_job
-from vgp.vertex.runs.start_policy import chosen
+from vgp.vertex.runs.start_policy import parse_policy
 
 assert PipelineServiceClient, "imported once, before the forks"
 
@@ -17,7 +17,7 @@ def submit(spec: dict[str, object], options: dict[str, object]) -> None:
 
 
 def policy(**options: object) -> object:
-    return chosen(
+    return parse_policy(
         **{"id": None, "key": None, "window": None, "retry": False, "if_exists": None, "new": False, **options}
     )
 

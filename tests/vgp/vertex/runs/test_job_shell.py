@@ -9,7 +9,7 @@ from google.cloud.aiplatform.utils.console_utils import custom_job_console_uri
 
 from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.protocol.capacity.way import LAUNCHER
+from vgp.protocol.capacity.ladder_view import LAUNCHER
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.job_shell import shells

@@ -54,12 +54,12 @@ def test_the_sum_is_that_of_its_steps_and_grows_with_time(
 ) -> None:
     table = {name: tuple(each) for name, each in priced.items()}
     now = BEGIN + timedelta(days=12)
-    total = run_cost.so_far(run(*listed), table, now)
-    spent = [run_cost.spent(step, table, now) for step in listed]
+    total = run_cost.sum_costs(run(*listed), table, now)
+    spent = [run_cost.step_cost(step, table, now) for step in listed]
     assert total.usd == pytest.approx(sum(each for each in spent if each is not None))
     assert all(each is None or each >= 0 for each in spent)
     assert set(total.unpriced) == {step.name for step, each in zip(listed, spent, strict=True) if each is None}
-    afterwards = run_cost.so_far(run(*listed), table, now + timedelta(seconds=later))
+    afterwards = run_cost.sum_costs(run(*listed), table, now + timedelta(seconds=later))
     assert afterwards.usd >= total.usd and afterwards.unpriced == total.unpriced
     running = [step for step in listed if step.start and step.end is None and step.seconds(now) is not None]
     hourly = sum((row.usd_per_hour or 0) * (row.replicas or 0) for step in running for row in _priced(step, table))
@@ -79,7 +79,7 @@ def test_no_more_than_the_most_is_spent_within_the_timeouts(listed: list[Step], 
     limit = min((row.timeout_s or 0 for row in whole), default=0)
     kept = [step for step in listed if (step.seconds(BEGIN + timedelta(days=30)) or 0) <= limit]
     now = BEGIN + timedelta(days=30)
-    assert run_cost.so_far(run(*kept), table, now).usd <= run_cost.at_most(run(*kept), table).usd + 1e-6
+    assert run_cost.sum_costs(run(*kept), table, now).usd <= run_cost.cost_limit(run(*kept), table).usd + 1e-6
 
 
 def test_what_a_step_used_of_other_services_is_named_as_having_no_price() -> None:
@@ -87,16 +87,16 @@ def test_what_a_step_used_of_other_services_is_named_as_having_no_price() -> Non
     row = StepRow("a", "e2-standard-4", None, 0, 1, "STANDARD", 2.0, "us-central1", 3600.0, services=used)
     ended = Step("a", "succeeded", "a", "a", BEGIN, BEGIN + timedelta(hours=1))
     waiting = Step("a", "waiting", "a", "a", None, None)
-    total = run_cost.so_far(run(ended), {"a": (row,)}, BEGIN)
+    total = run_cost.sum_costs(run(ended), {"a": (row,)}, BEGIN)
     assert total.words == "at least $2.00 (no price: BigQuery of a, Dataflow of a)"
-    assert run_cost.so_far(run(waiting), {"a": (row,)}, BEGIN) == run_cost.Cost(0.0)
-    assert run_cost.at_most(run(ended), {"a": (row,)}).unpriced == ("a",)
+    assert run_cost.sum_costs(run(waiting), {"a": (row,)}, BEGIN) == run_cost.Cost(0.0)
+    assert run_cost.cost_limit(run(ended), {"a": (row,)}).unpriced == ("a",)
 
 
 def test_a_clock_that_is_behind_googles_gives_no_negative_cost() -> None:
     step = Step("a", "running", "a", "a", BEGIN + timedelta(hours=1))
     row = StepRow("a", "x", None, 0, 1, "STANDARD", 3.0)
-    assert run_cost.spent(step, {"a": (row,)}, BEGIN) == 0.0
+    assert run_cost.step_cost(step, {"a": (row,)}, BEGIN) == 0.0
 
 
 def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
@@ -106,17 +106,17 @@ def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
     cloud.script("prepare", seconds=1800)
     cloud.script("train", seconds=7200)
     run = look(start())
-    assert run_cost.so_far(run, run_cost.machines(run), cloud.clock.now()) == run_cost.Cost(0.0)
+    assert run_cost.sum_costs(run, run_cost.machines(run), cloud.clock.now()) == run_cost.Cost(0.0)
     cloud.clock.advance(10 + 1800 + 3600)
     run = look(run.name)
     machines = run_cost.machines(run)
     (step,) = [step for step in run.steps if step.task == "train"]
-    (train,) = run_cost.of(step, machines)
+    (train,) = run_cost.step_rows(step, machines)
     hourly = train.combination.price("standard", "us-central1")
     assert hourly and train.strategy == "STANDARD"
-    assert run_cost.spent(step, machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
+    assert run_cost.step_cost(step, machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
     assert run_cost.machine(step, machines).startswith(f"{train.machine_type} (")
-    assert run_cost.at_most(run, machines).usd > run_cost.so_far(run, machines, cloud.clock.now()).usd
+    assert run_cost.cost_limit(run, machines).usd > run_cost.sum_costs(run, machines, cloud.clock.now()).usd
 
 
 def test_machines_that_are_parameters_are_those_of_this_run(
@@ -143,7 +143,7 @@ def test_machines_that_are_parameters_are_those_of_this_run(
 def test_an_unknown_price_is_said() -> None:
     row = StepRow("a", None, None, 0, None, "SPOT", None)
     step = Step("a", "running", "a", "a", BEGIN)
-    found = run_cost.so_far(run(step), {"a": (row,)}, BEGIN + timedelta(hours=1))
+    found = run_cost.sum_costs(run(step), {"a": (row,)}, BEGIN + timedelta(hours=1))
     assert str(found) == "at least $0.00" and found.unpriced == ("a",)
     assert run_cost.machine(step, {"a": (row,)}) == "? x machine ? spot"
 
@@ -151,9 +151,9 @@ def test_an_unknown_price_is_said() -> None:
 def test_the_way_to_a_step_decides_where_two_have_one_name() -> None:
     first, second = (StepRow(name, "m", None, 0, 1, "STANDARD", 1.0) for name in ("work", "loop/work"))
     table = {"work": (first,), "loop/work": (second,)}
-    assert run_cost.of(Step("loop/work[3]", "running", "loop/work", "work"), table) == (second,)
-    assert run_cost.of(Step("work", "running", "work", "work"), table) == (first,)
-    assert run_cost.of(Step("importer", "running", "importer", "importer"), table) == ()
+    assert run_cost.step_rows(Step("loop/work[3]", "running", "loop/work", "work"), table) == (second,)
+    assert run_cost.step_rows(Step("work", "running", "work", "work"), table) == (first,)
+    assert run_cost.step_rows(Step("importer", "running", "importer", "importer"), table) == ()
 
 
 DETAILED = "aiplatform.projects.locations.pipelineJobs.list"
@@ -190,7 +190,7 @@ def nights(cloud: Cloud, start: Callable[..., str], look: Callable, worked: dict
         name = start(worked, {"night": str(number), "data": data}, id=f"night-{number}", caching=None)
         cloud.clock.advance(3 * 3600)
         run = look(name)
-        amounts.append(run_cost.so_far(run, run_cost.machines(run), cloud.clock.now()).usd)
+        amounts.append(run_cost.sum_costs(run, run_cost.machines(run), cloud.clock.now()).usd)
     cloud.script("fit", seconds=60, fail="broken")
     start(worked, {"night": "6", "data": "d"}, id="night-6")
     cloud.clock.advance(3600)
@@ -211,7 +211,7 @@ def test_runs_that_took_the_dear_step_from_the_cache_are_counted_apart(
     shown = last.as_json()
     assert shown["ran"]["runs"] == 3 and shown["ran"]["usd_median"] == pytest.approx(sorted(nights)[1], abs=1e-4)
     assert len(run_cost.last_runs(settings, "nights", without="night-3").ran.usd) == 2  # type: ignore[union-attr]
-    assert run_cost.last_runs(settings, "another").words == "no other run of it has succeeded yet"
+    assert run_cost.last_runs(settings, "another").words == "no earlier run of this pipeline has succeeded"
 
 
 def test_lists_without_details_are_completed(
@@ -245,7 +245,7 @@ def test_submit_and_show_tell_it_and_go_on_without(
         out, err = capsys.readouterr()
         return err, json.loads(out)
 
-    assert "no other run of it has succeeded yet" in told("submit", "training")[0]
+    assert "no earlier run of this pipeline has succeeded" in told("submit", "training")[0]
     cloud.clock.advance(86_400)
     assert told("show", "latest")[1]["last_runs"]["ran"] is None
     shown, first = told("submit", "training", "--set", "epochs=2")

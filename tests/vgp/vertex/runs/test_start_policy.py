@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.vertex.runs.start_policy import ENDED, Policy, chosen
+from vgp.vertex.runs.start_policy import ENDED, Policy, parse_policy
 
 NOTHING: dict[str, Any] = {
     "id": None, "key": None, "window": None, "retry": False, "if_exists": None, "new": False,
@@ -14,7 +14,7 @@ NOTHING: dict[str, Any] = {
 
 
 def of(**options: Any) -> Policy:
-    return chosen(**{**NOTHING, **options})
+    return parse_policy(**{**NOTHING, **options})
 
 
 def test_an_hour_is_the_rule_and_a_key_is_for_ever() -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tools.emulator.cloud import Cloud, status
 from vgp.check.check_finding import RungRow, StepRow
-from vgp.protocol.capacity.way import read as told
+from vgp.protocol.capacity.ladder_view import read as told
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs import outputs, run_cost, step_jobs
@@ -136,8 +136,8 @@ def test_the_job_of_the_moment_has_its_page() -> None:
 def test_its_machines_count_in_the_cost_of_their_step_and_stand_in_the_json() -> None:
     launcher = StepRow("train", "e2-standard-4", None, 0, 1, "STANDARD", 0.1, rungs=(RungRow("1", (), 3600),))
     told = run()
-    spent = run_cost.spent(replace(told.steps[0], ladder_usd=280.0), {"train": (launcher,)}, NOW)
-    assert spent == pytest.approx(280.1) and run_cost.spent(told.steps[0], {"train": (launcher,)}, NOW) is None
+    spent = run_cost.step_cost(replace(told.steps[0], ladder_usd=280.0), {"train": (launcher,)}, NOW)
+    assert spent == pytest.approx(280.1) and run_cost.step_cost(told.steps[0], {"train": (launcher,)}, NOW) is None
     document = outputs.report_json(SETTINGS, told, {}, NOW)
     assert document["ladders"][0]["steps_lost"] == 37 and document["ladders"][0]["usd"] == 280
 

@@ -11,7 +11,7 @@ from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.schedules import fields, schedule_control, schedule_list
+from vgp.vertex.schedules import schedule_control, schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.reconcile import Outcome, apply
 
@@ -40,7 +40,7 @@ def as_declared(cloud: Cloud, settings: Settings, wanted: Declaration) -> bool:
     """Whether exactly the one schedule is there, and is what was declared."""
     (schedule,) = schedule_list.existing_schedules(settings)
     state = "paused" if wanted.declared.paused else "active"
-    return fields.changes(wanted.message, schedule) == [] and schedule_list.state_of(schedule) == state
+    return schedule_fields.changes(wanted.message, schedule) == [] and schedule_list.state_of(schedule) == state
 
 
 def calls(cloud: Cloud) -> list[str]:
@@ -85,7 +85,7 @@ def test_another_pipeline_is_put_into_the_same_schedule(cloud: Cloud, settings: 
     apply(settings, make(settings))
     other = make(settings, spec={**SMALL, "sdkVersion": "kfp-9.9.9"})
     assert apply(settings, other).did == ["updated"]
-    assert fields.spec(schedule_list.existing_schedules(settings)[0]).content["sdkVersion"] == "kfp-9.9.9"
+    assert schedule_fields.spec(schedule_list.existing_schedules(settings)[0]).content["sdkVersion"] == "kfp-9.9.9"
 
 
 def test_only_what_differs_is_in_the_update_mask(cloud: Cloud, settings: Settings, declare: Declare) -> None:

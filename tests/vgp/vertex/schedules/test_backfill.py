@@ -14,7 +14,7 @@ from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules import backfill_page, declared_schedule, schedule_control
 from vgp.vertex.schedules.backfill import Backfill, backfill, run
 from vgp.vertex.schedules.reconcile import apply
-from vgp.vertex.schedules.schedule_doctor import examine
+from vgp.vertex.schedules.schedule_doctor import diagnose_schedules
 
 from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 
@@ -79,7 +79,7 @@ def test_a_second_time_nothing_is_started(
     again = backfill(settings, "nightly", past, past + DAY)
     runs = run(settings, again, preflight=False, clock=clock, tell=lambda line: None)
     assert (len(cloud.jobs), len(runs), backfill_page.exit_code(again, runs)) == (2, 2, 4)
-    assert backfill_page.head(again) == "2 nights of nightly: none to run; 2 ran before"
+    assert backfill_page.summarize_plan(again) == "2 nights of nightly: none to run; 2 ran before"
     wider = backfill(settings, "nightly", past, past + 2 * DAY)
     ended(settings, wider, clock)
     assert len(cloud.jobs) == 3
@@ -156,12 +156,12 @@ def test_nights_that_the_schedule_ran_are_left_and_those_that_it_missed_are_run(
     schedule_control.set_state(settings, "nightly", "paused")
     cloud.clock.advance(2 * 86400)
     schedule_control.set_state(settings, "nightly", "active")
-    (before,) = examine(settings, [], "30d")
+    (before,) = diagnose_schedules(settings, [], "30d")
     assert [night.kind for night in before.nights] == ["ran", "ran", "missed", "missed"]
     made = backfill(settings, "nightly", first, first + 3 * DAY)
     assert [time in made.todo for time in made.times] == [False, False, True, True]
     ended(settings, made, clock)
-    (after,) = examine(settings, [], "30d")
+    (after,) = diagnose_schedules(settings, [], "30d")
     assert ([night.kind for night in after.nights], after.ok) == (["ran"] * 4, True)
 
 
@@ -175,7 +175,7 @@ def test_a_failed_night_is_left_or_with_retry_run_again(
     assert backfill_page.exit_code(made, runs) == 1
     cloud.script("prepare", seconds=60)
     left = backfill(settings, "nightly", past, past)
-    assert (left.todo, backfill_page.head(left)) == (
+    assert (left.todo, backfill_page.summarize_plan(left)) == (
         [], "1 night of nightly: none to run; 1 failed before (--retry runs them again)",
     )  # fmt: skip
     again = backfill(settings, "nightly", past, past, retry=True)

@@ -12,7 +12,7 @@ from killing import Victim, forks
 from tools.emulator.cloud import Cloud
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.schedules import fields, schedule_list
+from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.reconcile import apply
 
 from .conftest import NIGHTLY, SMALL, make
@@ -75,7 +75,7 @@ def test_killed_after_any_request_and_repeated(
         lived = victim.work(declared={**NIGHTLY, **declared}, spec=str(spec), requests=requests)
         apply(settings, wanted)
         (schedule,) = schedule_list.existing_schedules(settings)
-        assert fields.changes(wanted.message, schedule) == []
+        assert schedule_fields.changes(wanted.message, schedule) == []
         assert schedule_list.state_of(schedule) == ("paused" if wanted.declared.paused else "active")
         if lived:
             assert requests > 3, "too few requests: nothing was killed"

@@ -13,10 +13,10 @@ from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex.runs import pipeline_job, rerun
-from vgp.vertex.schedules import nights, schedule_control
+from vgp.vertex.schedules import schedule_control, scheduled_nights
 from vgp.vertex.schedules.declared_schedule import marks
 from vgp.vertex.schedules.reconcile import apply
-from vgp.vertex.schedules.schedule_doctor import Diagnosis, examine, page
+from vgp.vertex.schedules.schedule_doctor import Diagnosis, diagnose_schedules, page
 
 from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 
@@ -29,7 +29,7 @@ def declaring(settings: Settings, *names: str, **declared: Any) -> Settings:
 
 
 def one(settings: Settings, since: str = "30d") -> Diagnosis:
-    (diagnosis,) = examine(declaring(settings), [], since)
+    (diagnosis,) = diagnose_schedules(declaring(settings), [], since)
     return diagnosis
 
 
@@ -111,7 +111,7 @@ def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud
     assert diagnosis.remedy(diagnosis.bad[0]) == [f"vgp schedule backfill nightly --from {day} --to {day}"]
     schedule_control.set_state(nightly, "nightly", "active")
     for night in diagnosis.bad:
-        labels = marks(nightly, "nightly") | {nights.NIGHT: nights.label(night.time)}
+        labels = marks(nightly, "nightly") | {scheduled_nights.NIGHT: scheduled_nights.label(night.time)}
         body = pipeline_job.body(nightly, SMALL, {}, labels=labels)
         pipeline_job.create(nightly, body, pipeline_job.job_id(body))
     cloud.clock.advance(3600)
@@ -154,13 +154,13 @@ def test_a_changed_cron_makes_no_missed_nights_of_the_past(cloud: Cloud, nightly
 def test_what_is_declared_and_not_live_is_wrong_and_what_is_declared_no_longer_is_said(
     cloud: Cloud, nightly: Settings
 ) -> None:
-    live, lost = examine(declaring(nightly, "nightly", "weekly"), [], "30d")
+    live, lost = diagnose_schedules(declaring(nightly, "nightly", "weekly"), [], "30d")
     assert (live.ok, lost.ok, lost.state) == (True, False, "not applied")
     assert "vgp schedule apply weekly" in shown(lost)
-    (undeclared,) = examine(nightly, [], "30d")
+    (undeclared,) = diagnose_schedules(nightly, [], "30d")
     assert undeclared.ok and "declared no longer" in undeclared.notes[0]
     with pytest.raises(RequestError, match="Did you mean nightly"):
-        examine(nightly, ["nihgtly"], "30d")
+        diagnose_schedules(nightly, ["nihgtly"], "30d")
 
 
 def test_schedules_of_other_environments_do_not_mix(cloud: Cloud, nightly: Settings) -> None:
@@ -198,7 +198,9 @@ def test_the_time_that_a_run_was_told_decides_its_night(cloud: Cloud, settings: 
         cloud.clock.advance(600)
     found = one(settings).nights
     assert [night.kind for night in found] == ["ran"] * 3
-    assert [nights.scheduled(night.run) for night in found if night.run] == [night.time for night in found]
+    assert [scheduled_nights.read_scheduled_time(night.run) for night in found if night.run] == [
+        night.time for night in found
+    ]
 
 
 def test_hourly_nights_of_the_hour_that_comes_twice_are_two(cloud: Cloud, settings: Settings) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vgp.settings import Settings
-from vgp.vertex.schedules import fields, schedule_terraform
+from vgp.vertex.schedules import schedule_fields, schedule_terraform
 
 from .conftest import SMALL, make
 
@@ -81,7 +81,7 @@ def test_everything_that_is_sent_is_in_it(rich: Settings) -> None:
     assert (job["labels"]["environment"], job["labels"]["team"]) == ("prod", "flights")
     spec = json.loads(evaluated(job["pipeline_spec"]))
     assert spec["root"]["inputDefinitions"]["parameters"]["epochs"].pop("defaultValue") == 2.5
-    sent = json.loads(json.dumps(fields.spec(declaration.message).content))
+    sent = json.loads(json.dumps(schedule_fields.spec(declaration.message).content))
     sent["root"]["inputDefinitions"]["parameters"]["epochs"].pop("defaultValue", None)
     assert spec == sent
 

@@ -14,7 +14,7 @@ from vgp.settings import Schedule
 from vgp.vertex.schedules import schedule_view
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.declared_schedule import Declaration
-from vgp.vertex.schedules.fields import Change
+from vgp.vertex.schedules.schedule_fields import Change
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
 

@@ -14,8 +14,8 @@ from vgp.vertex.runs import outputs
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.rerun import rerun
 from vgp.vertex.schedules import schedule_control
-from vgp.vertex.schedules.backfill_page import seen
-from vgp.vertex.schedules.schedule_doctor import examine
+from vgp.vertex.schedules.backfill_page import read_data_state
+from vgp.vertex.schedules.schedule_doctor import diagnose_schedules
 
 from .conftest import SPEC
 from .nightly import FIRST, Project, became, real_resolve
@@ -66,8 +66,8 @@ def test_each_of_thirty_nights_ends_as_it_should(project: Project) -> None:
     assert words(told[12]).startswith("nothing was trained")
     assert data(told[7]) != data(told[6]) and data(told[8]) == data(told[7])
     assert data(told[10]) == data(told[9])
-    assert [seen(project.settings, told[number]) for number in (16, 17, 18)] == ["", "windows", ""]
-    (diagnosis,) = examine(project.settings, [], "40d")
+    assert [read_data_state(project.settings, told[number]) for number in (16, 17, 18)] == ["", "windows", ""]
+    (diagnosis,) = diagnose_schedules(project.settings, [], "40d")
     assert (diagnosis.ok, diagnosis.counts) == (True, {"ran": 24, "nothing new": 5, "failed": 1})
     local = {
         night.time.astimezone(BERLIN).date(): f"{night.time.astimezone(BERLIN):%H:%M %Z}" for night in diagnosis.nights

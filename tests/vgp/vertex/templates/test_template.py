@@ -13,7 +13,7 @@ from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.templates.template import packages, resolve, tags_of, versions
+from vgp.vertex.templates.template import list_tags, packages, resolve, versions
 from vgp.vertex.templates.upload import move_tag, upload
 
 from .content import DOWNLOAD, NAME, TAGS, VERSIONS, content, digest, spec, stored
@@ -182,7 +182,7 @@ def test_all_pages_of_packages_are_listed(cloud: Cloud, settings: Settings) -> N
 def test_the_tags_of_a_version_are_its_own(cloud: Cloud, settings: Settings) -> None:
     upload(settings, NAME, ONE, tags=["v1", "stable"])
     upload(settings, NAME, TWO, tags=["v2"])
-    assert tags_of(settings, resolve(settings, "training:v1")) == ["stable", "v1"]
+    assert list_tags(settings, resolve(settings, "training:v1")) == ["stable", "v1"]
 
 
 class TestKfpsOwnClient:

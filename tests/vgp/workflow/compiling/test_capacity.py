@@ -23,7 +23,7 @@ from vgp.machines.placement.ladder_proposal import proposed
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.search import Need
 from vgp.machines.placement.step_request import Request
-from vgp.protocol.capacity.plan import Plan, filled
+from vgp.protocol.capacity.plan import Plan, fill_job
 from vgp.settings import Settings
 from vgp.workflow.compiling.capacity import base_image
 from vgp.workflow.compiling.compile import different_worlds
@@ -127,7 +127,7 @@ def test_each_rung_has_the_body_of_a_job_of_googles_wrapper(plan):
     assert pool["containerSpec"]["args"][:2] == ["--executor_input", "@executor_input@"]
     chief, workers = away.job["jobSpec"]["workerPoolSpecs"]
     assert workers == {**chief, "replicaCount": 1} and chief["machineSpec"]["acceleratorCount"] == 8
-    body = filled(spot.job, '{"a": "b"}')["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    body = fill_job(spot.job, '{"a": "b"}')["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     assert body["args"][1] == '{"a": "b"}'
 
 
@@ -136,7 +136,7 @@ def test_the_bodies_are_messages_of_googles(plan):
     from google.protobuf import json_format
 
     for rung in plan.rungs:
-        message = json_format.ParseDict(filled(rung.job, "{}"), CustomJob.pb(CustomJob()))
+        message = json_format.ParseDict(fill_job(rung.job, "{}"), CustomJob.pb(CustomJob()))
         assert message.job_spec.scheduling.disable_retries
 
 

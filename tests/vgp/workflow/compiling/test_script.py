@@ -178,7 +178,7 @@ def test_a_step_without_the_outputs_of_a_command_and_a_plain_step_take_none() ->
     asked = Settings(image=OURS, steps={"show": Request(command=("t",))})
     with pytest.raises(RequestError, match="no output model and no output checkpoints"):
         Local(asked).job(show, collect=collect)
-    with pytest.raises(RequestError, match="command is not possible there"):
+    with pytest.raises(RequestError, match="command is not possible for a plain step"):
         Vertex(asked).step(show)
 
 

@@ -148,5 +148,5 @@ def test_a_step_with_an_input_of_that_name_says_so(tmp_path):
 
 def test_a_plain_step_has_no_sizes():
     target = Vertex(Settings(image=IMAGE, steps={"train": Request(sizes=SIZES)}))
-    with pytest.raises(PlacementError, match="sizes is not possible there"):
+    with pytest.raises(PlacementError, match="sizes is not possible for a plain step"):
         target.step(train)

@@ -81,7 +81,7 @@ def reader() -> "BigQueryReadClient":
 def _client(project: str, process: int) -> "bigquery.Client":
     from google.cloud import bigquery
 
-    with explained("BigQuery"):
+    with explain_errors("BigQuery"):
         return bigquery.Client(project=project, credentials=_credentials()[0])
 
 
@@ -89,7 +89,7 @@ def _client(project: str, process: int) -> "bigquery.Client":
 def _reader(process: int) -> "BigQueryReadClient":
     from google.cloud.bigquery_storage_v1 import BigQueryReadClient
 
-    with explained("BigQuery"):
+    with explain_errors("BigQuery"):
         if not (emulator := os.environ.get(STORAGE_EMULATOR)):
             return BigQueryReadClient(credentials=_credentials()[0])
         import grpc
@@ -99,7 +99,7 @@ def _reader(process: int) -> "BigQueryReadClient":
         return BigQueryReadClient(transport=BigQueryReadGrpcTransport(channel=grpc.insecure_channel(emulator, options)))
 
 
-def forget() -> None:
+def drop_clients() -> None:
     """Drops the cached clients, so that the next use creates them from the environment."""
     _client.cache_clear()
     _reader.cache_clear()
@@ -122,7 +122,7 @@ def _credentials() -> "tuple[Credentials, str]":
     return credentials, name or ""
 
 
-def patient() -> "Retry":
+def default_retry() -> "Retry":
     """Returns the client's own retry, with the deadline `DEADLINE_S`."""
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
@@ -136,7 +136,7 @@ def wait(job: "QueryJob | LoadJob", pauses: Pauses, on_wait: Callable[[float], N
     def is_done() -> bool | None:
         nonlocal looks
         if looks and job.state != "DONE":
-            job.reload(retry=patient(), timeout=60)
+            job.reload(retry=default_retry(), timeout=60)
         looks += 1
         return job.state == "DONE" or None
 
@@ -144,7 +144,7 @@ def wait(job: "QueryJob | LoadJob", pauses: Pauses, on_wait: Callable[[float], N
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
+def explain_errors(what: str) -> Iterator[None]:
     """Raises Google's errors as UserError, if the user can fix them, or as ProcessFailed or StoreDown, in one line.
 
     Args:

@@ -96,9 +96,9 @@ class Jobs:
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False, labels=self.owner.labels)
-        with client.explained(what):
+        with client.explain_errors(what):
             job = client.client(self.project).query(
-                sql, job_config=config, location=self.location, retry=client.patient(), timeout=60
+                sql, job_config=config, location=self.location, retry=client.default_retry(), timeout=60
             )
         return Estimate(int(job.total_bytes_processed or 0), tuple(job.schema or ()))
 
@@ -128,8 +128,8 @@ class Jobs:
     def rows(self, what: str, sql: str) -> pa.Table:
         """Runs a query and returns its small result."""
         job = self._run(what, sql, None)
-        with client.explained(what):
-            result = job.result(retry=client.patient(), job_retry=None, timeout=client.DEADLINE_S)
+        with client.explain_errors(what):
+            result = job.result(retry=client.default_retry(), job_retry=None, timeout=client.DEADLINE_S)
             return result.to_arrow(create_bqstorage_client=False)
 
     def drop(self) -> None:
@@ -138,7 +138,9 @@ class Jobs:
 
         for name in self.made:
             try:
-                client.client(self.project).delete_table(name, not_found_ok=True, retry=client.patient(), timeout=60)
+                client.client(self.project).delete_table(
+                    name, not_found_ok=True, retry=client.default_retry(), timeout=60
+                )
             except GoogleAPIError as error:  # the table expires anyway
                 print(f"note: {name} was not deleted: {client.sentence(error)}", file=sys.stderr, flush=True)
         self.made.clear()
@@ -165,14 +167,14 @@ class Jobs:
         from google.api_core.exceptions import Conflict
 
         asked = client.client(self.project)
-        with client.explained(what):
+        with client.explain_errors(what):
             try:
                 return asked.query(
                     self._statement(sql, target), job_config=self._config(), job_id=job_id, location=self.location,
-                    retry=client.patient(), job_retry=None, timeout=60,
+                    retry=client.default_retry(), job_retry=None, timeout=60,
                 )  # fmt: skip
             except Conflict:
-                job = asked.get_job(job_id, location=self.location, retry=client.patient(), timeout=60)
+                job = asked.get_job(job_id, location=self.location, retry=client.default_retry(), timeout=60)
         return job if self._is_of_use(job, target) else None
 
     def _is_of_use(self, job: Any, target: TableName | None) -> bool:
@@ -183,10 +185,10 @@ class Jobs:
             return True
         if job.error_result:
             return False
-        with client.explained("a result"):
+        with client.explain_errors("a result"):
             try:
                 name = job.destination if target is None else str(target)
-                client.client(self.project).get_table(name, retry=client.patient(), timeout=60)
+                client.client(self.project).get_table(name, retry=client.default_retry(), timeout=60)
             except NotFound:  # it expired
                 return False
         return True
@@ -210,7 +212,7 @@ class Jobs:
     def _finished(self, what: str, job: "QueryJob") -> "QueryJob":
         """Waits for the job and returns it; cancels it if the wait is interrupted, for example by SIGTERM."""
         try:
-            with client.explained(what):
+            with client.explain_errors(what):
                 self._wait(what, job)
         except BaseException as stop:
             if job.state != "DONE":
@@ -218,7 +220,7 @@ class Jobs:
                 print(f"The BigQuery job {job.job_id} was cancelled.", file=sys.stderr, flush=True)
             raise stop
         if job.error_result:
-            with client.explained(what):
+            with client.explain_errors(what):
                 raise job.exception()
         return job
 
@@ -242,7 +244,7 @@ class Jobs:
         from google.api_core.exceptions import GoogleAPIError
 
         try:
-            job.cancel(retry=client.patient(), timeout=10)
+            job.cancel(retry=client.default_retry(), timeout=10)
         except GoogleAPIError as error:
             print(f"note: {job.job_id} could not be cancelled: {client.sentence(error)}", file=sys.stderr, flush=True)
 
@@ -255,14 +257,14 @@ class Jobs:
         from google.api_core.exceptions import Conflict, NotFound
 
         asked, name = client.client(self.project), f"{self.project}.{self.settings.dataset}"
-        with client.explained(f"the dataset {name}"):
+        with client.explain_errors(f"the dataset {name}"):
             try:
-                dataset = asked.get_dataset(name, retry=client.patient(), timeout=60)
+                dataset = asked.get_dataset(name, retry=client.default_retry(), timeout=60)
             except NotFound:
                 try:
-                    dataset = asked.create_dataset(self._dataset(name), retry=client.patient(), timeout=60)
+                    dataset = asked.create_dataset(self._dataset(name), retry=client.default_retry(), timeout=60)
                 except Conflict:  # another step has just created it
-                    dataset = asked.get_dataset(name, retry=client.patient(), timeout=60)
+                    dataset = asked.get_dataset(name, retry=client.default_retry(), timeout=60)
         if dataset.location.lower() != self.location.lower():
             raise UserError(
                 f"the dataset {name}, for intermediate results, is in {dataset.location}, but the data is in "

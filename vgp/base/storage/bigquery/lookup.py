@@ -62,10 +62,11 @@ class Lookup:
             asker: The query that reads it, for messages.
         """
         bigquery_client, dataset = client.client(self.project), f"{name.project}.{name.dataset}"
-        with client.explained(f"{asker}: {name.uri}" if asker else name.uri):
-            table = bigquery_client.get_table(str(name), retry=client.patient(), timeout=60)
+        with client.explain_errors(f"{asker}: {name.uri}" if asker else name.uri):
+            table = bigquery_client.get_table(str(name), retry=client.default_retry(), timeout=60)
             location = (
-                table.location or bigquery_client.get_dataset(dataset, retry=client.patient(), timeout=60).location
+                table.location
+                or bigquery_client.get_dataset(dataset, retry=client.default_retry(), timeout=60).location
             )
         return _described(name, table, location)
 
@@ -75,10 +76,10 @@ class Lookup:
 
         bigquery_client = client.client(self.project)
         try:
-            with client.explained(name.uri):
+            with client.explain_errors(name.uri):
                 try:
                     dataset = bigquery_client.get_dataset(
-                        f"{name.project}.{name.dataset}", retry=client.patient(), timeout=60
+                        f"{name.project}.{name.dataset}", retry=client.default_retry(), timeout=60
                     )
                 except Forbidden:  # permission to read a table does not include its dataset
                     return DEFAULT_PAST_HOURS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.pinned import PinnedRelation
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 SCHEME = "bq://"
 QUERY_SUFFIX = ".sql"
@@ -47,7 +47,7 @@ def is_bigquery(part: str) -> bool:
     return is_table(part) or is_query(part)
 
 
-def parted(data: str) -> tuple[list[str], str]:
+def split_bigquery(data: str) -> tuple[list[str], str]:
     """Splits `data` into its parts in BigQuery and the rest."""
     parts = storage.parts(data)
     return [part for part in parts if is_bigquery(part)], ",".join(part for part in parts if not is_bigquery(part))
@@ -70,7 +70,7 @@ def parse(text: str) -> TableName:
         raise UserError(f"{text}: for a part of a table write a .sql file with a WHERE; for its past use as_of = DAY.")
     if match := _NAME.fullmatch(name):
         return TableName(**match.groupdict())
-    raise UserError(f"{quoted(text)} is not a table of BigQuery: expected {SCHEME}PROJECT.DATASET.TABLE.{_hint(name)}")
+    raise UserError(f"{quote(text)} is not a table of BigQuery: expected {SCHEME}PROJECT.DATASET.TABLE.{_hint(name)}")
 
 
 def _hint(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vgp.base.exits import UserError
 from vgp.base.storage.bigquery import names
 from vgp.base.storage.bigquery.names import TableName
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -109,7 +109,7 @@ class QueryText:
             raise UserError(f"{self.title} has no query: write one SELECT.")
         if len(statements) != 1 or not isinstance(statements[0], exp.Query):
             if len(statements) == 1 and not isinstance(statements[0], (exp.Command, exp.DDL, exp.DML)):
-                begins = quoted(self.text.strip()[:40])
+                begins = quote(self.text.strip()[:40])
                 raise UserError(f"{self.title} must be one SELECT, but begins with {begins}.")
             kinds = ", ".join(_kind(statement) for statement in statements)
             raise UserError(f"{self.title} must be one SELECT, but has {kinds}: move the declarations into WITH.")

@@ -64,7 +64,7 @@ def open_rows(
         session.table_modifiers = types.ReadSession.TableModifiers(
             snapshot_time=datetime.fromtimestamp(as_of_ms / 1000, UTC)
         )
-    with client.explained(what):
+    with client.explain_errors(what):
         session = client.reader().create_read_session(
             parent=f"projects/{project}", read_session=session, max_stream_count=STREAMS
         )
@@ -95,7 +95,7 @@ class _Readers:
             elif item is None:
                 running -= 1
             else:
-                with client.explained(self._what):
+                with client.explain_errors(self._what):
                     raise item
 
     def close(self) -> None:

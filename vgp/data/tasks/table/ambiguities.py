@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.sources.values import is_text
 
 #: Doubts that one message shows.
@@ -50,7 +50,7 @@ class Doubt:
         """
         row = _row(rows[self.column], self.example) if numbered and self.column and self.example else 0
         place = f" (row {row:,})" if row else ""
-        example = f"{quoted(self.example)}{place}" if self.example else ""
+        example = f"{quote(self.example)}{place}" if self.example else ""
         reason = ", ".join(filter(None, [example, self.why]))
         lines = [f"{self.column}: {reason}" if self.column else reason]
         width = max(len(reading.means) for reading in self.readings)
@@ -103,7 +103,7 @@ def parse_types(options: Iterable[str], names: Sequence[str]) -> tuple[dict[str,
         if not equals:
             raise UserError(f"--read {text}: write COLUMN=TYPE, for example 'price=number 1,234.5'.")
         if not any(fnmatchcase(column, name) for column in names):
-            raise UserError(f"--read {text}: the table has no column {quoted(name)}. {did_you_mean(name, names)}")
+            raise UserError(f"--read {text}: the table has no column {quote(name)}. {did_you_mean(name, names)}")
         patterns.append((name, type_.strip()))
     return types, patterns
 

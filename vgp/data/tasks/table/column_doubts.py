@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data.sources.values import is_text
 from vgp.data.tasks.table.ambiguities import Doubt, Reading
 from vgp.data.tasks.table.column_guess import BLANK, Guess, guess_column
@@ -69,7 +69,7 @@ def _combine(first: Doubt, second: Doubt) -> Doubt:
         if reading.type:
             known = parse_kind(reading.type)
             marked = with_missing(reading.type.partition(" missing ")[0], (*known.missing, *markers))
-            readings.append(Reading(f"{reading.means}; {listed(markers)} {meaning}", marked))
+            readings.append(Reading(f"{reading.means}; {join_names(markers)} {meaning}", marked))
         readings.append(reading)
     return replace(first, readings=tuple(readings))
 
@@ -81,7 +81,7 @@ def _markers(column: Guess) -> Iterator[Doubt]:
         values = np.unique(column.numbers[~np.isnan(column.numbers)])
         others = values[~is_strange(values)]
         rows = f"in {sum(counts.values()):,} row{'s' * (sum(counts.values()) != 1)}"
-        rest = f"also {listed(list(counts)[1:])}, " if len(counts) > 1 else ""
+        rest = f"also {join_names(list(counts)[1:])}, " if len(counts) > 1 else ""
         why = f"{rest}{rows}; the other values range from {others.min():,g} to {others.max():,g}"
         readings = (Reading("missing", with_missing(column.type, (*column.kind.missing, *counts))),
                     Reading("an ordinary number", column.type))  # fmt: skip
@@ -112,7 +112,7 @@ def _same_numbers(column: Guess) -> Iterator[Doubt]:
         first, *more = spellings
         if more:
             readings = (Reading("one class", "category float"), Reading("two classes", "category"))
-            yield Doubt(column.name, first, readings, f"also {quoted(more[0])}")
+            yield Doubt(column.name, first, readings, f"also {quote(more[0])}")
             return
 
 
@@ -144,14 +144,14 @@ def _spellings(column: Guess) -> Iterator[Doubt]:
         first, *more = next(group for group in spellings.values() if len(group) > 1)
         readings = (Reading(f"one name, of {len(spellings):,}", "category any case"),
                     Reading(f"{len(texts):,} different names", column.type))  # fmt: skip
-        yield Doubt(column.name, first, readings, f"also {', '.join(map(quoted, more[:3]))}")
+        yield Doubt(column.name, first, readings, f"also {', '.join(map(quote, more[:3]))}")
     elif len(texts) <= MOST_ALIKE:
         for words in ALIKE:
             synonyms = [text for text, name in zip(texts.to_pylist(), names.to_pylist(), strict=True) if name in words]
             if len(synonyms) > 1 and max(map(len, synonyms)) > 1:
                 readings = (Reading("one meaning", choice="use one spelling in the file"),
                             Reading(f"{len(synonyms)} different names", column.type))  # fmt: skip
-                yield Doubt(column.name, synonyms[0], readings, f"also {', '.join(map(quoted, synonyms[1:]))}")
+                yield Doubt(column.name, synonyms[0], readings, f"also {', '.join(map(quote, synonyms[1:]))}")
 
 
 def _missing(column: Guess, *, target: bool) -> Iterator[Doubt]:
@@ -163,7 +163,7 @@ def _missing(column: Guess, *, target: bool) -> Iterator[Doubt]:
         readings = (Reading("missing" + (", and its rows are dropped" if target else ""),
                             with_missing(column.type, (*column.kind.missing, *texts))),
                     Reading("a class" if target else "a name", column.type))  # fmt: skip
-        yield Doubt(column.name, texts[0], readings, f"also {listed(texts[1:])}" if texts[1:] else "")
+        yield Doubt(column.name, texts[0], readings, f"also {join_names(texts[1:])}" if texts[1:] else "")
 
 
 def split_totals(rows: pa.Table, declared: Collection[str]) -> tuple[pa.Table, list[Doubt]]:
@@ -232,7 +232,7 @@ def find_time_doubts(names: Sequence[str], columns: Mapping[str, Guess]) -> list
     none = Reading("no time: a random split", choice="--time none")
     if len(names) > 1:
         readings = tuple(Reading(f"the time is {name}", choice=f"--time {shlex.quote(name)}") for name in names)
-        why = f"{listed(names)} are dates; rows can be split by the time of one of them"
+        why = f"{join_names(names)} are dates; rows can be split by the time of one of them"
         return [Doubt("", "", (*readings, none), why)]
     lacking = [c for c in columns.values() if c.word in DATES and 0 < c.missing <= MOST_LACKING and count_months(c) > 1]
     if names or len(lacking) != 1:

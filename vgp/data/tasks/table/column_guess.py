@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.sources import parquet
 from vgp.data.sources.values import is_text
 from vgp.data.tasks.table import column_types as numbers
@@ -169,7 +169,7 @@ def _read_declared(name: str, values: pa.Array, declared: str) -> Guess:
     if (at := fits.index(False).as_py()) >= 0:
         wrong = pc.unique(known.drop_null())[at].as_py()
         row = pc.index(values, wrong).as_py() + 1
-        raise UserError(f"{option}: {quoted(wrong)} in row {row:,} of the sample does not fit this type.")
+        raise UserError(f"{option}: {quote(wrong)} in row {row:,} of the sample does not fit this type.")
     if type_.word == ANY_CASE:
         known = plain_case(known)
     if type_.word in ("category int", "category float"):

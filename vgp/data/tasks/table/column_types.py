@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 
 WORDS = (
     "int", "float", "number", "bool", "category", "category int", "category float", "text", "date", "timestamp",
@@ -78,14 +78,12 @@ def parse_kind(text: str) -> Kind:
     try:
         missing = tuple(shlex.split(rest))
     except ValueError as error:
-        raise ValueError(f'{quoted(text)}: {error}. Quote the texts behind "missing" as in a shell.') from None
+        raise ValueError(f'{quote(text)}: {error}. Quote the texts behind "missing" as in a shell.') from None
     if behind and (not missing or plain == "bool"):
-        raise ValueError(
-            f'{quoted(text)}: "missing" needs texts, as in "int missing -999 n.v."; a bool cannot have it.'
-        )
+        raise ValueError(f'{quote(text)}: "missing" needs texts, as in "int missing -999 n.v."; a bool cannot have it.')
     word, _, form = plain.partition(" ")
     if plain in WORDS and word in DATES and not all(_DAY.fullmatch(text) for text in missing):
-        raise ValueError(f'{quoted(text)}: a {word} without a format needs days behind "missing", such as 9999-12-31.')
+        raise ValueError(f'{quote(text)}: a {word} without a format needs days behind "missing", such as 9999-12-31.')
     if plain in WORDS:
         return Kind(plain, "", missing)
     if word in DATES and re.search(r"%[a-zA-Z]", form):
@@ -93,7 +91,7 @@ def parse_kind(text: str) -> Kind:
     if word == "number" and form_of(form):
         return Kind(word, form, missing)
     raise ValueError(
-        f"{quoted(text)} is not a type. {did_you_mean(text, WORDS)} A date that is not written like 2026-01-31 needs "
+        f"{quote(text)} is not a type. {did_you_mean(text, WORDS)} A date that is not written like 2026-01-31 needs "
         'its format: "date %d.%m.%Y"; a formatted number an example: "number $1,234.5" or "number 1.234,5".'
     )
 

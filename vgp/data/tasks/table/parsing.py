@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data.tasks.table import declaration
 from vgp.data.tasks.table.column_types import DATES, NUMBERS, parse_kind
 from vgp.data.tasks.table.declaration import Declared
@@ -67,7 +67,7 @@ def _sentence(problem: ErrorDetails) -> str:
     match problem["type"]:
         case "extra_forbidden":
             known: type[BaseModel] = _TABLES.get(keys[0], Declared) if len(keys) > 1 else Declared
-            return f"unknown key {quoted(name)}. {did_you_mean(keys[-1], known.model_fields)}"
+            return f"unknown key {quote(name)}. {did_you_mean(keys[-1], known.model_fields)}"
         case "missing":
             return f"{name} is missing: write {_EXAMPLES.get(name, name)}."
         case "too_long" if name == "columns":
@@ -75,7 +75,7 @@ def _sentence(problem: ErrorDetails) -> str:
         case "too_long":
             return f"{name} names {len(value):,} classes; at most {declaration.MOST_CLASSES:,} are possible."
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{name} = {quoted(value) if isinstance(value, str) else quoted(str(value))[1:-1]}: it {message}."
+    return f"{name} = {quote(value) if isinstance(value, str) else quote(str(value))[1:-1]}: it {message}."
 
 
 # ---- consistency between the parts of a task.toml
@@ -98,7 +98,7 @@ def _types(declared: Declared) -> Iterator[Problem]:
                 parse_kind(text)
             except ValueError as error:
                 if text or table == "columns":
-                    yield (table, name), f"the column {quoted(name)}: {error}"
+                    yield (table, name), f"the column {quote(name)}: {error}"
 
 
 def _names(declared: Declared) -> Iterator[Problem]:
@@ -108,9 +108,9 @@ def _names(declared: Declared) -> Iterator[Problem]:
             yield ("columns", name), "a column without a name cannot be read: name it in the data file."
         if (other := spellings.setdefault(name.lower(), name)) != name:
             rule = "differ only in case, which engines ignore: remove one, or rename it in the data file."
-            yield ("columns", name), f"{quoted(name)} and {quoted(other)} {rule}"
+            yield ("columns", name), f"{quote(name)} and {quote(other)} {rule}"
         if name in declared.ignored:
-            yield ("ignored", name), f"{quoted(name)} is in both [columns] and [ignored]: remove one of the lines."
+            yield ("ignored", name), f"{quote(name)} is in both [columns] and [ignored]: remove one of the lines."
 
 
 def _references(declared: Declared) -> Iterator[Problem]:
@@ -120,12 +120,12 @@ def _references(declared: Declared) -> Iterator[Problem]:
             if name in declared.columns or key == "group" and name in ("day", "row"):
                 continue
             fix = "It is in [ignored]: move its line." if name in declared.ignored else ""
-            yield (key,), f"{key}: [columns] has no {quoted(name)}. {fix or did_you_mean(name, declared.columns)}"
+            yield (key,), f"{key}: [columns] has no {quote(name)}. {fix or did_you_mean(name, declared.columns)}"
 
 
 def _target(declared: Declared) -> Iterator[Problem]:
     text, name = declared.columns[declared.target], declared.kinds[declared.target].name
-    target = f"the target {quoted(declared.target)} is {quoted(text)}"
+    target = f"the target {quote(declared.target)} is {quote(text)}"
     if declared.kind == "regression":
         if name not in NUMBERS:
             rule = (
@@ -150,13 +150,13 @@ def _target(declared: Declared) -> Iterator[Problem]:
     elif name == "bool" and declared.classes != ["false", "true"]:
         yield ("classes",), f'classes = {declared.classes}: {target}, whose classes are ["false", "true"].'
     elif both := sorted({*declared.classes} & {*declared.left_out}):
-        yield ("left_out",), f"{quoted(both[0])} is in both classes and left_out: remove it from one of them."
+        yield ("left_out",), f"{quote(both[0])} is in both classes and left_out: remove it from one of them."
 
 
 def _roles(declared: Declared) -> Iterator[Problem]:
     time = declared.time and declared.kinds[declared.time]
     if time and time.name not in DATES:
-        rule = f"the time {quoted(declared.time)} is {quoted(declared.columns[declared.time])}"
+        rule = f"the time {quote(declared.time)} is {quote(declared.columns[declared.time])}"
         yield ("columns", declared.time), f"{rule}; it must be a date or a timestamp."
     if len(set(declared.groups)) < len(declared.groups) or len(declared.groups) > 2:
         yield ("group",), f"group = {declared.group}: name one column, or two different ones."
@@ -167,13 +167,13 @@ def _roles(declared: Declared) -> Iterator[Problem]:
     for role, names in (("key", declared.key), ("time", [declared.time]), ("group", declared.groups)):
         for name in filter(declared.kinds.__contains__, names):
             if role != "group" and declared.kinds[name].missing:
-                text = quoted(declared.columns[name])
-                yield ("columns", name), f"{quoted(name)} is {text}, and a {role} may not be missing: remove the rows."
+                text = quote(declared.columns[name])
+                yield ("columns", name), f"{quote(name)} is {text}, and a {role} may not be missing: remove the rows."
         if declared.target in names:
             yield (role,), f"{role} names the target, which is unknown at prediction time."
     for name in declared.slices:
         if name not in declared.features or declared.kinds[name].name != "category":
-            yield ("slices",), f"slices: {quoted(name)} is not a category that the model learns from."
+            yield ("slices",), f"slices: {quote(name)} is not a category that the model learns from."
 
 
 def _rest(declared: Declared) -> Iterator[Problem]:

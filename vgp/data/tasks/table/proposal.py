@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data.schema import RESERVED
 from vgp.data.sources.values import is_text
 from vgp.data.tasks.table import ambiguities, column_doubts, column_roles, repeated_values
@@ -98,7 +98,7 @@ def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
         for name in columns_asked:
             if name not in names and not (option == "group" and name in NO_GROUP):
                 hint = did_you_mean(name, names)
-                raise UserError(f"--{option} {name}: the table has no column {quoted(name)}. {hint}")
+                raise UserError(f"--{option} {name}: the table has no column {quote(name)}. {hint}")
     unusable = column_roles.find_unusable_names([name for name in names if name != asked.target])
     unusable |= {name: "a reserved name" for name in names if RESERVED.fullmatch(name.lower())}
     guesses, open_doubts = _guesses(sample, asked, unusable)
@@ -270,7 +270,7 @@ def _column(column: Guess, goal: Target, unusable: str, key: Sequence[str], time
     if reason := unusable or column_roles.explain_useless(column):
         return Column(name, column.type, "ignored", reason)
     if name in parts:
-        relation = "a multiple of it" if len(parts) == 1 else f"a sum of {listed(parts)}"
+        relation = "a multiple of it" if len(parts) == 1 else f"a sum of {join_names(parts)}"
         return Column(name, column.type, "leak", f"would leak: the target is {relation}")
     if leak := column_roles.explain_leak(column, goal, group_column):
         several = len(goal.classes) < column.distinct <= repeated_values.MIN_VALUES and column.word in (
@@ -333,4 +333,4 @@ def _split(time: Guess | None, whole: bool) -> Split:
 
 def _nothing(name: str, columns: Sequence[Column]) -> str:
     why = "; ".join(f"{column.name}: {column.why}" for column in columns if column.name != name)
-    return f"no column is left to predict {quoted(name)} from. {why[:600]}"
+    return f"no column is left to predict {quote(name)} from. {why[:600]}"

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data import leaks
 from vgp.data.tasks.table.column_guess import Guess
 from vgp.data.tasks.table.column_types import DATES, NUMBERS
@@ -226,7 +226,7 @@ def _example(column: Guess, codes: np.ndarray, target: Target) -> str:
     code = int(np.argsort(-counts, kind="stable")[int((counts > 1).sum()) // 2])
     rows = np.flatnonzero(codes == code)
     value = str(column.values[int(rows[0])].as_py())
-    text = f"{column.name} = {quoted(value)} is in {len(rows)} rows"
+    text = f"{column.name} = {quote(value)} is in {len(rows)} rows"
     labels = target.values[rows]
     if target.regression:
         known = labels[~np.isnan(labels)]
@@ -235,7 +235,7 @@ def _example(column: Guess, codes: np.ndarray, target: Target) -> str:
     if not len(known):
         return text
     most = int(np.bincount(known).argmax())
-    return f"{text}, with {target.name} = {quoted(target.classes[most])} in {int((known == most).sum())} of them"
+    return f"{text}, with {target.name} = {quote(target.classes[most])} in {int((known == most).sum())} of them"
 
 
 def find_candidates(repeats: Mapping[str, Repeats], target: Target) -> list[Repeats]:

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.finding import File
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.schema import Field
 from vgp.data.sources import data_files, file_bytes, parquet, records
 from vgp.data.sources.data_files import Reading
@@ -91,7 +91,7 @@ def _require(data: str, rows: pa.Table) -> None:
         raise UserError(f"{data}: {too_many_columns(rows.num_columns)}")
     if rows.num_columns < 2:
         raise UserError(
-            f"{data} has one column, {listed(rows.column_names)}: a table needs the target and at least one other "
+            f"{data} has one column, {join_names(rows.column_names)}: a table needs the target and at least one other "
             "column. Is its separator none of , ; | and tab?"
         )
     if rows.num_rows < 2:

@@ -133,7 +133,7 @@ def _write(parts: Iterator[bytes], stem: Path, ending: str) -> list[File]:
 
 def _file(path: Path, data: bytes) -> File:
     path.write_bytes(data)
-    return finding.described(str(path))
+    return finding.stat_file(str(path))
 
 
 def _cut_parquet(file: File, stream: IO[bytes], count: int, rows: int, stem: Path) -> list[File]:
@@ -143,7 +143,7 @@ def _cut_parquet(file: File, stream: IO[bytes], count: int, rows: int, stem: Pat
     for number, batch in enumerate(_batches(stream, count, rows)):
         path = stem.with_name(f"{stem.name}-{number:03}.parquet")
         pyarrow.parquet.write_table(texts.counted(pa.Table.from_batches([batch])), path)
-        small_files.append(finding.described(str(path)))
+        small_files.append(finding.stat_file(str(path)))
     return small_files
 
 

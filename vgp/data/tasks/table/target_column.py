@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data.tasks.table.column_guess import Guess
 from vgp.data.tasks.table.column_types import NUMBERS, with_missing
 from vgp.data.tasks.table.declaration import MOST_CLASSES
@@ -52,12 +52,12 @@ def read_target(found: Guess, kind: str = "", positive: str = "", left_out: Coll
         UserError: the column cannot be learned (no value, a single value, or a different text in each row), or does
             not fit an option.
     """
-    name = quoted(found.name)
+    name = quote(found.name)
     if not len(found.known):
         raise UserError(f"the target {name} has no value in any row. Choose another --target.")
     if found.distinct == 1:
         raise UserError(
-            f"the target {name} has the same value in every row, {quoted(str(found.known[0].as_py()))}, so there is "
+            f"the target {name} has the same value in every row, {quote(str(found.known[0].as_py()))}, so there is "
             "nothing to learn. Choose another --target, or data in which it varies."
         )
     if found.word not in (*NUMBERS, "bool", "category", "text"):
@@ -65,7 +65,7 @@ def read_target(found: Guess, kind: str = "", positive: str = "", left_out: Coll
         raise UserError(f"the target {name} is {shown}: a target must be a number, a text or a boolean.")
     numeric = found.word in NUMBERS
     if kind == "regression" and not numeric:
-        some = listed([str(value) for value in found.known.unique()[:3].to_pylist()])
+        some = join_names([str(value) for value in found.known.unique()[:3].to_pylist()])
         raise UserError(
             f"--kind regression: the target {name} is text ({some}), and a regression learns a number. Omit --kind, "
             "or choose another --target."
@@ -81,7 +81,7 @@ def read_target(found: Guess, kind: str = "", positive: str = "", left_out: Coll
 def _regression(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
     if positive or left_out:
         option = "--positive" if positive else "--leave-out"
-        raise UserError(f"{option}: the target {quoted(found.name)} is a number and has no classes. To learn classes, "
+        raise UserError(f"{option}: the target {quote(found.name)} is a number and has no classes. To learn classes, "
                         "give --kind classes.")  # fmt: skip
     why = "as requested" if asked else (
         f"{found.distinct:,} different numbers; at most {MOST_NUMBERED} whole numbers would be classes"
@@ -95,7 +95,7 @@ def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[s
     for value in left_out:
         if value not in counts:
             raise UserError(
-                f"--leave-out {value}: the target has no class {quoted(value)}; it has {listed(list(counts))}."
+                f"--leave-out {value}: the target has no class {quote(value)}; it has {join_names(list(counts))}."
             )
     counts = Counter({value: count for value, count in counts.items() if value not in left_out})
     _require(found, counts)
@@ -122,7 +122,7 @@ def _texts(found: Guess) -> list[str]:
 
 def _require(found: Guess, counts: Counter[str]) -> None:
     """Raises UserError if there are too many classes, fewer than two, or a class with a single row."""
-    name, rows = quoted(found.name), counts.total()
+    name, rows = quote(found.name), counts.total()
     if len(counts) > min(MOST_CLASSES, rows / 2):
         raise UserError(
             f"the target {name} has {len(counts):,} different texts in {rows:,} rows: a target has at most "
@@ -133,9 +133,10 @@ def _require(found: Guess, counts: Counter[str]) -> None:
         raise UserError(f"the target {name} has one class left, and needs two.")
     single = sorted(value for value, count in counts.items() if count == 1)
     if single:
-        options = " ".join(f"--leave-out {quoted(value)}" for value in single[:5])
+        options = " ".join(f"--leave-out {quote(value)}" for value in single[:5])
         raise UserError(
-            f"the target {name}: only one row has the class {listed(single)}, which can train or test but not both. "
+            f"the target {name}: only one row has the class {join_names(single)}, which can train or test but "
+            "not both. "
             f"Add rows of this class, or drop it: {options}."
         )
 
@@ -144,13 +145,15 @@ def _ordered(names: list[str], counts: Counter[str], positive: str) -> tuple[lis
     """Returns the classes in the order of their codes, and the end of a sentence that lists them."""
     names = sorted(names, key=lambda name: (0, float(name), name) if _is_number(name) else (1, 0.0, name))
     if positive and positive not in names:
-        raise UserError(f"--positive {positive}: the target has no class {quoted(positive)}; it has {listed(names)}.")
+        raise UserError(
+            f"--positive {positive}: the target has no class {quote(positive)}; it has {join_names(names)}."
+        )
     if len(names) != 2:
         if positive:
             raise UserError(
                 f"--positive {positive}: only a target with two classes has a positive one, not {len(names)}."
             )
-        return names, f": {listed(names)}"
+        return names, f": {join_names(names)}"
     known = [name for name in names if name.lower() in POSITIVE]
     if positive:
         why = "as requested"
@@ -159,7 +162,7 @@ def _ordered(names: list[str], counts: Counter[str], positive: str) -> tuple[lis
     else:
         positive, why = min(names, key=lambda name: (counts[name], name)), "the rarer one"
     share = counts[positive] / counts.total()
-    sentence = f"; {quoted(positive)} is the positive one ({why}), {share:.{1 if share < 0.1 else 0}%} of the rows"
+    sentence = f"; {quote(positive)} is the positive one ({why}), {share:.{1 if share < 0.1 else 0}%} of the rows"
     return sorted(names, key=lambda name: name == positive), sentence
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import quoted
+from vgp.base.text.printable import quote
 from vgp.data import splits
 from vgp.data.schema import Field
 from vgp.data.sources.data_files import Reading
@@ -74,7 +74,7 @@ class Table(TabularTask):
                 for first, *more in strange_values.find_spellings([text for text in names.get(name, ()) if text]):
                     count = int(np.isin(values, [names[name].index(text) for text in more]).sum())
                     yield (
-                        f"{column} holds {quoted(first)} and {', '.join(map(quoted, more))} ({count:,} of {rows}), "
+                        f"{column} holds {quote(first)} and {', '.join(map(quote, more))} ({count:,} of {rows}), "
                         f'which count as different names. If they are one, declare {column} = "category any case".'
                     )
 

@@ -10,7 +10,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgp.base.text.printable import listed, quoted
+from vgp.base.text.printable import join_names, quote
 from vgp.data.tasks.table import column_types as numbers
 from vgp.data.tasks.table.ambiguities import Doubt, Reading
 from vgp.data.tasks.table.column_types import DATES, NumberForm, with_missing
@@ -99,7 +99,7 @@ def _number_type(texts: pa.Array, form: NumberForm) -> str:
 def _spelled_numbers(name: str, texts: pa.Array, forms: Sequence[NumberForm]) -> SpelledType:
     """Returns the type of texts that are numbers in one form, or in two forms with different values."""
     types = [_number_type(texts, form) for form in forms]
-    why = "" if types[0] == "float" else f"written as {quoted(texts[0].as_py())}"
+    why = "" if types[0] == "float" else f"written as {quote(texts[0].as_py())}"
     if len(forms) == 1:
         return SpelledType(types[0], why, _signs(name, texts, forms[0]))
     example = next(text for text in texts.to_pylist() if len({numbers.format_number(text, form) for form in forms}) > 1)
@@ -121,7 +121,7 @@ def _signs(name: str, texts: pa.Array, form: NumberForm) -> tuple[Doubt, ...]:
                     Reading(numbers.format_number(example, form), plain))  # fmt: skip
         return (Doubt(name, example, readings, "other values have no %"),)
     readings = (Reading("numbers of one unit", plain), Reading("names, not numbers", "category"))
-    return (Doubt(name, example, readings, f"other values have other signs: {listed(signs)}"),)
+    return (Doubt(name, example, readings, f"other values have other signs: {join_names(signs)}"),)
 
 
 def _zeros(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
@@ -136,7 +136,7 @@ def _zeros(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
         return (Doubt(name, example, readings),)
     first, second = [text for text, value in zip(texts.to_pylist(), plain, strict=True) if value == repeated][:2]
     readings = (Reading("one number", "int"), Reading("two names", "category"))
-    return (Doubt(name, first, readings, f"also {quoted(second)}"),)
+    return (Doubt(name, first, readings, f"also {quote(second)}"),)
 
 
 def days_as_numbers(name: str, texts: pa.Array, prefix: str) -> tuple[Doubt, ...]:
@@ -237,7 +237,7 @@ def mixed_doubts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
     if len(texts) > 1 and pc.all(fits_any).as_py():
         first = texts[0].as_py()
         other = texts[max(1, pc.index(best[0][1], not best[0][1][0].as_py()).as_py())].as_py()
-        return (Doubt(name, first, (one_form, names), f"and {quoted(other)} has another form"),)
+        return (Doubt(name, first, (one_form, names), f"and {quote(other)} has another form"),)
     unit = next((text for text in texts.to_pylist() if text[-1].isalpha()), "") if _all(texts, UNITS) else ""
     if unit and len(texts) > 1:
         one_unit = Reading("a number with a unit", choice="write plain numbers of one unit in the file")

@@ -1,7 +1,6 @@
-"""New data as rows that a model takes: checked, and in the order of their ids.
+"""Prepares new data as rows for a model: checked, and ordered by id.
 
-Beside the model's columns a row has what tells it: the columns of its key, and its time. Its label is there too, NaN
-where it is not known.
+A row has the model's columns, the columns of its key, its time, and its label (NaN if unknown).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,48 +34,51 @@ from vgp.data.tables import failed_rows, features, task_methods
 from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
-from vgp.serve.prediction import cutting
-from vgp.serve.prediction.cutting import NewRows, learned
-from vgp.serve.prediction.output import renamed
+from vgp.serve.prediction import row_shards
+from vgp.serve.prediction.output_shards import renamed
+from vgp.serve.prediction.row_shards import NewRows, feature_columns
 
-#: An object of so many bytes is here in a few seconds.
+#: The largest object that downloads in a few seconds, bytes.
 SECONDS_BYTES = 256 << 20
 
 
-def made(
+def prepare_rows(
     task: Task, card: ModelCard, data: str, target: Destination, *, window: str = "", shard_rows: int = 0,
     workers: int | None = None,
 ) -> NewRows:  # fmt: skip
-    """The rows of new data, in the scratch folder of the task.
+    """Prepares new data and writes its rows as shards to the scratch folder of the task.
 
     Args:
-        task: As the card has it; its `scratch` is set. Of a table its schema is loosened (`cutting.expect`).
-        data: As of preparation: files, tables and queries, or the URI of their pins.
-        target: Where the predictions go; it tells in whose name queries run.
-        window: Of a task with a time: only rows of these days are predicted, the others are looked back on. "" = all.
-        shard_rows: Rows of a shard; 0 = by their width.
+        task: The task of the model's card, with `scratch` set. Relaxes the schema of a tabular task (`cutting.expect`).
+        data: Files, tables and queries as in preparation, or the URI of their pins.
+        target: The destination of the predictions, which determines the identity that runs queries.
+        window: The days to predict, for tasks with a time; the other rows serve as history. "" = all.
+        shard_rows: Rows per shard; 0 = derived from their width.
 
     Raises:
-        UserError: the data cannot be read, lacks a column that the model needs, or has no rows.
+        UserError: The data cannot be read, lacks a column that the model needs, or has no rows.
     """
     if isinstance(task, TabularTask):
         return _of_table(task, card, data, target, window, shard_rows, workers)
     if window:
-        raise UserError(f"window = {window}: {type(task).__name__} is no task over a table, so its rows have no days.")
+        raise UserError(
+            f"window = {window}: {type(task).__name__} is not a tabular task: its rows have no days. Remove the window."
+        )
     return _of_shards(task, card, data, shard_rows, workers)
 
 
 def check_first(task: Task, card: ModelCard, data: str) -> None:
-    """Raises UserError if the first file of a table lacks a column that the model needs, with the nearest name that it
-    has: before its rows are read, and before there is a machine to score them. Of tables of BigQuery, and of a file in
-    a bucket that is not read in seconds, the step that predicts tells.
+    """Raises UserError if the first file of tabular data lacks a column that the model needs, and names the nearest
+    one.
+
+    Does not check BigQuery tables and large files in buckets; the step that predicts does.
 
     Args:
-        task: As the card has it; its schema is loosened, as by `made`.
+        task: The task of the model's card; its schema is relaxed, as by `prepare_rows`.
     """
     if not isinstance(task, TabularTask):
         return
-    cutting.expect(task, [column.name for column in learned(task, card)])
+    row_shards.expect(task, [column.name for column in feature_columns(task, card)])
     source = resolve_source(task, data.strip() or task.default_data(), settings.engines().bigquery)
     first = [file for file in source.files[:1] if not storage.is_remote(file.path) or file.bytes <= SECONDS_BYTES]
     if first:
@@ -91,7 +93,7 @@ def _of_table(
     task: TabularTask, card: ModelCard, data: str, target: Destination, window: str, shard_rows: int,
     workers: int | None,
 ) -> NewRows:  # fmt: skip
-    cutting.expect(task, [column.name for column in learned(task, card)])
+    row_shards.expect(task, [column.name for column in feature_columns(task, card)])
     carried = tuple(dict.fromkeys(filter(None, (*task.key, task.time))))
     stored = {f"_told_{number}": name for number, name in enumerate(carried)}
     with Sorting(task.scratch / "finished", task.label, regression=True, carried=stored) as finished:
@@ -104,7 +106,7 @@ def _of_table(
         values = finished.values()
         with stage("writing rows"):
             tables = (table for _, table in finished.tables())
-            return cutting.write(task, card, tables, values, shard_rows, sources, notes, carried=renamed(stored))
+            return row_shards.write(task, card, tables, values, shard_rows, sources, notes, carried=renamed(stored))
 
 
 def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
@@ -139,7 +141,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
 
 
 def _zoned(batch: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
-    """The rows, moments in UTC with their zone, which DuckDB leaves out."""
+    """Returns the rows with the time zone UTC in their timestamps, which DuckDB leaves out."""
     columns = [
         c.cast(f.type) if pa.types.is_timestamp(f.type) else c for c, f in zip(batch.columns, types, strict=True)
     ]
@@ -147,9 +149,11 @@ def _zoned(batch: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
 
 
 def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> Spans:
-    """The days that are predicted. Raises UserError for a window that is none, or without rows."""
+    """Returns the days to predict. Raises UserError if the window is invalid or has no rows."""
     if not task.time:
-        raise UserError(f"window = {window}: {type(task).__name__} has no time column, so all rows are predicted.")
+        raise UserError(
+            f"window = {window}: {type(task).__name__} has no time column. Remove the window to predict all rows."
+        )
     chosen, day = parse(window, "window"), rows[DAY]
     first, last = engine.read(rows.agg(first=day.min(), last=day.max())).to_pylist()[0].values()
     if chosen.yearless:
@@ -158,7 +162,7 @@ def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> S
     spans = ((length.before(last + 1), last + 1),) if length else spans_of(chosen.periods)
     if not any(start <= last and end > first for start, end in spans):
         raise UserError(
-            f"window = {window}: the data has rows from {date_of(first)} to {date_of(last)}, and none of it."
+            f"window = {window}: the data has rows from {date_of(first)} to {date_of(last)}, none in this window."
         )
     return spans
 
@@ -172,18 +176,18 @@ def _of_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers:
     with WorkerPool(workers, task.scratch) as pool:
         tables = list(pool.map("making rows", partial(_left, task, card.statistics), list(enumerate(shards))))
     values = _values(task, tables)
-    return cutting.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
+    return row_shards.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
 
 
 def _left(task: Task, statistics: JsonObject, numbered: tuple[int, Any]) -> Path:
-    """The rows of one shard of the input, in a file."""
+    """Prepares the rows of one input shard and returns their file."""
     number, shard = numbered
     try:
         parts = task.rows(shard, statistics)
     except KeyError as error:
         raise UserError(
-            f"{type(task).__name__}.rows asks for the statistic {error}, which the model's card does not have: it "
-            "keeps what `combine` returned under names without an underscore."
+            f"{type(task).__name__}.rows needs the statistic {error}, which the model's card does not have. A card "
+            "stores the values of `combine` whose names have no leading underscore."
         ) from None
     path = task.scratch / f"new-{number}.arrow"
     tables = [fixed_width(parts[split], task.label, regression=task.regression) for split in sorted(parts)]
@@ -209,7 +213,7 @@ def _values(task: Task, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:
 
 
 def _numbered(task: Task, paths: Sequence[Path], values: Mapping[str, tuple[str, ...]]) -> Iterator[pa.Table]:
-    """The rows of each shard with their ids, their label as float64, and categories as codes."""
+    """Yields the rows of each shard with their ids, their label as float64, and categories as codes."""
     first = 0
     for table in map(_opened, paths):
         for name, known in values.items():

@@ -1,8 +1,8 @@
-"""The job that is to follow: it waits for Spot machines beside an attempt that works on demand.
+"""The waiting job: it waits for Spot machines while an attempt runs on demand, and then replaces it.
 
-It is the job of a rung as any other, written down before it is created and found again by its token. It costs nothing
-until it has its machines; the attempt beside it then saves and ends, and this job takes its turn. There is never more
-than one. Two jobs hold machines at once for `HANDOVER_S` at most, once for each hour on demand that has begun.
+It is entered in the journal before it is created, and found again by its token. It costs nothing until it has its
+machines; then the attempt saves and ends, and this job becomes the next attempt. There is never more than one. Two jobs
+hold machines at once for at most `HANDOVER_S`, once per started hour on demand.
 """
 
 import uuid
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 
 from vgp.base.clock import Clock, parse_time
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.launch.capacity.attempt import ERROR_S, SEARCH_S, UNKNOWN_S
 from vgp.launch.capacity.jobs import Jobs
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
+from vgp.launch.capacity.outage_retry import reason
 from vgp.launch.capacity.outcome import ENDED, Outcome, outcome, state
-from vgp.launch.capacity.patience import reason
 from vgp.launch.capacity.policy import PATIENCE_S
 from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s
 from vgp.launch.capacity.step_run import StepRun
@@ -24,21 +24,21 @@ from vgp.protocol.capacity.job_service import Json, page
 from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
-#: How long a cancelled job may take to end that has nothing to save.
+#: How long a cancelled job with nothing to save may take to end, seconds.
 CANCEL_S = 300.0
-#: Seconds between two looks where nothing else is waited for.
+#: Seconds between two polls while the launcher waits only for this job.
 POLL_S = 5.0
 
 
 def may_ask(ladder: Ladder, on_demand_s: float) -> bool:
-    """Whether one more job may wait: each hour on demand that has begun pays for one that got machines."""
-    got_machines = sum(1 for each in ladder.waiting if each.started)
+    """Whether one more job may wait: at most one per started hour on demand may have got machines."""
+    got_machines = sum(1 for job in ladder.waiting if job.started)
     return got_machines < ceil(on_demand_s / 3600)
 
 
 @dataclass
 class NextJob:
-    """Asks for it, follows and ends it; each method leaves the journal so that the next launcher can go on."""
+    """The waiting job of a step. After each method, another launcher can continue from the journal."""
 
     plan: Plan
     run: StepRun
@@ -49,11 +49,11 @@ class NextJob:
     tell: Callable[[str], None]
 
     def want(self, rung: PlannedRung | None) -> None:
-        """Has a job of this rung wait, and none of another; None: no job is to wait."""
-        there = self.journal.ladder.next
-        if there and (rung is None or there.rung != rung.name):
+        """Makes a job wait for this rung, and cancels one for another rung; None cancels any waiting job."""
+        waiting = self.journal.ladder.next
+        if waiting and (rung is None or waiting.rung != rung.name):
             self.tend("cancelled")
-        elif rung and not there:
+        elif rung and not waiting:
             self._ask(rung)
 
     def _ask(self, rung: PlannedRung) -> None:
@@ -67,18 +67,18 @@ class NextJob:
         )  # fmt: skip
         self.heartbeat.expect(waiting.token)
         self.journal.write(waiting)
-        made = self.jobs.create(rung, waiting, self.run.executor_input, time_left_s(rung, ladder, now))
-        if isinstance(made, Outcome):
-            self._close(waiting, made)
-        elif made is not None:
-            self._adopt(waiting, made)
+        job = self.jobs.create(rung, waiting, self.run.executor_input, time_left_s(rung, ladder, now))
+        if isinstance(job, Outcome):
+            self._close(waiting, job)
+        elif job is not None:
+            self._adopt(waiting, job)
 
     def take_turn(self, step_from: int | None) -> bool:
-        """Makes an attempt of the job that waits, after the one beside it has ended; whether that could be.
+        """Turns the waiting job into the next attempt, after the attempt before has ended; returns whether it did.
 
-        One that has no machines yet takes its turn only where the training was ended for it.
+        A job without machines becomes the attempt only if the attempt before was ended in favor of its rung.
 
-        One transaction closes the one and opens the other, so that the next launcher finds either state whole.
+        One transaction closes the entry and opens the attempt, so no launcher sees a state in between.
         """
         ladder = self.journal.ladder
         waiting, last = ladder.next, ladder.attempts[-1] if ladder.attempts else None
@@ -87,7 +87,7 @@ class NextJob:
         if not waiting.started and (last is None or last.next_rung != waiting.rung):
             return False
 
-        def turned(ladder: Ladder) -> Ladder:
+        def turn(ladder: Ladder) -> Ladder:
             attempt = Attempt(
                 number=len(ladder.attempts) + 1, rung=waiting.rung, region=waiting.region, token=waiting.token,
                 intended=waiting.intended, job=waiting.job, created=waiting.created, started=waiting.started,
@@ -97,35 +97,35 @@ class NextJob:
             closed = replace(waiting, ended=self.clock.now(), outcome="granted", words=words, usd=0.0)
             return ladder.with_creation(closed).with_creation(attempt)
 
-        self.journal.change(turned)
+        self.journal.change(turn)
         self.heartbeat.allow(waiting.token)
         return True
 
     def tend(self, ending: str | None = None) -> None:
-        """One look at the job that waits, if one does; `ending` says why it is to end."""
+        """Polls the waiting job, if there is one, and updates the journal; `ending` is a reason to cancel it."""
         waiting = self.journal.ladder.next
         if waiting and waiting.job is None:
-            waiting = self._found(waiting)
+            waiting = self._find(waiting)
         if waiting is None:
             return
         job, now = self.jobs.get(waiting), self.clock.now()
         if job is None:
             if now - (waiting.created or waiting.intended) > UNKNOWN_S:
-                self._close(waiting, Outcome("lost", "Google does not know its job any more"))
+                self._close(waiting, Outcome("lost", "Google does not know its job anymore"))
         elif state(job) in ENDED:
-            self._ended(waiting, job)
+            self._close_ended(waiting, job)
         else:
             self._going_on(waiting, job, ending)
 
     def has_changed(self) -> bool:
-        """Looks at the job that waits; whether it has got its machines or ended by that."""
+        """Polls the waiting job; returns whether it has got its machines or ended."""
         before = self.journal.ladder.next
         self.tend()
         after = self.journal.ladder.next
         return before is not None and (after is None or after.started != before.started)
 
     def end(self) -> None:
-        """No job waits any more when this returns."""
+        """Cancels the waiting job and waits for its end."""
         while self.journal.ladder.next:
             self.tend("cancelled")
             if self.journal.ladder.next:
@@ -135,19 +135,20 @@ class NextJob:
         standard = {rung.name for rung in self.plan.rungs if rung.strategy == "standard"}
         return sum(held_s(attempt, now) for attempt in ladder.attempts if attempt.rung in standard)
 
-    def _found(self, waiting: Waiting) -> Waiting | None:
-        """With its job, which was created without an answer, or by a launcher that was killed."""
+    def _find(self, waiting: Waiting) -> Waiting | None:
+        """Searches for a job whose creation got no answer or whose launcher was killed; closes the entry if there is
+        none."""
         from google.api_core.exceptions import Forbidden
 
         try:
-            found = self.jobs.found(waiting)
+            jobs = self.jobs.found(waiting)
         except Forbidden as error:
-            self._close(waiting, Outcome("failed", f"its job cannot be looked for: {reason(error)}"))
+            self._close(waiting, Outcome("failed", f"the search for its job was refused: {reason(error)}"))
             return None
-        if found:
-            return self._adopt(waiting, found[0])
+        if jobs:
+            return self._adopt(waiting, jobs[0])
         if self.clock.now() - waiting.intended > SEARCH_S:
-            self._close(waiting, Outcome("lost", "Google did not say that its job was created; there is none"))
+            self._close(waiting, Outcome("lost", "no answer to the creation of its job, and the job does not exist"))
         return None
 
     def _adopt(self, waiting: Waiting, job: Json) -> Waiting:
@@ -168,7 +169,11 @@ class NextJob:
             waiting = replace(waiting, ending=ending, ending_at=now)
             self.journal.write(waiting)
         if now - (waiting.ending_at or now) > CANCEL_S:
-            self._close(waiting, Outcome(ending, f"its job has not ended {took(CANCEL_S)} after its cancellation"), job)
+            self._close(
+                waiting,
+                Outcome(ending, f"its job has not ended {format_duration(CANCEL_S)} after its cancellation"),
+                job,
+            )
         elif state(job) != "CANCELLING":
             self.jobs.cancel(waiting.job or "")
 
@@ -180,7 +185,7 @@ class NextJob:
         late = not waiting.started and now - (waiting.created or waiting.intended) > patience_s
         return "wait_expired" if late else None
 
-    def _ended(self, waiting: Waiting, job: Json) -> None:
+    def _close_ended(self, waiting: Waiting, job: Json) -> None:
         is_explained = state(job) != "FAILED" or job.get("error", {}).get("message")
         if not is_explained and self.clock.now() - (parse_time(job.get("endTime")) or 0.0) < ERROR_S:
             return

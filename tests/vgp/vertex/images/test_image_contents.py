@@ -10,7 +10,7 @@ from vgp.base.errors import RequestError
 from vgp.check.spec.container_settings import START
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import load
-from vgp.vertex.images.held import refuse_missing
+from vgp.vertex.images.image_contents import refuse_missing
 
 IMAGE = "us-docker.pkg.dev/me/images/mine:1"
 FILES = {

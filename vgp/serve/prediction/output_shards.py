@@ -1,11 +1,12 @@
-"""What is written of a row: what tells it, what the model predicts, and which model it was.
+"""The output of a prediction, as Parquet shards and in BigQuery. Its columns identify the row, the prediction, the
+model:
 
 row_id                     int64              as in a prepared dataset
-KEY and TIME columns                          as they are in the data
+KEY and TIME columns                          with the values of the data
 prediction                 string             two or more classes: the most probable one
 probability_CLASS          float              of each class
-mean, quantile_SHARE       double             of a regression, in the label's unit
-loss                       double             of a task that is judged by its likelihood, in nats
+mean, quantile_SHARE       double             regression, in the unit of the label
+loss                       double             likelihood tasks, in nats
 model, model_version, run  string, int64, string
 """
 
@@ -26,65 +27,71 @@ from vgp.base.retry import Pauses
 from vgp.base.storage import storage
 from vgp.base.storage.bigquery import client
 from vgp.base.storage.bigquery.names import TableName
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.columns import elements
 from vgp.data.task import Task
 from vgp.protocol import file_names
-from vgp.serve.prediction.folder import KEY, Asked, Predicted, Written, as_json, shard_name
+from vgp.serve.prediction.prediction_folder import (
+    KEY,
+    PredictionFolder,
+    PredictionManifest,
+    PredictionRequest,
+    as_json,
+    shard_name,
+)
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, LoadJob
 
-# ---- Parquet objects into a table of BigQuery: one load job that replaces it, so that no repeat doubles a row
+# ---- Parquet files into a BigQuery table: one load job that replaces the table, so that a retry duplicates no rows
 
-# The job's name follows from what is loaded: after a kill the one that runs is waited for. One that has ended is
-# followed by another of the next number, since what it left may have been replaced: loading is free, and the same rows
-# come of it.
+# The job's name is derived from the rows: after a kill, a retry waits for the running job. If that job has ended, the
+# retry starts one with the next number, because the table may have been replaced; loading is free.
 # https://cloud.google.com/bigquery/docs/reference/rest/v2/Job#jobconfigurationload
 
 MOST_ATTEMPTS = 50
-#: Seconds between two looks at a job.
+#: Seconds between two polls of a job.
 PAUSE_S = 0.5
 
 
 def check(table: TableName, ours: Collection[str]) -> None:
-    """Raises UserError unless the table is not there, is empty, or has these columns: then it may be replaced."""
+    """Raises UserError if the table exists with other columns, so that it must not be replaced."""
     from google.api_core.exceptions import NotFound
 
     asked = _client()
     _location(table)
-    with client.explained(str(table)):
+    with client.explain_errors(str(table)):
         try:
-            there = asked.get_table(str(table), retry=client.patient(), timeout=60)
+            existing = asked.get_table(str(table), retry=client.default_retry(), timeout=60)
         except NotFound:
             return
-    columns = [field.name for field in there.schema]
+    columns = [field.name for field in existing.schema]
     if columns and not set(columns) >= set(ours):
         raise UserError(
-            f"{table.uri} holds something else, with the columns {listed(columns)}, and would be replaced: name a new "
+            f"{table.uri} holds other data, with the columns {join_names(columns)}, and would be replaced. Name a new "
             "table."
         )
 
 
 def replace(table: TableName, uris: Sequence[str], name: str) -> str:
-    """Puts the rows of these Parquet objects in the place of what the table has; the name of the job that did it.
+    """Replaces the rows of a table with those of Parquet files in a bucket; returns the id of the load job.
 
     Args:
-        name: What the names of the jobs for these rows and this table begin with.
+        name: The prefix of the ids of the load jobs for these rows and this table.
 
     Raises:
-        UserError: BigQuery refuses them.
-        ProcessFailed: it could not be reached, or failed again and again.
+        UserError: BigQuery refuses the files.
+        ProcessFailed: BigQuery did not answer, or all attempts failed.
     """
     for attempt in range(MOST_ATTEMPTS):
         if job := started(table, uris, f"{name}-{attempt}"):
             _wait(job, table)
             return str(job.job_id)
-    raise ProcessFailed(f"{table.uri} was loaded {MOST_ATTEMPTS} times by now: jobs {name}-0 and so on.")
+    raise ProcessFailed(f"{table.uri} was loaded {MOST_ATTEMPTS} times already (jobs {name}-0 and so on).")
 
 
 def started(table: TableName, uris: Sequence[str], job_id: str) -> Any:
-    """The job of that name, new or still running; None if it has ended before."""
+    """Returns the job with this id, new or still running, or None if it has already ended."""
     from google.api_core.exceptions import Conflict
     from google.cloud import bigquery
 
@@ -93,25 +100,25 @@ def started(table: TableName, uris: Sequence[str], job_id: str) -> Any:
     config.write_disposition = bigquery.WriteDisposition.WRITE_TRUNCATE
     config.labels = {"tool": "vertex-gpu-pipelines"}
     place = _location(table)
-    with client.explained(table.uri):
+    with client.explain_errors(table.uri):
         try:
             return asked.load_table_from_uri(
-                list(uris), str(table), job_id=job_id, location=place, job_config=config, retry=client.patient(),
+                list(uris), str(table), job_id=job_id, location=place, job_config=config, retry=client.default_retry(),
                 timeout=60,
             )  # fmt: skip
         except Conflict:
-            job = asked.get_job(job_id, location=place, retry=client.patient(), timeout=60)
+            job = asked.get_job(job_id, location=place, retry=client.default_retry(), timeout=60)
     return None if job.state == "DONE" else job
 
 
 def _location(table: TableName) -> str:
-    with client.explained(f"the dataset {table.project}.{table.dataset}"):
-        dataset = _client().get_dataset(f"{table.project}.{table.dataset}", retry=client.patient(), timeout=60)
+    with client.explain_errors(f"the dataset {table.project}.{table.dataset}"):
+        dataset = _client().get_dataset(f"{table.project}.{table.dataset}", retry=client.default_retry(), timeout=60)
     return str(dataset.location)
 
 
 def _wait(job: "LoadJob", table: TableName) -> None:
-    with client.explained(table.uri):
+    with client.explain_errors(table.uri):
         client.wait(job, Pauses(PAUSE_S, PAUSE_S))
         if job.error_result:
             raise job.exception()
@@ -121,19 +128,21 @@ def _client() -> "Client":
     return client.client(client.project(engines().bigquery.project))
 
 
-#: With more classes their probabilities are one column, a list.
+#: With more classes, the probabilities are one column with lists.
 MOST_COLUMNS = 200
-#: Columns of the output that the data's own may not have.
+#: Reserved columns of the output.
 OWN = ("row_id", "prediction", "probabilities", "mean", "loss", "model", "model_version", "run")
 
 
-def shard(task: Task, asked: Asked, key: str, ids: np.ndarray, told: pa.Table, predicted: np.ndarray) -> bytes:
-    """The Parquet file of a shard's rows.
+def shard(
+    task: Task, asked: PredictionRequest, key: str, ids: np.ndarray, told: pa.Table, predicted: np.ndarray
+) -> bytes:
+    """Returns the Parquet file of a shard.
 
     Args:
-        key: Of the request.
-        told: What tells the rows.
-        predicted: As evaluation has it: float32 (B, C), float64 (B, 1 + Q) or (B,).
+        key: The digest of the request.
+        told: The columns that identify the rows.
+        predicted: Predictions as in evaluation: float32 (B, C), float64 (B, 1 + Q) or (B,).
     """
     columns: dict[str, pa.Array] = {"row_id": pa.array(ids, pa.int64())}
     columns |= {name: told[name].combine_chunks() for name in told.column_names}
@@ -153,7 +162,7 @@ def shard(task: Task, asked: Asked, key: str, ids: np.ndarray, told: pa.Table, p
 
 
 def predictions(task: Task, predicted: np.ndarray) -> dict[str, pa.Array]:
-    """The columns of what the model says."""
+    """Returns the columns of the predictions."""
     if task.likelihood:
         return {"loss": pa.array(predicted, pa.float64())}
     if task.regression:
@@ -170,7 +179,7 @@ def predictions(task: Task, predicted: np.ndarray) -> dict[str, pa.Array]:
 
 
 def class_columns(classes: Sequence[str]) -> list[str]:
-    """A column for each class, in letters, digits and underscores, as BigQuery wants names; none occurs twice."""
+    """Returns a unique column name for each class, of letters, digits and underscores, as BigQuery requires."""
     names: list[str] = []
     for number, title in enumerate(classes):
         name = "probability_" + (re.sub(r"\W+", "_", title, flags=re.ASCII).strip("_") or str(number))
@@ -181,35 +190,35 @@ def class_columns(classes: Sequence[str]) -> list[str]:
 
 
 def renamed(carried: Mapping[str, str]) -> dict[str, str]:
-    """What the columns of the data are called beside ours: as they are, or with an underscore behind."""
-    ours = ("probability_", "quantile_")
-    return {k: f"{name}_" if name in OWN or name.startswith(ours) else name for k, name in carried.items()}
+    """Returns the output names of columns of the data; a reserved name gets a trailing underscore."""
+    reserved = ("probability_", "quantile_")
+    return {k: f"{name}_" if name in OWN or name.startswith(reserved) else name for k, name in carried.items()}
 
 
 def _constant(value: object, kind: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), count)
 
 
-# ---- the shards of a prediction as they were written, read back
+# ---- reads the shards of a prediction
 
 
 @dataclass(frozen=True)
 class Part:
-    """What was predicted of a shard's rows: as evaluation has it, floats (B, C), (B, 1 + Q) or (B,)."""
+    """The predictions of a shard, as in evaluation: floats (B, C), (B, 1 + Q) or (B,)."""
 
     number: int
     predicted: np.ndarray
 
 
-def written_parts(task: Task, folder: Predicted, count: int) -> Iterator[Part]:
-    """Every shard, in order."""
+def written_parts(task: Task, folder: PredictionFolder, count: int) -> Iterator[Part]:
+    """Yields the predictions of all shards, in order."""
     for number in range(count):
         table = pq.read_table(pa.BufferReader(folder.store.read(shard_name(number))))
         yield Part(number, read_predictions(task, table))
 
 
 def read_predictions(task: Task, table: pa.Table) -> np.ndarray:
-    """The columns of predictions, as `output.predictions` wrote them."""
+    """Returns the predictions in a table with the columns of `output.predictions`."""
     if "probabilities" in table.column_names:
         return elements(table["probabilities"].combine_chunks())
     if task.likelihood:
@@ -221,20 +230,20 @@ def read_predictions(task: Task, table: pa.Table) -> np.ndarray:
     return np.stack([table[name].to_numpy() for name in names], axis=1)
 
 
-# ---- predictions into a table of BigQuery, whose rows they replace as a whole
+# ---- loads predictions into a BigQuery table, replacing all its rows
 
 
-#: Columns by which a table is known to hold predictions.
+#: Columns that mark a table of predictions.
 OUR_COLUMNS = ("row_id", "model", "model_version", "run")
 
 
 def check_table(table: TableName, staging: str) -> None:
-    """Raises UserError, before any work, if the table cannot be replaced, or the shards lie where no job reads them."""
+    """Raises UserError if the table cannot be replaced, or `staging` is not in a bucket."""
     if not storage.is_remote(storage.uri(staging)):
         where = f", and {staging} is on this machine" if staging else ""
         raise UserError(
-            f"destination = {table.uri}: BigQuery loads predictions from a bucket{where}: give staging = "
-            "gs://BUCKET/FOLDER, where they lie meanwhile."
+            f"destination = {table.uri}: BigQuery loads predictions from a bucket{where}. Set staging = "
+            "gs://BUCKET/FOLDER for the intermediate files."
         )
     try:
         check(table, OUR_COLUMNS)
@@ -242,15 +251,15 @@ def check_table(table: TableName, staging: str) -> None:
         raise UserError(f"destination = {error}") from None
 
 
-def load_table(folder: Predicted, written: Written, table: TableName) -> None:
-    """Puts the predictions in the place of what the table has. Raises as `replace`."""
+def load_table(folder: PredictionFolder, written: PredictionManifest, table: TableName) -> None:
+    """Replaces the rows of the table with the predictions. Raises the errors of `replace`."""
     uris = [f"{folder.path}/{shard.name}" for shard in written.shards]
     job = replace(table, uris, job_name(written, table))
     rows = sum(shard.rows for shard in written.shards)
-    print(f"{rows:,} rows are in {table.uri} (job {job}).", file=sys.stderr, flush=True)
+    print(f"{rows:,} rows loaded into {table.uri} (job {job}).", file=sys.stderr, flush=True)
 
 
-def job_name(written: Written, table: TableName) -> str:
-    """What the names of the jobs for these predictions and this table begin with."""
+def job_name(written: PredictionManifest, table: TableName) -> str:
+    """Returns the prefix of the load job ids for these predictions and this table."""
     text = as_json([written.model_dump(), str(table)])
     return f"vgp-predictions-{hashlib.sha256(text).hexdigest()[:40]}"

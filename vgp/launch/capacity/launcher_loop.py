@@ -1,4 +1,4 @@
-"""The way up the ladder: what is done next, from the journal alone, until the work is done or cannot be."""
+"""The launcher's main loop: reads the journal and takes the next action, until the step ends."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,34 +6,35 @@ from functools import partial
 from typing import Any
 
 from vgp.base.clock import Clock, parse_time
-from vgp.base.text.figures import plural, took, usd
+from vgp.base.text.figures import format_count, format_duration, format_usd
 from vgp.launch.capacity.attempt import POLL_S, Attempts, End
 from vgp.launch.capacity.jobs import Jobs, Sweep
 from vgp.launch.capacity.journal import HEARTBEAT_NAME as HEARTBEAT
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
-from vgp.launch.capacity.next_job import NextJob
-from vgp.launch.capacity.patience import Patience, Superseded
+from vgp.launch.capacity.outage_retry import Patience, Superseded
 from vgp.launch.capacity.policy import Choice, decide
 from vgp.launch.capacity.situation import is_silent, offers_of, open_rungs, situation
 from vgp.launch.capacity.step_run import StepRun
-from vgp.launch.capacity.verdict import Verdict, last_words, verdict
-from vgp.protocol.capacity.folder import ControlFolder
+from vgp.launch.capacity.verdict import Verdict, decide_verdict, read_log_tail
+from vgp.launch.capacity.waiting_job import NextJob
+from vgp.protocol.capacity.control_folder import ControlFolder
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
-#: How long a job is searched for when the run is cancelled, seconds.
+#: How long to search for a job when the run is cancelled, seconds.
 CANCEL_SEARCH_S = 20.0
-#: How long after the start of a launcher without a term another's heartbeat tells that it was replaced: clocks differ.
+#: A heartbeat this much later than the start of a launcher without a term shows that it was replaced, seconds. The
+#: margin allows for clocks that differ.
 REPLACED_S = 120.0
 
 
 class Climb:
-    """One launcher's work.
+    """The work of one launcher.
 
     Args:
         session: A `requests` session with credentials.
-        launcher: A name for this process that no other has.
-        tell: Gets a line for people when something changes.
+        launcher: A unique name of this process.
+        tell: Logs a line.
     """
 
     def __init__(
@@ -47,17 +48,21 @@ class Climb:
         self._look_at = 0.0
 
     def go(self) -> Verdict:
-        """Until the step ends. Raises Superseded and Unreachable, and Google's own errors."""
+        """Runs the step and returns its verdict. Raises Superseded, Unreachable and Google's errors."""
         return self._go(self.journal.begin(self._first()))
 
     def go_on(self, again: bool, since: float) -> Verdict:
-        """The same where this launcher had begun already, or had been about to: arguments as of `cancel`."""
-        return self._go(self._taken_up(again, since))
+        """Continues after an interruption, like `go`; takes the arguments of `cancel`."""
+        return self._go(self._resume_term(again, since))
 
     def _go(self, ladder: Ladder) -> Verdict:
-        self.tell(f"{self.uri}: {plural(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}")
+        self.tell(
+            f"{self.uri}: {format_count(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}"
+        )
         if ladder.attempts:
-            self.tell(f"taken up again after {plural(len(ladder.attempts), 'attempt')}, {usd(ladder.usd)} so far")
+            self.tell(
+                f"resuming after {format_count(len(ladder.attempts), 'attempt')}, {format_usd(ladder.usd)} so far"
+            )
         heartbeat = self._heartbeat(ladder)
         try:
             heartbeat.start(ladder.open.token if ladder.open else NOBODY)
@@ -66,18 +71,18 @@ class Climb:
             heartbeat.stop()
 
     def cancel(self, why: str, again: bool, since: float) -> Verdict:
-        """Ends the job, waits until it has ended, and writes down why.
+        """Cancels the job, waits for its end, and writes the reason into the journal.
 
-        A newer launcher and its job are left alone by one that was replaced: what is told to end then is a container of
-        which Vertex AI had lost sight, and not the run.
+        A launcher that was replaced leaves the newer launcher and its job alone: then Vertex AI has ended a container
+        that it had lost, not the run.
 
         Args:
-            why: As `why_ended` has it.
-            again: It had a term before.
-            since: When it was started.
+            why: The reason, from `why_ended`.
+            again: Whether this launcher had a term before.
+            since: When this launcher was started.
         """
         try:
-            ladder = self._taken_up(again, since)
+            ladder = self._resume_term(again, since)
             heartbeat = self._heartbeat(ladder)
             known = ladder.open and ladder.open.job
             try:
@@ -86,19 +91,19 @@ class Climb:
             finally:
                 heartbeat.stop()
         except Superseded as error:
-            return Verdict(143, f"this launcher is to end; {error}")
-        return Verdict(143, f"{why}, and no job of {self.plan.step} runs any more")
+            return Verdict(143, f"this launcher ends; {error}")
+        return Verdict(143, f"{why}, and no job of {self.plan.step} is running")
 
-    def _taken_up(self, again: bool, since: float) -> Ladder:
+    def _resume_term(self, again: bool, since: float) -> Ladder:
         return self.journal.begin(self._first(), again or self._was_replaced(since))
 
     def _was_replaced(self, since: float) -> bool:
-        """Whether another launcher lived long after the start of this one, which had no term: it stood still.
+        """Whether another launcher wrote a heartbeat long after the start of this one.
 
-        Vertex AI starts a launcher when it has lost the one before, whose last heartbeat is older then.
+        Vertex AI starts a launcher only after it has lost the one before, whose last heartbeat is then older.
         """
-        there = self.patience("read the heartbeat", lambda: self.folder.read(HEARTBEAT))
-        at = parse_time(there.content.get("at")) if there else None
+        heartbeat = self.patience("read the heartbeat", lambda: self.folder.read(HEARTBEAT))
+        at = parse_time(heartbeat.content.get("at")) if heartbeat else None
         return at is not None and at > since + REPLACED_S
 
     def _cancel(self, attempts: Attempts, why: str) -> None:
@@ -131,15 +136,15 @@ class Climb:
                 attempts.find(attempt)
             else:
                 if attempt.outputs != self.run.outputs and not attempt.ending:
-                    words = "it writes to the outputs of another attempt of Vertex AI at this step"
+                    words = "Vertex AI has restarted this step with other output paths"
                     attempt = attempts.end(attempt, End("moved", words, attempt.rung))
                 self._look_at = 0.0
                 attempts.follow(attempt, lambda attempt: self._look(attempts, next_job, attempt))
 
     def _next(self, attempts: Attempts, ladder: Ladder) -> None:
-        """Starts the next attempt, or waits a little until one may be started."""
+        """Starts the next attempt, or waits until the policy wants another look."""
         last = ladder.attempts[-1] if ladder.attempts else None
-        # Two creations without an answer: the region may be out of order.
+        # Two creations without an answer in a row: the region may be down.
         silent = len(ladder.attempts) > 1 and all(map(is_silent, ladder.attempts[-2:]))
         again = last and (last.outputs != self.run.outputs or (last.outcome == "lost" and not silent))
         name = last.rung if last and again else last.next_rung if last else None
@@ -150,14 +155,14 @@ class Climb:
         if choice.rung is not None:
             self.tell(f"next: {rungs[choice.rung].name}: {choice.why}")
             return attempts.start(rungs[choice.rung], ladder)
-        self.tell(f"waiting {took(choice.look_again_s)}: {choice.why}")
+        self.tell(f"waiting {format_duration(choice.look_again_s)}: {choice.why}")
         until = self.clock.now() + choice.look_again_s
         while (left := until - self.clock.now()) > 0:
             attempts.heartbeat.check()
             self.clock.sleep(min(left, POLL_S))
 
     def _look(self, attempts: Attempts, next_job: NextJob, attempt: Attempt) -> End | None:
-        """Whether a job that goes on is ended for a better place; asked as often as the policy wants."""
+        """Returns the reason to end a running job for a better rung, or None. Asks the policy as often as it wants."""
         if next_job.has_changed():
             self._look_at = 0.0
         now = self.clock.now()
@@ -172,7 +177,7 @@ class Climb:
                 attempts.sweep.soon()
             return None
         name = rungs[choice.rung].name
-        return End("moved", f"on to {name}: {choice.why}", name)
+        return End("moved", f"moving to {name}: {choice.why}", name)
 
     def _choice(self, attempts: Attempts, ladder: Ladder) -> tuple[list[PlannedRung], Choice]:
         now = self.clock.now()
@@ -183,8 +188,8 @@ class Climb:
 
     def _verdict(self) -> Verdict | None:
         ladder, now = self.journal.ladder, self.clock.now()
-        said = partial(last_words, self.session, self.plan.project)
-        return verdict(self.plan, ladder, self.run.outputs, now, said)
+        read_log = partial(read_log_tail, self.session, self.plan.project)
+        return decide_verdict(self.plan, ladder, self.run.outputs, now, read_log)
 
     def _first(self) -> Ladder:
         now = self.clock.now()
@@ -198,12 +203,12 @@ class Climb:
         )
 
     def _heartbeat(self, ladder: Ladder) -> Heartbeat:
-        """With a client of its own: it is used by a thread."""
-        made = Heartbeat(
+        """Returns a heartbeat with its own storage client, because another thread uses it."""
+        heartbeat = Heartbeat(
             ControlFolder(self.uri), self.clock, self.tell, self.journal.term, self.plan.heartbeat_s, self.plan.orphan_s
         )
-        made.next = ladder.next.token if ladder.next else NOBODY
-        return made
+        heartbeat.next = ladder.next.token if ladder.next else NOBODY
+        return heartbeat
 
     def _attempts(self, heartbeat: Heartbeat) -> Attempts:
         jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)

@@ -1,4 +1,4 @@
-"""Calls that outlast an outage: tried again until Google answers, with a line when it stops and when it is back."""
+"""Calls that are retried through an outage of Google, and the exceptions that end a launcher early."""
 
 import json
 import re
@@ -8,22 +8,22 @@ from typing import Any, TypeVar
 from vgp.base import google_api
 from vgp.base.clock import Clock
 from vgp.base.retry import Failure, Pauses, retry
-from vgp.base.text.figures import took
+from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
-from vgp.protocol.capacity.folder import Changed
+from vgp.protocol.capacity.control_folder import Changed
 
-#: Seconds between two tries, the first and the longest; and how long an outage may be.
+#: The first and the longest pause between two tries, and the longest outage, seconds.
 FIRST_S, LONGEST_S, MOST_S = 2.0, 60.0, 3600.0
 
 Answer = TypeVar("Answer")
 
 
 class Patience:
-    """Repeats what may be sent twice.
+    """A retry of calls that are safe to repeat.
 
     Args:
-        clock: Pauses are taken on it.
-        tell: Gets a line when Google stops to answer, and one when it is back.
+        clock: The clock for the pauses.
+        tell: Logs a line when Google stops answering, and one when it answers again.
     """
 
     def __init__(self, clock: Clock, tell: Callable[[str], None], most_s: float = MOST_S) -> None:
@@ -32,30 +32,30 @@ class Patience:
     def __call__(
         self, what: str, call: Callable[[], Answer], again: Callable[[Exception], bool] | None = None
     ) -> Answer:
-        """What `call` returns; what `again` says is tried again (by default, what `is_passing` says).
+        """Calls `call` and returns its result; retries errors for which `again` (default: `is_passing`) is true.
 
         Raises:
-            Unreachable: for `most_s` there was no answer.
+            Unreachable: No answer for `most_s` seconds.
         """
         began, failures = self.clock.now(), list[Failure]()
 
         def note(failure: Failure) -> None:
             if failure.lasted_s >= self.most_s:
-                gone = f"{what}: no answer for {took(failure.lasted_s)} ({reason(failure.error)})."
+                gone = f"{what}: no answer for {format_duration(failure.lasted_s)} ({reason(failure.error)})."
                 raise Unreachable(gone) from None
             if not failures:
-                self.tell(f"{what}: {reason(failure.error)}; trying again for up to {took(self.most_s)}")
+                self.tell(f"{what}: {reason(failure.error)}; retrying for up to {format_duration(self.most_s)}")
             failures.append(failure)
 
         pauses = Pauses(FIRST_S, LONGEST_S)
         answer = retry(call, pauses, is_transient=again or is_passing, clock=self.clock, on_failure=note)
         if failures:
-            self.tell(f"{what}: answered after {took(self.clock.now() - began)}")
+            self.tell(f"{what}: answered after {format_duration(self.clock.now() - began)}")
         return answer
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether a call may succeed later: Google is busy or down, a connection or token was lost, another was sooner."""
+    """Whether a retry may succeed: Google is busy or down, a connection or token was lost, another write came first."""
     from google.api_core.exceptions import Unauthorized
     from google.auth.exceptions import GoogleAuthError, TransportError
     from requests.exceptions import JSONDecodeError
@@ -68,7 +68,7 @@ def is_passing(error: Exception) -> bool:
 
 
 def message(error: Any) -> str:
-    """Google's own words, without what its libraries put around them: method, address, JSON, the codes expected."""
+    """Returns Google's message without what its libraries add: method, address, JSON, expected codes."""
     text = re.sub(r"\A[A-Z]+ https?://\S+: ", "", str(error.message))
     text = re.sub(r": \('Request failed with status code'.*\Z", "", text, flags=re.DOTALL)
     try:
@@ -78,23 +78,24 @@ def message(error: Any) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What an error says, on a line."""
+    """Returns the message of an error on one line."""
     code = getattr(error, "code", None)
     if code and getattr(error, "message", None):
         return f"Google answers {int(code)}: {one_line(message(error), 200)}"
     return f"no connection to Google ({type(error).__name__})"
 
 
-# ---- what ends a launcher before its job has ended
+# ---- exceptions that end a launcher before its job has ended
 
 
 class Superseded(Exception):
-    """A newer launcher of the same step has taken over: this one changes nothing any more."""
+    """A newer launcher of this step has taken over; this launcher must change nothing."""
 
 
 class Unreachable(Exception):
-    """Google has not answered for longer than is waited."""
+    """Google has not answered for the longest outage that the launcher waits for."""
 
 
 class Stopped(BaseException):
-    """SIGTERM: the run is cancelled, or this machine goes. No `except Exception` may hold it up."""
+    """SIGTERM: the run is cancelled, or this machine shuts down. A BaseException, so no `except Exception` catches
+    it."""

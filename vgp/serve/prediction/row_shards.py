@@ -1,6 +1,6 @@
-"""Rows that a model takes, cut into shards on this machine's scratch disk, with their manifest.
+"""The columns that a model needs of new data, and its rows in shards on the scratch disk, with their manifest.
 
-A shard has a fixed number of rows, whatever machine makes it.
+The number of rows per shard does not depend on the machine.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.text.printable import listed
+from vgp.base.text.printable import join_names
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements
 from vgp.data.rows import read_shard
@@ -27,13 +27,13 @@ from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol.manifest import Column, Manifest, ShardFile, SourceFile
 
-# ---- the columns of a table that a model needs: new data lacks its label, and may lack what no feature is made of
+# ---- the columns of a table that a model needs; new data lacks the label, and may lack columns that no feature uses
 
-# Whether a column is needed, the task's own expressions tell: they are asked over a table without it.
+# A column is needed if the task's expressions cannot be built over a table without it.
 
 
 def needed(task: TabularTask, learned: Collection[str], absent: Iterable[str]) -> list[str]:
-    """Those of the absent columns without which the features cannot be computed.
+    """Returns the absent columns that the features need.
 
     Args:
         learned: The features that the model takes.
@@ -46,14 +46,14 @@ def needed(task: TabularTask, learned: Collection[str], absent: Iterable[str]) -
 
 
 def keep(task: TabularTask, present: Collection[str]) -> None:
-    """Has the task declare these columns alone; what is known only after the outcome may be empty in all of them."""
+    """Reduces the task's schema to these columns; columns known only after the outcome may be empty."""
     kept = [field for field in task.schema if field.name in present]
     task.__dict__["schema"] = tuple(replace(f, nullable=True) if f.known == "after" else f for f in kept)
 
 
 def expect(task: TabularTask, learned: Collection[str]) -> None:
-    """Has the task expect new data: what is known only after the outcome may be empty, and its columns may not be there
-    at all, but for those that `events` look back on; so also the column that says the split."""
+    """Adapts the task's schema to new data: columns known only after the outcome may be empty, and they and the split
+    column may be missing unless `events` needs them."""
     after = [field.name for field in task.schema if field.known == "after"]
     spare = {*after, task.split.column} - {*needed(task, learned, [*after, *filter(None, [task.split.column])])}
     task.__dict__["schema"] = tuple(
@@ -63,7 +63,7 @@ def expect(task: TabularTask, learned: Collection[str]) -> None:
 
 
 def looks_back(task: TabularTask) -> list[str]:
-    """What of a row is made of other rows too: its features over several, and what `events` counts."""
+    """Returns the names of the events, and of the features that use several rows."""
     events = task_methods.call_method(task, "events", task_methods.rows_of(task.schema))
     values = task_methods.call_method(task, "features", task_methods.feature_rows(task.schema, events))
     several = [name for name, value in values.items()
@@ -82,7 +82,7 @@ def _computable(task: TabularTask, learned: Collection[str], without: Collection
     return set(learned) <= set(made) and not asked & set(without)
 
 
-# ---- shards of rows that a model takes, on this machine's scratch disk: what a process needs of them to score
+# ---- shards of rows on the scratch disk
 
 SPLIT = "rows"
 
@@ -91,12 +91,12 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows to be predicted, in shards."""
+    """The rows to predict, in shards."""
 
     folder: Path
-    #: Of one split, `rows`; the label is float64.
+    #: The manifest, with one split, `rows`; the label is float64.
     dataset: Manifest
-    #: Columns that tell a row, by what they are called in the shards: what they are called in the output.
+    #: Columns copied to the output: name in the shards -> name in the output.
     carried: Mapping[str, str]
     #: Rows whose label is known.
     labelled: int = 0
@@ -106,23 +106,23 @@ class NewRows:
         return self.dataset.splits[SPLIT]
 
     def read(self, number: int) -> Arrays:
-        """The columns of a shard, its label and ids among them."""
+        """Reads the columns of a shard, with its label and ids."""
         table = read_shard(self.folder, self.shards[number], self.dataset.columns)
         return {column.name: elements(table[column.name].combine_chunks()) for column in self.dataset.columns}
 
     def told(self, number: int) -> pa.Table:
-        """What tells the rows of a shard."""
+        """Reads the columns of a shard that are copied to the output."""
         table = pq.read_table(self.folder / self.shards[number].path, columns=list(self.carried))
         return table.rename_columns(list(self.carried.values()))
 
 
-def learned(task: Task, card: ModelCard) -> list[Column]:
-    """The columns that the model learned from; ids, the label and what only groups rows are none of them."""
+def feature_columns(task: Task, card: ModelCard) -> list[Column]:
+    """Returns the columns that the model takes as input: no ids, label, or columns that only group rows."""
     kinds, spare = ("number", "category", "vector"), (task.label, *task.carried)
     return [column for column in card.columns if column.kind in kinds and column.name not in spare]
 
 
-#: Of a shard, about: what a kill may lose, and what one process computes at a time.
+#: The approximate size of a shard: the work that a kill can lose.
 SHARD_BYTES = 8 << 20
 LEAST_ROWS, MOST_ROWS = 1 << 10, 1 << 18
 
@@ -131,15 +131,15 @@ def write(
     task: Task, card: ModelCard, tables: Iterator[pa.Table], values: Mapping[str, tuple[str, ...]], shard_rows: int,
     sources: Sequence[SourceFile], notes: Sequence[str] = (), *, carried: Mapping[str, str] = {},
 ) -> NewRows:  # fmt: skip
-    """Shards of all rows, in their order, in the scratch folder of the task.
+    """Writes all rows in their order as shards to the scratch folder of the task.
 
     Args:
-        values: Of each category, in the order of its codes.
-        shard_rows: Rows of a shard; 0 = by their width.
-        carried: Columns that tell a row, by what they are called in `tables`: what they are called in the output.
+        values: The values of each category, in the order of its codes.
+        shard_rows: Rows per shard; 0 = derived from their width.
+        carried: Columns copied to the output: name in `tables` -> name in the output.
 
     Raises:
-        UserError: there are no rows, or they lack a column that the model needs.
+        UserError: There are no rows, or they lack a column that the model needs.
     """
     folder = task.scratch / "shards"
     folder.mkdir()
@@ -154,7 +154,7 @@ def write(
             ShardFile(path=path.name, rows=len(table), bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
         )
     if not files:
-        raise UserError("the data has no rows to be predicted.")
+        raise UserError("the data has no rows to predict.")
     dataset = Manifest(
         task=card.task, options=card.options, columns=_described(task, schema, values, carried),
         splits={SPLIT: tuple(files)}, rows_read=sum(file.rows for file in files), notes=tuple(notes),
@@ -166,12 +166,12 @@ def write(
 
 def _require(task: Task, card: ModelCard, dataset: Manifest) -> None:
     there = {column.name for column in dataset.columns}
-    if absent := [column.name for column in learned(task, card) if column.name not in there]:
-        raise UserError(f"the model needs {listed(absent)}: columns that the new rows do not have.")
+    if absent := [column.name for column in feature_columns(task, card) if column.name not in there]:
+        raise UserError(f"the new rows lack columns that the model needs: {join_names(absent)}.")
 
 
 def _cut(tables: Iterator[pa.Table], shard_rows: int) -> Iterator[pa.Table]:
-    """Tables of equally many rows; the last may have fewer."""
+    """Yields tables with an equal number of rows; the last may have fewer."""
     held = None
     for table in tables:
         held = table if held is None else pa.concat_tables([held, table])
@@ -184,7 +184,7 @@ def _cut(tables: Iterator[pa.Table], shard_rows: int) -> Iterator[pa.Table]:
 
 
 def _rows_per_shard(schema: pa.Schema) -> int:
-    """A power of two that follows from the columns alone."""
+    """Returns the rows per shard, a power of two that depends only on the columns."""
     width = sum(width_of(field.type) for field in schema)
     return min(MOST_ROWS, max(LEAST_ROWS, 1 << (SHARD_BYTES // width).bit_length() - 1))
 
@@ -203,7 +203,7 @@ def _described(
 
 
 def _kind(stored: pa.DataType) -> tuple[str, int]:
-    """The kind of a column by its type, and its width."""
+    """Returns the kind and the width of a column of this type."""
     if pa.types.is_fixed_size_list(stored):
         return "vector", stored.list_size
     if pa.types.is_fixed_size_binary(stored):

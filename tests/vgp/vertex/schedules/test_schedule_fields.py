@@ -9,9 +9,9 @@ import pytest
 from tools.emulator.cloud import Cloud
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.schedules import fields, schedule_list
+from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
-from vgp.vertex.schedules.fields import changes
+from vgp.vertex.schedules.schedule_fields import changes
 
 from .conftest import SMALL, make
 
@@ -63,7 +63,7 @@ def test_a_newer_commit_alone_changes_no_schedule(declare: Declare) -> None:
 
 def test_empty_values_that_got_lost_on_the_way_are_no_difference(declare: Declare) -> None:
     wanted, live_one = declare().message, declare().message
-    schedule_list.job_of_schedule(live_one).pipeline_spec = fields._without_empty(SMALL)
+    schedule_list.job_of_schedule(live_one).pipeline_spec = schedule_fields._without_empty(SMALL)
     assert changes(wanted, live_one) == []
     schedule_list.job_of_schedule(live_one).labels["request"] = "of something else"
     assert {each.field for each in changes(wanted, live_one)} == {"pipeline", "labels.request"}

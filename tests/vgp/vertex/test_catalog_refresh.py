@@ -17,7 +17,7 @@ from vgp.machines.catalog import catalog, fresh_figures, skus
 from vgp.machines.placement import compatibility
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.vertex.refresh import refresh
+from vgp.vertex.catalog_refresh import refresh
 
 
 def sku(description, usage, price, regions=("us-central1",), unit="h"):
@@ -289,11 +289,11 @@ def test_prices_that_have_not_changed_are_confirmed_after_a_month(google, folder
     monkeypatch.setattr(fresh_figures, "new_prices", lambda rows, fresh: (rows, []))
     monkeypatch.setattr(fresh_figures, "new_skus", lambda rows, fresh: (rows, []))
     monkeypatch.setattr(fresh_figures, "shapes", lambda types: [])
-    monkeypatch.setattr("vgp.vertex.refresh.CONFIRMED_DAYS", 10**6)
+    monkeypatch.setattr("vgp.vertex.catalog_refresh.CONFIRMED_DAYS", 10**6)
     before = files(folder)
     shown(folder, write=True)
     assert files(folder) == before
-    monkeypatch.setattr("vgp.vertex.refresh.CONFIRMED_DAYS", 0)
+    monkeypatch.setattr("vgp.vertex.catalog_refresh.CONFIRMED_DAYS", 0)
     began = date.today()
     shown(folder, write=True)
     reading = json.loads((folder / "prices.json").read_text())["reading"].removeprefix("catalog-")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from vgp.base.text.figures import listed, plural, took, usd
+from vgp.base.text.figures import format_count, format_duration, format_usd, join_words
 from vgp.protocol import file_names
 from vgp.protocol.job_steps import moment
 
@@ -88,7 +88,7 @@ class Waiting:
     @property
     def words(self) -> str:
         granted = f" ({self.granted} granted)" if self.granted else ""
-        return f"{plural(self.asked, 'Spot request')} in parallel{granted}"
+        return f"{format_count(self.asked, 'Spot request')} in parallel{granted}"
 
     def as_json(self) -> dict[str, Any]:
         return {"asked": self.asked, "granted": self.granted, "hours": self.hours, "usd": self.usd}
@@ -136,14 +136,16 @@ class Way:
             return "no attempt yet"
         tried = dict.fromkeys(attempt.rung for attempt in self.attempts)
         number = max(len(tried), len(self.rungs))
-        rungs = plural(number, "rung") if len(tried) == number else f"{len(tried)} of {plural(number, 'rung')}"
-        counted = f" ({listed(self._counted(), 'and')})" if list(self._counted()) else ""
-        parts = [f"{plural(len(self.attempts), 'attempt')} on {rungs}{counted}"]
+        rungs = (
+            format_count(number, "rung") if len(tried) == number else f"{len(tried)} of {format_count(number, 'rung')}"
+        )
+        counted = f" ({join_words(self._counted(), 'and')})" if list(self._counted()) else ""
+        parts = [f"{format_count(len(self.attempts), 'attempt')} on {rungs}{counted}"]
         parts += [self.waiting.words] if self.waiting.asked else []
         hours = sum(attempt.hours for attempt in self.attempts) + self.waiting.hours
-        parts.append(f"{took(hours * 3600)} of machines")
-        parts.append(usd(self.usd) if self.is_priced else f"at least {usd(self.usd)}")
-        parts += [f"{plural(self.steps_lost, 'step')} lost"] if self.steps_lost else []
+        parts.append(f"{format_duration(hours * 3600)} of machines")
+        parts.append(format_usd(self.usd) if self.is_priced else f"at least {format_usd(self.usd)}")
+        parts += [f"{format_count(self.steps_lost, 'step')} lost"] if self.steps_lost else []
         return ", ".join([*parts, *self._deadline()])
 
     def _counted(self) -> Iterator[str]:
@@ -156,7 +158,7 @@ class Way:
         last = self.attempts[-1]
         if self.deadline and last.outcome == "succeeded" and last.ended:
             seconds = (self.deadline - last.ended).total_seconds()
-            yield f"{took(abs(seconds))} {'before' if seconds >= 0 else 'after'} its deadline"
+            yield f"{format_duration(abs(seconds))} {'before' if seconds >= 0 else 'after'} its deadline"
 
     def as_json(self) -> dict[str, Any]:
         """Returns the documented form: docs/explanation/how-capacity-is-chosen.md."""

@@ -1,8 +1,9 @@
 """The nights of a live schedule: each of its run times with the run that came of it, or why none did.
 
 A PipelineJob tells its schedule, not the time that it was started for. A workflow that pins first hands that time to
-its step `resolve`, as the input `scheduled`; other runs are counted for the last free time before they were created.
-All times are in UTC, because Python compares two of one zone by their clocks: wrong in the hour that comes twice.
+its step `resolve`, as the input `read_scheduled_time`; other runs are counted for the last free time before they were
+created. All times are in UTC, because Python compares two of one zone by their clocks: wrong in the hour that comes
+twice.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +55,7 @@ def label(time: datetime) -> str:
     return f"{time.astimezone(UTC):{_FORM}}"
 
 
-def of_label(labels: Mapping[str, str]) -> datetime | None:
+def parse_label(labels: Mapping[str, str]) -> datetime | None:
     """The night that a backfilled run is for; None for any other run."""
     try:
         return datetime.strptime(labels.get(NIGHT, ""), _FORM).replace(tzinfo=UTC)
@@ -62,7 +63,7 @@ def of_label(labels: Mapping[str, str]) -> datetime | None:
         return None
 
 
-def nights(
+def list_nights(
     schedule: "LiveSchedule", spec: PipelineSpec, runs: Iterable[Run], since: datetime, now: datetime
 ) -> list[Night]:
     """The nights of a live schedule from `since` until now, oldest first.
@@ -84,18 +85,18 @@ def nights(
     return result
 
 
-def backfilled(spec: PipelineSpec, runs: Iterable[Run]) -> dict[datetime, Night]:
+def list_backfilled(spec: PipelineSpec, runs: Iterable[Run]) -> dict[datetime, Night]:
     """The nights that backfills have run, by their labels; where several did, the newest."""
     ordered = sorted(runs, key=lambda run: run.created or datetime.min.replace(tzinfo=UTC))
     return {time: _ran(time, spec, run) for time, run in _repeated(ordered, {}).items()}
 
 
-def last_good(nights: Sequence[Night]) -> Night | None:
+def find_last_good(nights: Sequence[Night]) -> Night | None:
     """The newest night whose run succeeded."""
     return next((night for night in reversed(nights) if night.kind in GOOD), None)
 
 
-def scheduled(run: Run) -> datetime | None:
+def read_scheduled_time(run: Run) -> datetime | None:
     """Returns the scheduled time of the run, or None if no step of it received one."""
     for detail in run.job.job_detail.task_details:
         try:
@@ -123,7 +124,7 @@ def _assigned(times: Sequence[datetime], runs: Sequence[Run], changed: datetime 
     Where the run does not tell it, that is the last free one of `times`; a run from before the schedule was `changed`
     was started for another time, unless it began with one of them.
     """
-    times_by_run = {run.name: scheduled(run) for run in runs}
+    times_by_run = {run.name: read_scheduled_time(run) for run in runs}
     result = {time: run for run in runs if (time := times_by_run[run.name])}
     for run in runs:
         if times_by_run[run.name] is None and run.created:
@@ -139,7 +140,7 @@ def _repeated(runs: Sequence[Run], started: Mapping[datetime, Run]) -> dict[date
     result = {}
     for run in runs:
         of = [night[run.labels[key]] for key in _REPEATS if run.labels.get(key) in night]
-        if not run.job.schedule_name and (time := of_label(run.labels) or next(iter(of), None)):
+        if not run.job.schedule_name and (time := parse_label(run.labels) or next(iter(of), None)):
             night[run.id] = time
             result[time] = run
     return result

@@ -61,7 +61,7 @@ def test_a_job_that_somebody_cancels_fails_the_step(launcher, capsys):
     launcher.jobs_do({"seconds": 36_000})
     launcher.at(300, lambda: launcher.cancel_in_console())
     assert launcher.run() == 1 and launcher.outcomes == ["cancelled"]
-    assert "cancelled by somebody else" in capsys.readouterr().err
+    assert "cancelled from outside the launcher" in capsys.readouterr().err
 
 
 def test_a_refused_job_ends_the_step_in_googles_words(launcher, capsys):
@@ -105,7 +105,7 @@ def test_steps_that_an_earlier_run_had_saved_are_none_of_an_attempts(launcher, c
     launcher.jobs_do({"seconds": 900, "fail": "The job ran too long."})
     launcher.at(300, lambda: launcher.progress(step=50, saved_step=40, steps=100, from_step=40))
     assert launcher.run() == 1 and launcher.outcomes == ["timeout"]
-    assert "no step was saved: a larger timeout is needed" in capsys.readouterr().err
+    assert "and saved no step. Set a larger timeout" in capsys.readouterr().err
     (attempt,) = launcher.ladder["attempts"]
     assert (attempt["step_from"], attempt["step_to"], attempt["steps_lost"]) == (40, 40, 10)
 
@@ -125,11 +125,11 @@ def test_a_timeout_moves_on_only_where_something_was_saved(launcher, saved, caps
         launcher.at(300, lambda: launcher.progress(step=50, saved_step=saved, steps=100))
     assert launcher.run() == (0 if saved else 1)
     assert launcher.outcomes == (["timeout", "succeeded"] if saved else ["timeout"])
-    assert ("no step was saved: a larger timeout is needed" in capsys.readouterr().err) is not bool(saved)
+    assert ("and saved no step. Set a larger timeout" in capsys.readouterr().err) is not bool(saved)
 
 
 @pytest.mark.parametrize(
-    ("deadline_s", "ends_s", "words"), [(None, 3600, "7 days are over"), (1800, 1800, "the deadline has passed")]
+    ("deadline_s", "ends_s", "words"), [(None, 3600, "the limit of 7 days"), (1800, 1800, "the deadline has passed")]
 )
 def test_a_step_ends_at_its_deadline_and_before_its_seven_days_do(
     launcher, capsys, monkeypatch, deadline_s, ends_s, words
@@ -230,7 +230,7 @@ def test_sigterm_cancels_the_job_and_waits_for_its_end(launcher, capsys):
     assert launcher.run() == 143
     assert launcher.outcomes == ["cancelled"] and list(launcher.jobs.values()) == ["CANCELLED"]
     assert launcher.heartbeat["attempt"] == ""
-    assert "counts as cancelled, and no job of train runs any more" in capsys.readouterr().err
+    assert "counts as cancelled, and no job of train is running" in capsys.readouterr().err
 
 
 def test_sigterm_while_the_job_is_being_created_cancels_it_too(launcher):
@@ -245,7 +245,7 @@ def test_sigterm_to_a_launcher_that_was_replaced_leaves_the_run_alone(launcher, 
     launcher.jobs_do({"seconds": 7000})
     launcher.at(300, lambda: replaced(launcher))
     assert launcher.run() == 143
-    assert "this launcher is to end; another launcher of this step has taken over." in capsys.readouterr().err
+    assert "this launcher ends; another launcher of this step has taken over." in capsys.readouterr().err
     assert launcher.ladder["launcher"] == "newer" and launcher.outcomes == [None]
     assert list(launcher.jobs.values()) == ["RUNNING"] and launcher.heartbeat["attempt"]
 

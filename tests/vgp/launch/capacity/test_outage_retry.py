@@ -3,7 +3,7 @@
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
 
-from vgp.launch.capacity.patience import reason
+from vgp.launch.capacity.outage_retry import reason
 
 STORAGE = "('Request failed with status code', 503, 'Expected one of', <HTTPStatus.OK: 200>)"
 

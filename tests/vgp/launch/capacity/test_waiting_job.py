@@ -5,8 +5,8 @@ import pytest
 from tools.emulator.cloud import lost_response, repeated, status
 from tools.emulator.faults import Fault
 from vgp.base.clock import parse_time
-from vgp.launch.capacity import attempt, next_job
-from vgp.launch.capacity.next_job import may_ask
+from vgp.launch.capacity import attempt, waiting_job
+from vgp.launch.capacity.waiting_job import may_ask
 from vgp.protocol.capacity.ladder import Ladder, Waiting
 
 from .conftest import CREATE, QUOTA, STOCKOUT, executor_input, is_waiting, ladder_of, rung
@@ -189,8 +189,8 @@ def test_one_whose_job_google_forgets_is_given_up_after_minutes_and_not_before(o
     on_demand.cloud.on(CREATE, forget)
     assert on_demand.run() == 0
     lost, granted = waiting(on_demand)
-    assert (lost["outcome"], granted["outcome"]) == ("lost", "granted") and "not know its job any more" in lost["words"]
-    assert next_job.UNKNOWN_S < seconds_between(lost["created"], lost["ended"]) <= next_job.UNKNOWN_S + 60
+    assert (lost["outcome"], granted["outcome"]) == ("lost", "granted") and "not know its job anymore" in lost["words"]
+    assert waiting_job.UNKNOWN_S < seconds_between(lost["created"], lost["ended"]) <= waiting_job.UNKNOWN_S + 60
 
 
 def test_one_that_does_not_end_when_it_is_cancelled_is_not_waited_for_for_ever(on_demand):

@@ -14,10 +14,10 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings, load
 from vgp.train.checkpoint.lease_holder import parse_holder
-from vgp.vertex import cleaning as plans
 from vgp.vertex import cleaning_view, clients, resource_names
-from vgp.vertex.cleaning import remove
+from vgp.vertex import run_cleanup as plans
 from vgp.vertex.leftovers import Item, Needed, Root, group_of, listed
+from vgp.vertex.run_cleanup import remove
 
 MONTHS = timedelta(days=60)
 LATER = timedelta(days=100)

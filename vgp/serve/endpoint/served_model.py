@@ -1,4 +1,4 @@
-"""The model that answers: one batch after another, with the version that it is."""
+"""The served model: loads and checks its files, and answers requests with predictions and its version."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,28 +21,28 @@ from vgp.serve.prediction.predictor import Predictor
 
 @dataclass(frozen=True)
 class Served:
-    """A model that has answered once."""
+    """A loaded model that has made its first prediction."""
 
     predictor: Predictor
-    #: What each prediction says that it is by: the version's number, or the beginning of the weights' checksum.
+    #: The `version` in each prediction: the registered number, or the beginning of the weights' checksum.
     version: str
 
     def answer(self, question: Question) -> list[JsonObject]:
-        """A prediction for each row, in their order.
+        """Returns a prediction for each row, in order.
 
         Raises:
-            UserError: a row is not as the model needs it, with the field.
+            UserError: A row does not fit the model; names the field.
         """
         predictions = self.predictor.raw(question.rows, question.history)
         return [{**prediction, "version": self.version} for prediction in predictions]
 
 
 def load(asked: ServingRequest) -> Served:
-    """The model, once it has answered: what cannot answer ends here, and not in the first request.
+    """Loads the model and makes a first prediction, so that a broken model fails here and not in a request.
 
     Raises:
-        UserError: it is not there, damaged, another one than is expected, or of a task that nobody vouched for.
-        ProcessFailed: the bucket could not be reached.
+        UserError: The model is missing, damaged, has an unexpected checksum, or a task that is not trusted.
+        ProcessFailed: The bucket did not answer.
     """
     if asked.task:
         tasks.find(asked.task)
@@ -56,10 +56,10 @@ def load(asked: ServingRequest) -> Served:
 
 
 def _warm(predictor: Predictor) -> None:
-    """One row of zeros through the network; and the engine of raw rows is imported, which takes a second."""
+    """Predicts a row of zeros, and imports the engine of raw rows, which takes a second."""
     taken = [column for column, _ in predictor.model.columns.values()]
     predictor.model({column.name: _zeros(column) for column in taken})
-    with suppress(UserError):  # no row that a task could take
+    with suppress(UserError):  # no task accepts this row
         predictor.raw([{"": None}])
 
 
@@ -68,22 +68,22 @@ def _zeros(column: Column) -> np.ndarray:
     return np.zeros(shape, dtype(column))
 
 
-# ---- the files of a model on this machine: those of a folder as they are, those of a bucket as checked copies
+# ---- the local files of a model: a folder itself, or checked copies from a bucket
 
 
-#: What a model of ours needs to answer.
+#: The files that a model needs to make predictions.
 MODEL_FILES = (bundle.CARD, bundle.WEIGHTS)
 
 
 @contextmanager
 def local_files(model: str, sha256: Mapping[str, str]) -> Iterator[Path]:
-    """The folder of the model here; a copy is gone afterwards.
+    """Yields the local folder of the model; removes a copy afterwards.
 
-    Each object of a bucket is checked by the server's CRC-32C, and every file by the checksum that is expected of it.
+    Checks each object of a bucket against the server's CRC-32C, and every file against its expected checksum.
 
     Raises:
-        UserError: a file is not there, is larger than it may be, or is another one than is expected.
-        ProcessFailed: the bucket could not be reached.
+        UserError: A file is missing, too large, or has an unexpected checksum.
+        ProcessFailed: The bucket did not answer.
     """
     if not storage.is_remote(model):
         _check(Path(model), sha256)
@@ -98,7 +98,7 @@ def local_files(model: str, sha256: Mapping[str, str]) -> Iterator[Path]:
 
 
 def files_digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal. Raises UserError if there is none."""
+    """Returns the SHA-256 of a file, in hexadecimal. Raises UserError if the file is missing."""
     try:
         with files.open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -108,8 +108,8 @@ def files_digest(path: Path) -> str:
 
 def _check(folder: Path, sha256: Mapping[str, str], known_as: str = "") -> None:
     for name, expected in sha256.items():
-        if (found := files_digest(folder / name)) != expected:
+        if (actual := files_digest(folder / name)) != expected:
             raise UserError(
                 f"{known_as or folder}/{name} is not the file that was registered; its SHA-256 begins with "
-                f"{found[:12]}, not with {expected[:12]}. Restore the file, or take another version."
+                f"{actual[:12]}, not with {expected[:12]}. Restore the file, or serve another version."
             )
