@@ -354,7 +354,7 @@ def test_a_missing_file_that_was_asked_for_is_refused(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pipelines.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(RequestError, match="not a text file"):
+    with pytest.raises(RequestError, match="UTF-16 text"):
         settings.load(tmp_path / "pipelines.toml")
 
 

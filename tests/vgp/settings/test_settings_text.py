@@ -85,7 +85,7 @@ def test_one_value_is_written_and_no_other_changes(
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            with pytest.raises(RequestError, match="is no table"):
+            with pytest.raises(RequestError, match="is not a table"):
                 write_value(path, keys, value)
             return
     table[keys[-1]] = value

@@ -105,7 +105,7 @@ def test_labels_of_the_settings_cannot_take_the_mark_away(settings: Settings) ->
 
 
 def test_a_label_that_would_hide_a_schedule_from_us_is_refused(settings: Settings) -> None:
-    with pytest.raises(RequestError, match="schedule-environment: this label tells"):
+    with pytest.raises(RequestError, match="schedule-environment: this label is reserved"):
         make(settings.model_copy(update={"labels": {"schedule-environment": "x"}}))
 
 
