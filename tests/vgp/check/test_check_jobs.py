@@ -238,7 +238,7 @@ def test_what_is_no_spec_is_unreadable_and_says_where(tmp_path, text, reason):
         ("deploymentSpec: {}\nroot: {dag: {tasks: 3}}", "must be an object", 2),
         ("pipelineSpec: {deploymentSpec: {}, root: {}}", "no tasks", 1),
         ("root: {dag: {tasks: {a: {componentRef: 3}}}}\ncomponents: []\ndeploymentSpec: {}", "must be an object", 2),
-        ("jobSpec:\n  workerPoolSpecs: [\n", "no YAML", 3),
+        ("jobSpec:\n  workerPoolSpecs: [\n", "invalid YAML", 3),
     ],
 )  # fmt: skip
 def test_a_request_that_cannot_be_judged_is_a_finding(tmp_path, text, reason, line):

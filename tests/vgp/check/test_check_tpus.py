@@ -75,8 +75,8 @@ def test_what_no_table_allows_is_an_error(pool, rule, text):
 @pytest.mark.parametrize(
     ("pool", "text"),
     [
-        (job("ct9z-hightpu-4t", "4x4"), "does not know it"),
-        (job("ct6e", "4x4"), "does not know it"),
+        (job("ct9z-hightpu-4t", "4x4"), "does not know"),
+        (job("ct6e", "4x4"), "does not know"),
         (job(), "without tpuTopology"),
         (job(topology="4x4", accelerator="TPU_V5_LITEPOD", count=16), "4 chips built in"),
         (job("cloud-tpu", "2x2", "TPU_V2", 8), "not by a topology"),

@@ -151,7 +151,7 @@ def test_a_run_on_a_persistent_resource_asks_for_no_machine_unless_it_may_fall_b
 
 
 RESOURCES = [({"name": "r"}, "GPU035", "is not a persistent resource"), ({"name": None}, "GPU025", "must be given"),
-     ({"name": "projects/my-project/locations/us-central1/persistentResources/R"}, "GPU035", "no id of"),
+     ({"name": "projects/my-project/locations/us-central1/persistentResources/R"}, "GPU035", "not an id of"),
      ({"name": "projects/my-project/locations/asia-east1/persistentResources/r"}, "GPU035", "in asia-east1, the run"),
      ({"taskResourceUnavailableTimeoutBehavior": "WAIT"}, "GPU025", "FAIL or FALL_BACK"),
      ({"taskResourceUnavailableWaitTimeMs": -1}, "GPU025", "0 or more")]  # fmt: skip
@@ -320,7 +320,7 @@ def test_a_strategy_is_known_by_its_name_and_has_its_own_quota(strategy, told, q
      ("691200s", "is 7 days or more"), ("1h", None), (PLACEHOLDER, None)],
 )  # fmt: skip
 def test_a_timeout_of_a_week_or_none_is_told_of_jobs_with_accelerators_alone(timeout, words):
-    """One that is no duration is told as that, not as a long one."""
+    """One that is not a duration is told as that, not as a long one."""
     scheduling = {} if timeout is None else {"timeout": timeout}
     tpu = pool() | {"machineSpec": {"machineType": "ct5lp-hightpu-4t", "tpuTopology": "2x2"}}
     own = pool("a2-highgpu-1g") | {"containerSpec": {"imageUri": "a.b/c:1"}}

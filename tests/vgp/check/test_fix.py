@@ -113,14 +113,14 @@ def test_a_region_is_put_right_where_the_file_names_it(tmp_path):
         ("pool: &p {machineType: &m n1-standrd-8}\nworkerPoolSpecs: [{machineSpec: *p, replicaCount: 1}]", "alias"),
         ("workerPoolSpecs: [{machineSpec: {machineType: !!str n1-standrd-8}, replicaCount: 1}]", "an anchor or a tag"),
         ("workerPoolSpecs: [{machineSpec: {machineType: |-\n  n1-standrd-8\n  }, replicaCount: 1}]", None),
-        ('workerPoolSpecs: \'[{"machineSpec": {"machineType": "n1-standrd-8"}, "replicaCount": 1}]\'', "as such"),
-        ("trainingInput: {scaleTier: BASIC_GPU}", "as such"),
+        ('workerPoolSpecs: \'[{"machineSpec": {"machineType": "n1-standrd-8"}, "replicaCount": 1}]\'', "in this form"),
+        ("trainingInput: {scaleTier: BASIC_GPU}", "in this form"),
     ],
 )
 def test_what_cannot_be_changed_in_place_stays_and_is_told(tmp_path, text, why):
     after, left = fixed(tmp_path / "job.yaml", text)
     if why is None:
-        assert after is None, "no YAML"
+        assert after is None, "invalid YAML"
     else:
         assert after == text and why in left[0] and f"{tmp_path}/job.yaml:1" in left[0]
 

@@ -128,8 +128,8 @@ def test_names_of_a_stranger_stay_in_code(folders):
 def test_what_cannot_be_compared_is_refused(folders, tmp_path):
     for paths, before, said in (
         (["."], Path("nowhere"), "no such folder"),
-        (["-"], folders[1], "below the current folder"),
-        (["../before"], folders[1], "below the current folder"),
+        (["-"], folders[1], "inside the current folder"),
+        (["../before"], folders[1], "inside the current folder"),
         (["lost.yaml"], folders[1], "not in the current folder and not in"),
     ):
         with pytest.raises(RequestError, match=said):
@@ -171,10 +171,10 @@ def test_a_request_is_judged_all_the_same(tmp_path, text, code):
 
 
 FAULTY = {
-    "two.yaml": ("a: 1\n---\n" + JOB + "---\njobSpec: [\n", "no YAML"),
-    "job.json": ('{\n"jobSpec": {"workerPoolSpecs": [}', "no JSON"),
-    "JOB.YAML": ("jobSpec: [\n", "no YAML"),
-    "lines.ndjson": ('{"workerPoolSpecs": []}\n{"workerPoolSpecs": [', "line 2 is no JSON"),
+    "two.yaml": ("a: 1\n---\n" + JOB + "---\njobSpec: [\n", "invalid YAML"),
+    "job.json": ('{\n"jobSpec": {"workerPoolSpecs": [}', "invalid JSON"),
+    "JOB.YAML": ("jobSpec: [\n", "invalid YAML"),
+    "lines.ndjson": ('{"workerPoolSpecs": []}\n{"workerPoolSpecs": [', "line 2 is not JSON"),
     "old.py": ("print 'x'\naiplatform.CustomJob()\n", "no Python"),
     "large.json": ('{"workerPoolSpecs": "' + "x" * 20_000_000 + '"}', "larger than 20 MB"),
     "latin.py": ("aiplatform.CustomJob('\xe9')".encode("latin-1"), "not a text file"),

@@ -34,7 +34,7 @@ def test_options_that_can_be_are_no_finding():
         ({"enableWebAcess": True}, "GPU025", "error", "enableWebAcess"),
         ({"tensorboard": BOARD, "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}, "GPU035", "warning", "needs s"),
         ({"tensorboard": BOARD, "serviceAccount": "a"}, "GPU035", "warning", "below baseOutputDirectory"),
-        ({"persistentResourceId": "Mine!"}, "GPU035", "warning", "no id of a pers"),
+        ({"persistentResourceId": "Mine!"}, "GPU035", "warning", "not an id of a pers"),
         ({"pscInterfaceConfig": {"networkAttachement": "x"}}, "GPU025", "error", "networkAttachement"),
         (
             {"pscInterfaceConfig": {"networkAttachment": "x"}, "network": "projects/1/global/networks/n"},

@@ -38,8 +38,8 @@ def test_a_shared_name_is_written_out_once(kind: str) -> None:
         twice |= {(path.name, name) for name in names - {"TRAINING_DEBUG", "TRAINING_SPEC"}}
     allowed = {
         ("printable.py", "CLOUD_ML_JOB_ID"),
-        ("folder.py", "request.json"),
-        ("folder.py", "metrics.json"),
+        ("prediction_folder.py", "request.json"),
+        ("prediction_folder.py", "metrics.json"),
         ("manifest.py", "manifest.json"),
     }
     assert twice <= allowed

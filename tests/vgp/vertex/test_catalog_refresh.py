@@ -282,7 +282,7 @@ def test_a_machine_type_that_is_new_is_told_once_and_named_to_who_asks_for_it(go
     monkeypatch.setattr(catalog, "document", lambda name: documents.get(name) or original(name))
     assert "a9-ultragpu-8g" not in shown(folder)
     problem = compatibility.unknown_machine("a9-ultragpu-8g")
-    assert problem.message.startswith("Compute Engine has a9-ultragpu-8g; whether custom training takes it")
+    assert problem.message.startswith("Compute Engine has a9-ultragpu-8g; the catalog does not know")
 
 
 def test_prices_that_have_not_changed_are_confirmed_after_a_month(google, folder, monkeypatch):

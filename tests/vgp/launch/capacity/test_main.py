@@ -11,7 +11,7 @@ from .conftest import executor_input, ladder_of, rung
 @pytest.mark.parametrize(
     ("plan", "size", "given", "words"),
     [
-        ("{", "", executor_input(), "error: the plan is no JSON"),
+        ("{", "", executor_input(), "error: the plan is not JSON"),
         ("{}", "", executor_input(), "error: the plan has no rungs"),
         (ladder_of(rung(size="small")).to_json(), "huge", executor_input(), "error: size = 'huge': one of small"),
         (ladder_of(rung(), project=PROJECT).to_json(), "", executor_input(), "still the placeholder"),

@@ -90,7 +90,7 @@ def test_a_machine_that_is_none_is_told_by_what_it_is(monkeypatch):
     other = catalog.document("machines.json")["not_for_training"][0]
     assert message(other["machine_type"]) == f"{other['note']}."
     monkeypatch.setattr(catalog, "is_new", lambda name: name == "x9-ultragpu-8g")
-    assert message("x9-ultragpu-8g").startswith("Compute Engine has x9-ultragpu-8g; whether custom training takes it")
+    assert message("x9-ultragpu-8g").startswith("Compute Engine has x9-ultragpu-8g; the catalog does not know")
 
 
 def test_an_end_of_support_is_a_warning_in_the_half_year_before_it():

@@ -118,12 +118,12 @@ def test_curves_go_into_a_folder_of_each_run_unless_one_is_named():
     [
         ({"restart_job_on_worker_restart": True, "disable_retries": True}, "restart_job_on_worker_restart and disable"),
         ({"tensorboard": "board"}, "tensorboards/NUMBER"),
-        ({"persistent_resource": "Mine"}, "no id of a persistent resource"),
+        ({"persistent_resource": "Mine"}, "not an id of a persistent resource"),
         ({"private_service_connect": {"network_attachment": "training"}}, "networkAttachments/NAME"),
         ({"base_output_directory": "/tmp/logs"}, "gs://BUCKET"),
         ({"nfs": [{"server": "a", "path": "data", "mount": "x"}]}, "starts with /"),
-        ({"nfs": [{"server": "a", "path": "/data", "mount": "../x"}]}, "no folder to mount at"),
-        ({"nfs": [{"server": "a", "path": "/data", "mount": "/mnt/x"}]}, "no folder to mount at"),
+        ({"nfs": [{"server": "a", "path": "/data", "mount": "../x"}]}, "not a mount folder"),
+        ({"nfs": [{"server": "a", "path": "/data", "mount": "/mnt/x"}]}, "not a mount folder"),
         (
             {
                 "private_service_connect": {
@@ -143,7 +143,7 @@ def test_curves_go_into_a_folder_of_each_run_unless_one_is_named():
             "'N' is no name",
         ),
         ({"reserved_ip_ranges": ["a b"]}, "'a b' is no name"),
-        ({"protected_artifact_location_id": "EU"}, "no region"),
+        ({"protected_artifact_location_id": "EU"}, "is not a region"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_with_the_rule(asked, words):

@@ -70,7 +70,7 @@ def test_a_budget_alone_gives_the_deadline():
 )
 def test_what_cannot_be_is_said(asked, words):
     if words is None:
-        with pytest.raises(RequestError, match="add up to --gpus 7"):
+        with pytest.raises(RequestError, match="adds up to --gpus 7"):
             proposed(need("A100-80GB", count=2), region="us-central1", **asked)
     else:
         with pytest.raises(RequestError, match=words):

@@ -81,7 +81,7 @@ def test_without_a_timeout_of_its_own_a_rung_may_run_until_the_deadline():
         ([{"machine": "a3-highgpu-8g", "nodes": 2, "strategy": "flex_start"}], {"reduction_server": {"count": 2}},
          ("rung 1 (flex_start)", "the same machine in every pool", "GPU008")),
         ([{"machine": "n1-standard-4", "strategy": "flex_start"}], {}, ("rung 1", "GPU009")),
-        ([{"machine": "g2-standard-4", "strategy": "flex_start", "max_wait": "0s"}], {}, ("waits for ever", "2h")),
+        ([{"machine": "g2-standard-4", "strategy": "flex_start", "max_wait": "0s"}], {}, ("waits without limit", "2h")),
         ([{"machine": "g2-standard-4", "strategy": "flex_start", "max_wait": "9999h"}], {},
          ("rung 1 (flex_start)", "waits as long as the step may take, 7d 00h", "GPU028")),
         ([{"machine": "g2-standard-4"}, {"machine": "g2-standard-4", "strategy": "flex_start", "max_wait": "3h"}],

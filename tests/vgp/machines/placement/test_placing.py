@@ -89,7 +89,7 @@ def test_what_cannot_be_is_refused_with_rule_and_fix(asked, kind, rule, fix):
         place(Request(**asked), kind=kind, name="training.train")
     assert error.value.problem.rule == rule and f"[{rule}]" in str(error.value)
     assert fix in str(error.value)
-    assert "training.train" in str(error.value).splitlines()[0] or "cannot be had" in str(error.value)
+    assert "training.train" in str(error.value).splitlines()[0] or "is not available" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -227,8 +227,8 @@ def test_arguments_come_before_the_variables_of_vertex_ai():
 @pytest.mark.parametrize(
     ("given", "variables", "words"),
     [
-        ({}, {}, "no model is given: python -m vgp.steps serve FOLDER"),
-        ({"model": "m"}, {"AIP_HTTP_PORT": "http"}, "port 'http': a number"),
+        ({}, {}, "no model is given. Run python -m vgp.steps serve FOLDER"),
+        ({"model": "m"}, {"AIP_HTTP_PORT": "http"}, "port 'http': must be a number"),
         (
             {"model": "m"},
             {"AIP_PREDICT_ROUTE": "predict"},

@@ -65,7 +65,7 @@ def test_a_table_of_something_else_is_not_replaced(cloud, written, warehouse):
         UserError, match="BigQuery loads predictions from a bucket, and /tmp/x is on this machine. Set stag"
     ):
         output_shards.check_table(TABLE, "/tmp/x")
-    with pytest.raises(UserError, match="the dataset test-project.nowhere is not there"):
+    with pytest.raises(UserError, match="the dataset test-project.nowhere does not exist"):
         output_shards.check_table(TableName("test-project", "nowhere", "t"), folder.path)
 
 

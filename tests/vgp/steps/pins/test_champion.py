@@ -50,7 +50,7 @@ def test_a_model_that_an_option_names_is_pinned_with_the_data(pin, champion, rea
     first = pin(task="language_model", options=options)
     (champion / "model.json").write_text("{ }")
     uri = read(first.data)["options"]["vocabulary_of"]
-    with pytest.raises(UserError, match=f"{champion}/model.json was written to after it was pinned"):
+    with pytest.raises(UserError, match=f"{champion}/model.json changed after it was pinned"):
         bundle.load_card(uri)
     assert pin(task="language_model", options=options).data != first.data
     with pytest.raises(UserError, match=r"vocabulary_of = /nowhere: the folder has no model\.json"):

@@ -67,7 +67,7 @@ def test_faults_do_not_hide_what_happened(cloud: Cloud, settings: Settings, star
 
 @pytest.mark.parametrize("given", ["latest", "latest:training"])
 def test_the_latest_may_be_somebody_elses(settings: Settings, given: str) -> None:
-    with pytest.raises(RequestError, match="name the run by its id"):
+    with pytest.raises(RequestError, match="give the id of the run"):
         cancel(settings, given)
 
 

@@ -44,7 +44,7 @@ def test_a_fault_changes_nothing(cloud: Cloud, settings: Settings, run: str, met
 
 def test_a_name_that_is_none_is_refused_before_any_call(cloud: Cloud, settings: Settings, run: str) -> None:
     before = len(cloud.requests)
-    with pytest.raises(RequestError, match="cannot be"):
+    with pytest.raises(RequestError, match="is no valid run id"):
         associate(settings, run, "../contexts/x")
     assert len(cloud.requests) == before
 

@@ -148,7 +148,7 @@ def test_the_rarest_day_is_found() -> None:
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TEXT = """
-region = "no region"
+region = "is not a region"
 [schedules.nightly]
 pipeline = "training"
 cron = "30 2 * * *"

@@ -150,7 +150,7 @@ def test_what_a_step_uses_besides_its_machine_counts_in_every_try(vertex, loaded
     )
     assert [used.name for used in rows["resolve"].services] == ["BigQuery"] and not rows["train"].services
     assert {"prepare", "resolve"}.isdisjoint(target.prices()) and "train" in target.prices()
-    with pytest.raises(Exception, match=r"prepare: 1 x n2-highmem-16.* with BigQuery \(200 GB\), with Dataflow"):
+    with pytest.raises(Exception, match=r"prepare, 1 x n2-highmem-16.* with BigQuery \(200 GB\), with Dataflow"):
         compile.compiled("training", _of_this_repository(loaded), max_usd=3)
 
 

@@ -121,8 +121,8 @@ def test_a_size_that_cannot_be_is_refused_by_its_name(tmp_path):
         compiled(train, tmp_path, sizes={"small": {}, "huge": {"machine": "g2-standard-4", "count": 7}})
     for asked, words in {
         "size": ({"size": "x", "sizes": SIZES}, "size = 'x': one of small, large"),
-        "none": ({"size": "x"}, "there is no size"),
-        "name": ({"sizes": {"A b": {}}}, "no name of a size"),
+        "none": ({"size": "x"}, "the step has no sizes"),
+        "name": ({"sizes": {"A b": {}}}, "not a valid name of a size"),
         "inside": ({"sizes": {"small": {"strategy": "spot", "max_wait": "2h"}}}, "max_wait is for strategy"),
     }.values():
         with pytest.raises(ValidationError, match=words):
