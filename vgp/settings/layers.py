@@ -127,13 +127,12 @@ def _forget(merged: Merged, here: Keys) -> None:
 
 
 def is_whole(keys: Keys) -> bool:
-    """Whether the value at these keys is merged as a whole; true for parameters, because a table among them is one
-    value."""
+    """Whether the value at these keys is replaced as a whole, as a table among the parameters of a schedule."""
     return len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters"
 
 
 def _given_way(at: Keys, stronger: Mapping[str, object]) -> tuple[str, ...]:
-    """Removes settings of a step from weaker layers that do not fit the machine of a stronger layer."""
+    """Returns the settings of a step that the values of a stronger layer remove from weaker layers."""
     if len(at) != 2 or at[0] != "steps":
         return ()
     gone: tuple[str, ...] = ()

@@ -53,7 +53,7 @@ def refuse_texts(merged: Merged) -> list[str]:
 
 
 def refuse_hosts(merged: Merged) -> list[str]:
-    """Returns a line for each host in a settings file that would get a credential and is not Google's or this machine.
+    """Returns a line for each host in a settings file that would get a credential, except Google's and this machine.
 
     Variables belong to the user of the command, so they may name any host.
     """

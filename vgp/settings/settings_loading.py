@@ -117,7 +117,7 @@ def _environments(document: Document | None) -> list[str]:
 
 
 def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) -> Layer | None:
-    """Returns the name of the chosen environment with its source."""
+    """Returns the name of the chosen environment with its source, or None if none is chosen."""
     key: Keys = ("environment",)
     variable = os.environ.get(ENVIRONMENT)
     if flag:

@@ -139,7 +139,7 @@ class Mlflow(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> "Mlflow":
         if not self.tracking_uri and (self.token or self.experiment):
-            raise ValueError("mlflow needs tracking_uri. Add it, or remove the table.")
+            raise ValueError("tracking_uri is missing. Add it, or remove the table.")
         if self.token and (self.tracking_uri or "").startswith("http://"):
             raise ValueError("http:// would send the token unencrypted. Write https://HOST.")
         return self

@@ -243,7 +243,7 @@ NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "0 2 * * *"\n'
         ("[mlflow]\ntracking_uri = 'https://a:b@x'\n", ":2: mlflow.tracking_uri: looks like a credential"),
         (f"[mlflow]\nexperiment = '{'x' * 251}'\n", ":2: mlflow.experiment: an experiment"),
         ("[mlflow]\ntoken = 'abc'\n", ":2: mlflow.token: this is not the name of a secret"),
-        ("[mlflow]\nexperiment = 'x'\n", "mlflow: mlflow needs tracking_uri"),
+        ("[mlflow]\nexperiment = 'x'\n", "mlflow: tracking_uri is missing"),
         ("[mlflow]\ntracking_uri = 'http://x'\ntoken = 'projects/p/secrets/s'\n", "mlflow: http:// would send the to"),
         ("notify = 'me'\n", ":1: notify: given 'me'"),
         ("[schedules.Nightly]\n", ":1: schedules.Nightly: 'Nightly'"),
