@@ -22,6 +22,7 @@ from vgp.cli.options import (
 )
 
 with at_first_use():
+    from vgp.vertex.images import project_code
     from vgp.vertex.schedules import (
         backfill as nights,
     )
@@ -55,6 +56,14 @@ One = Annotated[
     str, typer.Argument(metavar="NAME", help="Name in pipelines.toml, or id of a schedule that vgp created.")
 ]
 Prune = Annotated[bool, typer.Option("--prune", help="Delete schedules of vgp that pipelines.toml does not declare.")]
+Code = Annotated[
+    bool,
+    typer.Option(
+        "--code",
+        help="Runs use your code as it is on this machine (code in pipelines.toml) instead of the image's; needs "
+        "allow_code = true.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")]
 
 
@@ -69,6 +78,7 @@ def plan(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 3 if apply would change something, else with 0.")
     ] = False,
+    code: Code = False,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
@@ -78,6 +88,7 @@ def plan(
     Changes nothing. The comparison includes the pipeline of each live schedule and its newly compiled version.
     """
     loaded = load_settings(settings, environment)
+    loaded = project_code.pack(loaded, schedule=True).settings if code else loaded
     if terraform:
         print(schedule_terraform.text(loaded, declared_schedule.read_declarations(loaded, names or ())), end="")
         return
@@ -97,6 +108,7 @@ def apply(
     prune: Prune = False,
     yes: Yes = False,
     preflight: Preflight = True,
+    code: Code = False,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
@@ -107,11 +119,15 @@ def apply(
     interruption or a lost connection.
     """
     loaded = load_settings(settings, environment)
+    packed = project_code.pack(loaded, schedule=True) if code else None
+    loaded = packed.settings if packed else loaded
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
     console(as_json).print(schedule_view.plan(actions, now, {}))
     if any(action.pending for action in actions):
         confirm(f"{schedule_view.summary(actions)}. Continue?", yes, "vgp schedule plan")
     tell = partial(say, stderr=as_json)
+    if packed:
+        tell(f"{packed} {'uploaded' if project_code.upload(packed) else 'is already there'}")
     outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]

@@ -83,6 +83,12 @@ Policy = Annotated[
     str | None,
     typer.Option(help="When a step fails: fast starts no further step, slow runs steps that do not need it."),
 ]
+Code = Annotated[
+    bool,
+    typer.Option(
+        "--code", help="Run your code as it is on this machine (code in pipelines.toml), without building the image."
+    ),
+]
 MaxUsd = Annotated[float | None, typer.Option(help="Start nothing if the run can cost more than this.")]
 
 
@@ -142,6 +148,7 @@ def submit(
     encryption_key: Annotated[
         str | None, typer.Option(help="Cloud KMS key of all resources that the run creates.")
     ] = None,
+    code: Code = False,
     max_usd: MaxUsd = None,
     preflight: Preflight = True,
     dry_run: Annotated[
@@ -173,7 +180,7 @@ def submit(
     loaded = load_settings(settings, environment, flags)
     options = run_submission.Options(
         template=template, id=id_, key=key, window=window, retry=retry, if_exists=if_exists, new=new, caching=caching,
-        labels=label or (), max_usd=max_usd, preflight=preflight, dry_run=dry_run,
+        labels=label or (), max_usd=max_usd, preflight=preflight, dry_run=dry_run, code=code,
     )  # fmt: skip
     result = run_submission.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
     follow = wait and not dry_run and (result["started"] or if_exists != "fail")

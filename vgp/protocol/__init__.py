@@ -1,6 +1,7 @@
 """The protocol between the command line and the steps: documents, folders, names, and the launching program.
 
 cluster.py          the machines of a job and this process among them, from CLUSTER_SPEC
+code_archive.py     the archive of a project's code that comes with a run
 commit.py           the commit of the code of a run
 environment.py      the environment variables of commands, launchers and steps
 file_names.py       the names of files that one step writes and another reads

@@ -15,6 +15,8 @@ CONTROL_FOLDER, ATTEMPT = "TRAINING_CAPACITY", "TRAINING_ATTEMPT"
 CHECKPOINTS, PINS, REGISTRY = "TRAINING_CHECKPOINTS", "TRAINING_PINS", "TRAINING_REGISTRY"
 #: The project's image, the image of this step if it differs, and the commit of the code.
 IMAGE, STEP_IMAGE, COMMIT = "TRAINING_IMAGE", "TRAINING_STEP_IMAGE", "TRAINING_COMMIT"
+#: URI of the archive with the project's code, which replaces the code in the image.
+CODE = "TRAINING_CODE"
 #: Processes on each rung of a ladder, so that a job can report before its first step where it cannot continue.
 WORLD_SIZES = "TRAINING_WORLD_SIZES"
 #: Expected preemptions per hour, which determine the checkpoint interval.

@@ -108,6 +108,8 @@ class Version(Frozen):
     pins: str = ""
     commit: str = ""
     image: str = ""
+    #: URI of the archive of code that the run imported in place of the image's; "" = none.
+    code: str = ""
     #: Finite metrics by name.
     metrics: dict[str, float] = {}
     #: Reason of the decision.

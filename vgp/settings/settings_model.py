@@ -30,6 +30,7 @@ from vgp.base.text.figures import join_words
 from vgp.base.text.google_names import pattern_check, split_uri
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement.step_request import Request
+from vgp.protocol import environment as variables
 from vgp.settings import value_rules
 from vgp.settings.layers import Merged, Source
 from vgp.settings.repository import MISSING, Repository
@@ -176,6 +177,11 @@ class Settings(BaseModel):
     image: value_rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
     #: Dockerfile of `vgp image build`, relative to this file. Default: `training/Dockerfile`, else `Dockerfile`.
     dockerfile: value_rules.Dockerfile = None
+    #: Folders and files of your own code that `--code` sends with a run, relative to this file.
+    code: tuple[value_rules.Workflows, ...] = ("training",)
+    #: Whether `--code` may run code that is not in the image. Default: runs may, but not in an environment whose name
+    #: begins with `prod`, and not schedules.
+    allow_code: bool | None = None
     #: E-mail of the account that runs the steps. Default: Vertex AI's, which usually has more rights than it needs.
     service_account: value_rules.ServiceAccount = None
     #: E-mail of the account that builds the image. Default: Cloud Build's, which usually has more rights than it needs.
@@ -209,6 +215,8 @@ class Settings(BaseModel):
 
     _merged: Merged = PrivateAttr(default_factory=Merged)
     _repository: Repository | None = PrivateAttr(default=None)
+    #: URI of the archive of code that the steps import; "" = the code in the image.
+    _code_uri: str = PrivateAttr(default="")
     #: The root of the registry of each environment of the file; "" where it has none.
     _registries: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -234,7 +242,21 @@ class Settings(BaseModel):
         return value
 
     def request(self, step: str) -> Request:
-        return self.steps.get(step, Request())
+        request = self.steps.get(step, Request())
+        if not self._code_uri:
+            return request
+        return request.model_copy(update={"env": {**request.env, variables.CODE: self._code_uri}})
+
+    @property
+    def code_uri(self) -> str:
+        """Returns the URI of the archive that the steps import; "" = the code in the image."""
+        return self._code_uri
+
+    def with_code(self, uri: str) -> "Settings":
+        """Returns a copy whose steps import the archive at `uri` in place of the project's code in their image."""
+        copied = self.model_copy()
+        copied._code_uri = uri
+        return copied
 
     @property
     def registry_root(self) -> str:

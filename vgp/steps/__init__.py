@@ -13,6 +13,7 @@ retraining_verdict.py   whether a run trains, with its reason, as text and as a 
 prediction.py           the steps of batch prediction: resolve and predict
 notice.py               the exit step: writes, prints and sends the summary
 vertex_records.py       updates Vertex AI's Model Registry and experiments from a step
+project_code.py         imports the run's archive of code before the code in the image
 form.py                 checks of a workflow's parameters before a run starts; public
 run_request.py          reads the parameters into typed settings
 pins/                   resolves data, windows and champion at the start of a run
@@ -24,6 +25,7 @@ from typing import Any
 from vgp import __version__
 from vgp.base.exits import exits
 from vgp.protocol.spec_version import refuse_other_spec
+from vgp.steps import project_code
 
 #: Public name -> module and name in it, imported at first use: the exit step needs no NumPy.
 PUBLIC = {
@@ -56,5 +58,6 @@ def __getattr__(name: str) -> Any:
         )
     if name != "notify":  # the exit step reports even runs whose steps refused their spec
         exits(refuse_other_spec)()
+        exits(project_code.import_first)()
     module, function = PUBLIC[name]
     return getattr(import_module(module), function)

@@ -72,7 +72,8 @@ def checkpoint_place(
         return CheckpointPlace(output)
     decisive = settings.model_dump(exclude=set(OPERATIONAL), exclude_defaults=True)
     image = environment.get(STEP_IMAGE_VARIABLE) or environment.get(IMAGE_VARIABLE, "")
-    text = json.dumps([decisive, prepared.fingerprint, pins, image], sort_keys=True)
+    code = environment.get(variables.CODE, "")
+    text = json.dumps([decisive, prepared.fingerprint, pins, image, *([code] if code else [])], sort_keys=True)
     task = Path(output).parent.name
     folder = f"{shared.rstrip('/')}/{run.step if run else task}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if run:

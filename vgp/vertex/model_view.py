@@ -146,7 +146,8 @@ def _origin(answer: Values) -> list[tuple[Cell, Cell]]:
     rows = [
         ("decision", one_line(answer["reason"])), ("against", against), ("metrics", metrics), ("data", answer["data"]),
         ("task", answer["task"]), ("run", answer["run"]), ("report", report), ("pins", answer["pins"]),
-        ("commit", answer["commit"]), ("image", answer["image"]), ("registered", time(answer["created"])),
+        ("commit", answer["commit"]), ("image", answer["image"]), ("code", answer["code"]),
+        ("registered", time(answer["created"])),
         ("labels", ", ".join(f"{name}={value}" for name, value in answer["labels"].items())),
         ("files", "" if gone else f"{answer['folder']}  ({format_count(len(files), 'file')}, {size / 2**20:,.1f} MiB)"),
     ]  # fmt: skip

@@ -112,6 +112,7 @@ def _version(
         pins=inputs.pins,
         commit=inputs.commit or os.environ.get(COMMIT_VARIABLE, ""),
         image=os.environ.get(IMAGE_VARIABLE, ""),
+        code=os.environ.get(variables.CODE, ""),
         metrics={
             name: value for name, value in scalars.items() if not name.startswith(_OTHERS) and math.isfinite(value)
         },
@@ -163,7 +164,7 @@ def _origin(release: Release, registry: Registry) -> "Origin":
     waits = release.approve == "manual" or not release.promote
     return Origin(
         name=registry.model, pipeline=version.pipeline, run=version.run, pins=version.pins, commit=version.commit,
-        image=version.image, champion=version.champion, report=version.report,
+        image=version.image, code=version.code, champion=version.champion, report=version.report,
         who=f"Candidate of {release.who}, waiting for approval" if waits else f"Found better by {release.who}",
     )  # fmt: skip
 

@@ -39,6 +39,8 @@ class Origin:
     pins: str = ""
     commit: str = ""
     image: str = ""
+    #: URI of the archive of code that the run imported in place of the image's; "" = none.
+    code: str = ""
     #: UTC, such as 2026-11-22T10:00:00Z.
     registered: str = ""
     #: Who, or what, let it become champion, and why; or for whom it waits.
@@ -123,6 +125,7 @@ def _facts(origin: Origin) -> dict[str, str]:
         "pins": origin.pins,
         "commit": origin.commit,
         "image": origin.image,
+        "code": origin.code,
         "compared with": champion if origin.name else "",
         "cost at most": origin.cost,
         "report": origin.report,

@@ -34,6 +34,7 @@ from vgp.machines.placement.request_parts import (
     named_sizes,
     process_launcher,
 )
+from vgp.protocol import environment as variables
 
 #: More retries do not help against a transient fault; each may cost its whole timeout.
 MAX_RETRIES = 10
@@ -136,6 +137,8 @@ class Request(MachineNeed, JobOptions):
     def _not_ours(cls, env: dict[str, str]) -> dict[str, str]:
         if plain.TIMEOUT_VARIABLE in env:
             raise ValueError(f"{plain.TIMEOUT_VARIABLE} is set by the key timeout: timeout = '4h'.")
+        if variables.CODE in env:
+            raise ValueError(f"{variables.CODE} is set by the option --code: vgp submit --code.")
         if plain.ENGINES_VARIABLE in env:
             keys = "the keys memory_gb, bigquery and dataflow of the step"
             raise ValueError(f"{plain.ENGINES_VARIABLE} is set by {keys}.")

@@ -36,6 +36,7 @@ From the bottom up, each module imports those above it alone:
 request.py    the options, the command, and how a mistake in them is said
 machines.py   the nodes of the job, as a CLUSTER_SPEC tells of them
 folders.py    data, model, checkpoints and logs, as URIs and as paths
+project_code.py  the code that came with the run, on top of the image's
 following.py  who follows this job: whether it may begin, and go on
 rank.py       one process: what it writes, how it starts and ends
 ranks.py      the processes of a node: its share of the GPUs, what each framework expects in the environment

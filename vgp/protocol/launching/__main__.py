@@ -11,6 +11,7 @@ from vgp.protocol.launching.following import ELSEWHERE, Following
 from vgp.protocol.launching.job import Job
 from vgp.protocol.launching.machines import cluster, warn_of_port
 from vgp.protocol.launching.meeting import Meeting
+from vgp.protocol.launching.project_code import use_code
 from vgp.protocol.launching.ranks import ranks_of
 from vgp.protocol.launching.request import Mistake, filled, parameters, parsed, say
 
@@ -19,6 +20,8 @@ def main(arguments: list[str]) -> int:
     options, command = parsed(arguments)
     try:
         nodes, folders = cluster(os.environ), Folders(options, os.environ)
+        if uri := os.environ.get("TRAINING_CODE"):
+            use_code(uri)
         ranks = [rank for node in nodes for rank in ranks_of(node, options.launch, nodes, os.environ)]
         for rank in ranks:
             rank.prepare(command, folders, parameters(options))

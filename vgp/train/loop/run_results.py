@@ -131,7 +131,8 @@ def start_tracker(request: TrainingRequest) -> RunLogger | None:
     options = {f"options.{name}": value for name, value in config["options"].items()}
     params = {name: value for name, value in config.items() if name != "options"} | options
     tags = {"training.job": request.job, "training.checkpoints": place,
-            "vgp.data": request.settings["data"], "image": os.environ.get(variables.IMAGE, "")}  # fmt: skip
+            "vgp.data": request.settings["data"], "image": os.environ.get(variables.IMAGE, ""),
+            "code": os.environ.get(variables.CODE, "")}  # fmt: skip
     return mlflow_run.start_run(request.checkpoints, request.run, params, tags | request.tags)
 
 

@@ -8,7 +8,7 @@ import ast
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from vgp.base.documents.json_text import JsonObject
@@ -24,10 +24,13 @@ _CLASS = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject) -> None:
+def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject, sent: Collection[str] = ()) -> None:
     """Raises RequestError: code of this machine that the image of the settings is not built with, and the fix.
 
     Nothing is said of another image, nor of a repository without a Dockerfile.
+
+    Args:
+        sent: Files that `--code` sends with the run.
     """
     root = settings.repository.root.resolve()
     try:
@@ -37,11 +40,11 @@ def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject) -
     for name, value in {**spec.defaults, **values}.items():
         for text in placeholders.texts(value):
             if match := _CLASS.fullmatch(text):
-                _refuse(f"{name} = {text}", _module(match[1], (root, Path.cwd())), root, selection)
+                _refuse(f"{name} = {text}", _module(match[1], (root, Path.cwd())), root, selection, sent)
     for step, script in scripts(spec).items():
         if script.image == settings.image:
             for file in _files(script.command, root):
-                _refuse(f"[steps.{step}] command: {' '.join(script.command)}", file, root, selection)
+                _refuse(f"[steps.{step}] command: {' '.join(script.command)}", file, root, selection, sent)
 
 
 def _files(command: Sequence[str], root: Path) -> Iterator[Path]:
@@ -53,10 +56,10 @@ def _files(command: Sequence[str], root: Path) -> Iterator[Path]:
             yield root / word
 
 
-def _refuse(given: str, file: Path | None, root: Path, selection: Selection) -> None:
+def _refuse(given: str, file: Path | None, root: Path, selection: Selection, sent: Collection[str]) -> None:
     for needed, importer in _closure(file, root) if file else ():
         name = needed.relative_to(root).as_posix() if needed.is_relative_to(root) else str(needed)
-        why = _why_not(name, root, selection)
+        why = "" if name in sent else _why_not(name, root, selection)
         if why:
             of = f", which {importer.relative_to(root).as_posix()} imports" if importer else ""
             raise RequestError(f"{given}: the image does not hold {name}{of}. {why}")

@@ -168,7 +168,7 @@ class Selection:
                 f"{root} has no {' and no '.join(choices)}, from which the image is built. Write it, or name yours in "
                 'pipelines.toml: dockerfile = "docker/Dockerfile".'
             )
-        return cls(name, copied_files(_text(root / name)), Ignored.read(_text(root / ".dockerignore")))
+        return cls(name, copied_files(read_text(root / name)), Ignored.read(read_text(root / ".dockerignore")))
 
     def copies(self, name: str) -> bool:
         """Whether the Dockerfile names the file, or a folder that it lies in."""
@@ -188,11 +188,20 @@ def find(root: Path, dockerfile: str | None = None) -> Source:
             leads out of it.
     """
     selection = Selection.read(root, dockerfile)
-    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".").split("\0")
-    files = tuple(sorted({name for name in listed if name and selection.takes(name) and (root / name).is_file()}))
+    files = tuple(name for name in known_files(root) if selection.takes(name))
     _refuse_missing(selection, files)
-    _refuse_foreign(root, files)
+    refuse_foreign(root, files)
     return Source(root, selection.dockerfile, files, _digest(root, files), _changed(root, selection))
+
+
+def known_files(root: Path) -> list[str]:
+    """Returns the files below `root` that git has or does not ignore, sorted.
+
+    Raises:
+        RequestError: `root` is not in a git repository.
+    """
+    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".").split("\0")
+    return sorted({name for name in listed if name and (root / name).is_file()})
 
 
 def is_known_to_git(root: Path, name: str) -> bool:
@@ -203,7 +212,7 @@ def is_known_to_git(root: Path, name: str) -> bool:
         return True
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
     except (OSError, UnicodeDecodeError) as error:
@@ -229,7 +238,7 @@ def _refuse_missing(selection: Selection, files: tuple[str, ...]) -> None:
             )
 
 
-def _refuse_foreign(root: Path, files: tuple[str, ...]) -> None:
+def refuse_foreign(root: Path, files: tuple[str, ...]) -> None:
     """Raises RequestError: a file is a link to what is not of this repository, which would be copied."""
     for name in files:
         if not (root / name).resolve().is_relative_to(root.resolve()):

@@ -22,7 +22,8 @@ from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.images import image_contents
+from vgp.vertex.images import image_contents, project_code
+from vgp.vertex.images.project_code import ProjectCode
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.remote_run import read
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 #: As Google's SDK writes them, so that its experiments and the console's are the same ones.
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
+
+
+#: The label with the beginning of the digest of the code that a run imports in place of its image's.
+CODE = "code"
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Options:
     max_usd: float | None = None
     preflight: bool = True
     dry_run: bool = False
+    #: Whether the steps import the project's code as it is on this machine.
+    code: bool = False
 
 
 def submit(
@@ -80,17 +87,25 @@ def submit(
         id=options.id, key=options.key, window=options.window, retry=options.retry, if_exists=options.if_exists,
         new=options.new,
     )  # fmt: skip
-    body, report = _request(name, parameters, settings, options)
+    code = _packed_code(settings, options)
+    settings = code.settings if code else settings
+    body, report = _request(name, parameters, settings, options, code)
     steps, doubts = report.steps, [headline(finding) for finding in report.of_severity("warning")]
     job_id = pipeline_job.job_id(body, chosen=options.id)
+    sent = {"code": code.as_json()} if code else {}
     if options.dry_run:
+        if code:
+            write(console, str(code))
         console.print(cost_bound.steps_table(steps, width=console.width))
         write(console, "\n".join([*doubts, f"dry run: {job_id} was not started"]))
-        return {"id": job_id, "started": False, "exit_code": 0, **cost_bound.as_json(steps), "job": body}
+        return {"id": job_id, "started": False, "exit_code": 0, **cost_bound.as_json(steps), **sent, "job": body}
     if options.preflight:
         refuse_cheaply(settings)
         spec = PipelineSpec(body["pipelineSpec"])
         workflow_files.look(name, spec, body["runtimeConfig"].get("parameterValues", {}), settings.repository)
+    if code:
+        uploaded = project_code.upload(code)
+        write(console, f"{code} {'uploaded' if uploaded else 'is already there'}")
     if options.id is not None:
         job, fresh = pipeline_job.create(settings, body, job_id)
     else:
@@ -104,18 +119,26 @@ def submit(
     if settings.experiment:
         associate(settings, job.name, settings.experiment)
     costs = {**cost_bound.as_json(steps), "last_runs": last.as_json() if last else None}
-    return {**started.as_json(), "state": job.state.name, **costs}
+    return {**started.as_json(), "state": job.state.name, **costs, **sent}
 
 
-def _request(name: str, parameters: Sequence[str], settings: Settings, options: Options) -> tuple[JsonObject, Report]:
+def _packed_code(settings: Settings, options: Options) -> ProjectCode | None:
+    if options.code and options.template is not None:
+        raise RequestError("--code changes the steps of the local pipeline; omit it, or --template.")
+    return project_code.pack(settings) if options.code else None
+
+
+def _request(
+    name: str, parameters: Sequence[str], settings: Settings, options: Options, code: ProjectCode | None
+) -> tuple[JsonObject, Report]:
     """The PipelineJob that is asked for, and what its check found."""
-    labels = _labels(options.labels)
+    labels = {**_labels(options.labels), **({CODE: code.label} if code else {})}
     spec, uri, report = _specification(name, settings, options)
     members = partial(workflow_files.members, name, settings.repository)
     values = parse_arguments(spec.parameters, parameters, members)
     values = workflow_files.expanded(name, values, settings.repository, Path.cwd())
     workflow_files.check(name, spec, values, settings.repository, remote=True)
-    image_contents.refuse_missing(settings, spec, values)
+    image_contents.refuse_missing(settings, spec, values, code.files if code else ())
     caching = settings.caching if options.caching is None else options.caching
     body = pipeline_job.body(
         settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or "",

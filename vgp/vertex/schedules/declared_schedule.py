@@ -123,6 +123,10 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
     if schedule.template is None:
         workflow = compiled(schedule.pipeline, settings)
         return _Template(workflow.spec, None, workflow.report.steps)
+    if settings.code_uri:
+        raise RequestError(
+            f'--code: template = "{schedule.template}" is a compiled pipeline, which keeps its code. Omit one of both.'
+        )
     template = resolve(settings, schedule.template)
     # kfp names a pipeline `language-model` whose file is language_model.py.
     if template.name != schedule.pipeline and template.name != compiled(schedule.pipeline, settings).spec.name:
