@@ -172,11 +172,11 @@ def _connect(stack: ExitStack, place: Workplace, *, bare: bool, tables: bool) ->
         "PIPELINES_IMAGE": f"{cloud.region}-docker.pkg.dev/my-project/pipelines-images/training@sha256:{'0123' * 16}",
     }
     place.environment |= cloud.environment | cloud.bigquery.environment | settings
+    for words in ("git init -q", "git add .", "git -c user.name=you -c user.email=you@example.com commit -qm demo"):
+        place.run(words)
     if bare:
         for name in ("PIPELINES_PROJECT", "PIPELINES_REGION", *settings):
             del place.environment[name]
-        for words in ("git init -q", "git add .", "git -c user.name=you -c user.email=you@example.com commit -qm demo"):
-            place.run(words)
     else:
         cloud.artifacts.add_image(settings["PIPELINES_IMAGE"], "latest")
         quota = "CustomModelTrainingL4GPUsPerProjectPerRegion"

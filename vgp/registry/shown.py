@@ -74,7 +74,8 @@ def crowned(record: Record) -> Event | None:
 def compared(record: Record, versions: list[Version]) -> Values:
     """Compares versions: all their metrics, and the facts in which they differ."""
     names = dict.fromkeys(name for one in versions for name in one.metrics)
-    facts = "task data pipeline run pins commit image code created state champion report".split()
+    origin = ("task", "data", "pipeline", "run", "pins", "commit", "image", "code", "created")
+    facts = (*origin, "state", "champion", "report")
     return {
         "model": record.model,
         "versions": [brief(record, one) for one in versions],

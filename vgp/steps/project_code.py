@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from vgp.base.storage import download
+from vgp.base.storage import storage
+from vgp.base.text.printable import report
 from vgp.protocol import code_archive
 from vgp.protocol.environment import CODE
+
+#: Above MOST_BYTES of files by the headers of thousands of them.
+MOST_BYTES = code_archive.MOST_BYTES + (10 << 20)
 
 
 def import_first(environment: Mapping[str, str] = os.environ) -> None:
@@ -25,10 +29,9 @@ def import_first(environment: Mapping[str, str] = os.environ) -> None:
 
 @cache
 def _import_first(uri: str) -> None:
-    code_archive.digest_of(uri)
-    folder = Path(tempfile.mkdtemp(prefix="code-"))
-    with download.local_copy(uri, most=code_archive.MOST_BYTES) as path:
-        code_archive.unpack(Path(path).read_bytes(), uri, folder)
-    sys.path.insert(0, str(folder))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    print(f"code: {uri} instead of the project's code in the image", file=sys.stderr, flush=True)
+    content = storage.read(uri, most=MOST_BYTES)
+    folder = tempfile.mkdtemp(prefix="code-")
+    code_archive.unpack(content, uri, Path(folder))
+    sys.path.insert(0, folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+    report(f"code: {uri} instead of the project's code in the image")

@@ -112,12 +112,13 @@ def _refuse_changed(blob: "Blob", code: ProjectCode) -> None:
 
 def _refuse_forbidden(settings: Settings, *, schedule: bool) -> None:
     environment = settings.environment or ""
-    where = "a schedule" if schedule else f"the environment {environment}" if environment.startswith("prod") else ""
-    if settings.allow_code is False or (where and settings.allow_code is None):
+    strict = schedule or environment.startswith("prod")
+    if not (settings.allow_code or (settings.allow_code is None and not strict)):
+        runner = "a schedule" if schedule else f"the environment {environment}" if environment else "this project"
         place = f"[environments.{environment}]" if environment else "pipelines.toml"
         raise RequestError(
-            f"--code: {where or 'this environment'} runs only code that is in its image. Build the image (vgp image "
-            f"build), or write allow_code = true into {place}."
+            f"--code: {runner} runs only code that is in its image. Build the image (vgp image build), or write "
+            f"allow_code = true into {place}."
         )
     dataflow = sorted(step for step, request in settings.steps.items() if request.dataflow)
     if dataflow:

@@ -5,7 +5,7 @@ Linux takes 128 KiB.
 """
 
 import copy
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from types import ModuleType
 
 def compact(text: str) -> str:
     """The same program in fewer characters; the same on every version of Python, since caching goes by it."""
+    text = _without_annotations(text)
     lines = text.splitlines()
     quoted: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -44,6 +45,27 @@ def compact(text: str) -> str:
                 lines[words.lineno - 1] = " " * words.col_offset + '""'
     short = [line if number in quoted else _indented(line) for number, line in enumerate(lines)]
     return "\n".join(line for line in short if line) + "\n"
+
+
+def _without_annotations(text: str) -> str:
+    """Returns the program without the types of its functions, which nothing reads at run time.
+
+    Only annotations that stand on one line are removed.
+    """
+    lines = [line.encode() for line in text.splitlines(keepends=True)]  # ast counts bytes
+    for row, begin, end in sorted(_annotations(ast.parse(text)), reverse=True):
+        head = lines[row - 1][:begin].removesuffix(b" -> ")
+        lines[row - 1] = head + lines[row - 1][end:]
+    return b"".join(lines).decode()
+
+
+def _annotations(tree: ast.AST) -> Iterator[tuple[int, int, int]]:
+    """Yields row, first and last column of the types of arguments, with their colon, and of results, without arrow."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation and node.lineno == node.end_lineno:
+            yield node.lineno, node.col_offset + len(node.arg), node.end_col_offset or 0
+        elif isinstance(node, ast.FunctionDef) and node.returns and node.returns.lineno == node.returns.end_lineno:
+            yield node.returns.lineno, node.returns.col_offset, node.returns.end_col_offset or 0
 
 
 def _indented(line: str) -> str:
