@@ -207,15 +207,15 @@ def clean(
     Files that a champion, an active run, a schedule or the pins of a newer run refer to stay, and so do results of the
     last four weeks, which the cache may use. The command is safe to interrupt and repeat.
     """
-    age, loaded = run_cleanup.age(older_than), load_settings(settings, environment)
-    planned = run_cleanup.plan(loaded, age)
-    console(as_json).print(cleaning_view.drawn(planned))
+    age, loaded = run_cleanup.parse_age(older_than), load_settings(settings, environment)
+    planned = run_cleanup.make_plan(loaded, age)
+    console(as_json).print(cleaning_view.render_plan(planned))
     removed = None
     if planned.going and not dry_run:
         confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
         with console(stderr=True).status("Deleting") as status:
             removed = run_cleanup.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
-        say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
+        say(f"Deleted {removed.objects:,} objects, {cleaning_view.format_size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
             say(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
     if as_json:

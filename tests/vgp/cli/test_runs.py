@@ -116,7 +116,7 @@ def test_wait_looks_for_the_run_without_network_too(
     monkeypatch.setattr("vgp.vertex.patient_reads.FIRST_S", 0.01)
     cloud.fail("aiplatform.projects.locations.pipelineJobs.get", *[reset()] * 3)
     code, out, _ = run(capsys, "wait", "small-1")
-    assert code == 1 and "no connection to Google; trying again" in out and "the connection is back" in out
+    assert code == 1 and "no connection to Google; retrying" in out and "the connection is back" in out
 
 
 def test_runs_are_listed_for_people_and_machines(
