@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("cloud")
 @pytest.fixture
 def start(cloud: Cloud) -> Callable[..., str]:
     def started(id: str, **values: Any) -> str:
-        return str(pipeline_job.create(load(), pipeline_job.body(load(), SPEC, values), id)[0].name)
+        return str(pipeline_job.create(load(), pipeline_job.build_body(load(), SPEC, values), id)[0].name)
 
     return started
 

@@ -38,7 +38,7 @@ _OF = "rerun-of"
 _OLD = (_GOOGLES, _OF, ATTEMPT, KEY, PINNED_BY)
 
 
-def body(
+def build_body(
     run: Run,
     parameters: Sequence[str] = (),
     *,
@@ -65,7 +65,7 @@ def body(
     if not from_failed or not cached(spec):
         made["pipelineSpec"] = switched(spec, from_failed).content
     if PINNED_BY in run.labels:
-        made["runtimeConfig"] = attempts.unpinned(made)["runtimeConfig"]
+        made["runtimeConfig"] = attempts.without_pins(made)["runtimeConfig"]
     if parameters:
         config = made.setdefault("runtimeConfig", {})
         values = {**config.get("parameterValues", {}), **_changed(run, parameters, members)}
@@ -75,7 +75,7 @@ def body(
     labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made])}
     named = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
     again = {**made, **named, "labels": labels}
-    return attempts.going_on(again, run) if from_failed else again
+    return attempts.with_pins_of(again, run) if from_failed else again
 
 
 def rerun(

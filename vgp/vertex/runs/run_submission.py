@@ -82,7 +82,7 @@ def submit(
     )  # fmt: skip
     body, report = _request(name, parameters, settings, options)
     steps, doubts = report.steps, [headline(finding) for finding in report.of_severity("warning")]
-    job_id = pipeline_job.job_id(body, chosen=options.id)
+    job_id = pipeline_job.job_id(body, own_id=options.id)
     if options.dry_run:
         console.print(cost_bound.steps_table(steps, width=console.width))
         write(console, "\n".join([*doubts, f"dry run: {job_id} was not started"]))
@@ -117,7 +117,7 @@ def _request(name: str, parameters: Sequence[str], settings: Settings, options: 
     workflow_files.check(name, spec, values, settings.repository, remote=True)
     image_contents.refuse_missing(settings, spec, values)
     caching = settings.caching if options.caching is None else options.caching
-    body = pipeline_job.body(
+    body = pipeline_job.build_body(
         settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or "",
         code=_commit(settings, options),
     )  # fmt: skip
