@@ -211,7 +211,7 @@ def find_needed_groups(root: Root, pins: Iterable[Group]) -> tuple[NeededGroups,
 def _open_runs(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yields the id and the PipelineJob, as JSON, of each run that has not ended."""
     states = [state for state in run_search.STATES if state not in ENDED]
-    for run in run_search.listed(settings, run_search.Filter(states=states), limit=0):
+    for run in run_search.list_runs(settings, run_search.Filter(states=states), limit=0):
         with explained(f"look at the run {run.id}", settings):
             job = clients.pipeline_service(settings).get_pipeline_job(
                 name=f"{resource_names.location(settings)}/pipelineJobs/{run.id}", **clients.reading()

@@ -147,7 +147,7 @@ def test_the_list_fits_a_narrow_terminal(ran: str) -> None:
 def test_logs_of_a_step_with_the_page_in_the_console(
     cloud: Cloud, ran: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vgp.vertex.runs.run_logs._LOOK_S", 0.01)
+    monkeypatch.setattr("vgp.vertex.runs.run_logs._POLL_S", 0.01)
     job = str(cloud.pipeline_jobs.jobs[ran].tasks[0].id)
     cloud.logs.add(HOSTILE, job_id=job, severity="WARNING")
     code, out, err = run(capsys, "logs", "small-1", "first")

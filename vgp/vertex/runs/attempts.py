@@ -140,7 +140,7 @@ def pins(run: Run) -> str:
     """
     if _may_have_bad_pins(run):
         return ""
-    uris = [outputs.values(step).get(OUTPUT) for step in run.steps if step.task == STEP and step.state in _DONE]
+    uris = [outputs.step_values(step).get(OUTPUT) for step in run.steps if step.task == STEP and step.state in _DONE]
     uri = uris[0] if uris else run.arguments.get(PINS)
     return uri if isinstance(uri, str) and is_bucket_uri(uri) and not placeholders.within(uri) else ""
 

@@ -15,7 +15,7 @@ from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.runs.remote_run import whole
+from vgp.vertex.runs.remote_run import restore_integers
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
@@ -75,7 +75,7 @@ def build_body(
     }
     job = {key: value for key, value in job.items() if value is not None}
     user_labels = {**settings.labels, **(labels or {})}
-    arguments = {"parameterValues": whole({**PipelineSpec(spec).defaults, **values})}
+    arguments = {"parameterValues": restore_integers({**PipelineSpec(spec).defaults, **values})}
     decisive = {**job, "runtimeConfig": {**config, **arguments}}
     place = [settings.project, settings.region, settings.environment, settings.experiment]
     request = {REQUEST: digest([decisive, place, user_labels, key]), **({KEY: key} if key else {})}

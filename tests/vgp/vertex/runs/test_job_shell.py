@@ -65,14 +65,14 @@ def test_a_job_that_does_not_come_ends_the_waiting(settings: Settings, running: 
 
 
 def test_a_step_that_is_over_or_is_none_is_said_at_once(settings: Settings, running: Run, clock: Any) -> None:
-    with pytest.raises(RequestError, match="prepare of .* is succeeded: it is over"):
+    with pytest.raises(RequestError, match="prepare of .* is succeeded: it has ended"):
         shells(settings, running.id, "prepare", clock=clock)
     with pytest.raises(RequestError, match="has no step trian. Did you mean train"):
         shells(settings, running.id, "trian", clock=clock)
 
 
 def test_a_step_that_ends_while_it_is_waited_for_is_said(settings: Settings, running: Run, clock: Any) -> None:
-    with pytest.raises(RequestError, match="train of .* is succeeded: it is over"):
+    with pytest.raises(RequestError, match="train of .* is succeeded: it has ended"):
         shells(settings, running.id, "train", clock=clock)
 
 
