@@ -160,11 +160,11 @@ def test_a_deletion_that_was_broken_off_is_finished_by_the_next(cloud: Cloud, se
 def test_only_what_lies_below_runs_can_be_deleted(settings: Settings, cloud: Cloud) -> None:
     root = Root.of(settings)
     assert root.uri == "gs://test-bucket/runs" and root.prefix == "runs/"
-    with pytest.raises(WorkFailed, match="nothing was done"):
+    with pytest.raises(WorkFailed, match="left unchanged"):
         root.path("raw/a.csv")
     now = datetime.now(UTC)
     outside = plans.Group("run", "1/a", [Item("raw/a.csv", 1, 1, now)])
-    with pytest.raises(WorkFailed, match="nothing was done"):
+    with pytest.raises(WorkFailed, match="left unchanged"):
         remove(plans.Plan(root, now, MONTHS, [plans.Decision(outside, True, "")]))
 
 

@@ -199,7 +199,7 @@ def test_a_rerun_from_the_failed_step_takes_the_pins_and_any_other_pins_anew(
     over(cloud, first, "failed")
     on = rerun.rerun(settings, resource_names.short(first.name), from_failed=True)
     assert told(on.run.job) == ("1", resource_names.short(first.name), FIRST)
-    assert any("goes on with what nightly-" in line for line in on.lines())
+    assert any("uses the pins of nightly-" in line for line in on.lines())
     assert not any("another run" in line for line in on.lines())
     over(cloud, on.run.job, "failed")
     again = rerun.rerun(settings, on.run.id)

@@ -156,7 +156,7 @@ def test_runs_of_a_schedule_by_its_name_or_id(cloud: Cloud, settings: Settings, 
     assert len(found) == 2 and "by-hand" not in found
     assert ids(settings, cloud, schedule=made.name.rpartition("/")[2]) == found
     assert len(ids(settings, cloud, schedule="nightly", limit=1)) == 1
-    with pytest.raises(RequestError, match="no schedule of that name"):
+    with pytest.raises(RequestError, match="no schedule with this name"):
         ids(settings, cloud, schedule="hourly")
 
 
