@@ -82,7 +82,7 @@ class Frozen(BaseModel):
 
 
 class VersionFile(Frozen):
-    """Size and checksum of one file of a version."""
+    """The size and checksum of a file of a version."""
 
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=DIGEST)
@@ -138,7 +138,7 @@ class Version(Frozen):
 
 
 class Event(Frozen):
-    """One change of the record, numbered 1, 2, ... without gaps."""
+    """A change of the record, numbered 1, 2, ... without gaps."""
 
     number: int = Field(ge=1)
     at: str
@@ -227,9 +227,9 @@ def decode_record(path: str, model: str, data: bytes) -> Record:
     try:
         record = json_text.parse_model(Record, data)
     except ValueError as error:
-        if (written := _format(data)) > FORMAT:
+        if (number := _format(data)) > FORMAT:
             raise UserError(
-                f"{path} has format {written}, written by a newer version; this version reads format {FORMAT}. Update: "
+                f"{path} has format {number}, written by a newer version; this version reads format {FORMAT}. Update: "
                 "vgp update."
             ) from None
         raise UserError(
@@ -259,7 +259,7 @@ def too_large(path: str) -> UserError:
 def _format(data: bytes) -> int:
     """Returns the format number in the bytes, or 0."""
     try:
-        written = json_text.parse_json(data)["format"]
+        number = json_text.parse_json(data)["format"]
     except (ValueError, LookupError, TypeError):
         return 0
-    return written if isinstance(written, int) else 0
+    return number if isinstance(number, int) else 0

@@ -49,11 +49,11 @@ def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
 def missing(registry: Registry, version: Version) -> list[str]:
     """Returns missing and truncated files of a version, judged by name and size."""
     folder = registry.version_folder(version.key)
-    there = {file.path.removeprefix(f"{folder}/"): file.bytes for file in storage.below(folder)}
+    sizes = {file.path.removeprefix(f"{folder}/"): file.bytes for file in storage.below(folder)}
     return [
-        f"{name} is gone" if name not in there else f"{name} has {there[name]:,} bytes instead of {file.bytes:,}"
+        f"{name} is gone" if name not in sizes else f"{name} has {sizes[name]:,} bytes instead of {file.bytes:,}"
         for name, file in version.files.items()
-        if there.get(name) != file.bytes and not name.startswith(f"{ABOUT}/")
+        if sizes.get(name) != file.bytes and not name.startswith(f"{ABOUT}/")
     ]
 
 
@@ -103,14 +103,18 @@ def copy_lock(registry: Registry) -> Iterator[None]:
 
 
 @contextmanager
-def explain_bucket_errors(target: str, done: str) -> Iterator[None]:
-    """Converts errors of a bucket to UserError and ProcessFailed."""
+def explain_bucket_errors(target: str, action: str) -> Iterator[None]:
+    """Turns errors of a bucket into UserError and ProcessFailed.
+
+    Args:
+        action: For messages: the version cannot be copied, deleted ...
+    """
     try:
         yield
     except client.Denied as error:
-        raise UserError(f"the version cannot be {done}: {error} {client.WRITERS}") from None
+        raise UserError(f"the version cannot be {action}: {error} {client.WRITERS}") from None
     except ConnectionError as error:
-        raise type(error)(f"the version cannot be {done}: {error}") from None
+        raise type(error)(f"the version cannot be {action}: {error}") from None
     except FileNotFoundError:
         raise UserError(f"the bucket of {target} does not exist: create it, or use another registry.") from None
 
@@ -119,17 +123,17 @@ def _names(source: str) -> dict[str, str]:
     """Returns the files below a folder: path by relative name."""
     source = storage.uri(source)
     source = source if storage.is_remote(source) else os.path.abspath(source)
-    found = {file.path.removeprefix(f"{source}/"): file.path for file in storage.below(source)}
-    if not found:
+    paths = {file.path.removeprefix(f"{source}/"): file.path for file in storage.below(source)}
+    if not paths:
         raise UserError(f"{source} holds no files, so there is no model to register.")
-    if len(found) > MOST_FILES:
+    if len(paths) > MOST_FILES:
         raise UserError(
-            f"{source} holds {len(found):,} files; a version may have at most {MOST_FILES}. Pack them into an archive."
+            f"{source} holds {len(paths):,} files; a version may have at most {MOST_FILES}. Pack them into an archive."
         )
-    for name in found:
+    for name in paths:
         if not name.isprintable():
             raise UserError(f"{source}: the name {quote(name)} has unprintable characters: rename the file.")
-    return found
+    return paths
 
 
 def _copy_to_disk(source: str, target: Path) -> VersionFile:

@@ -72,7 +72,7 @@ class Root:
 
 @dataclass(frozen=True)
 class Item:
-    """One generation of an object."""
+    """A generation of an object in the bucket."""
 
     name: str
     generation: int
@@ -82,7 +82,7 @@ class Item:
 
 @dataclass
 class Group:
-    """Objects that are kept or deleted together."""
+    """A group of objects that are kept or deleted together."""
 
     #: run, checkpoints, capacity or pins; other for objects that no run of this product wrote.
     kind: str

@@ -105,9 +105,11 @@ def is_known(job: Json, ladder: Ladder) -> bool:
     return any(entry is not None and is_of(job, entry) for entry in (ladder.open, ladder.next))
 
 
-def is_of(job: Json, one: Creation) -> bool:
+def is_of(job: Json, creation: Creation) -> bool:
     """Whether the job belongs to this attempt or waiting job: by its name, or by its token if no name is known."""
-    return bool(job["name"] == one.job if one.job else job.get("labels", {}).get(one.LABEL) == one.token)
+    if creation.job:
+        return bool(job["name"] == creation.job)
+    return bool(job.get("labels", {}).get(creation.LABEL) == creation.token)
 
 
 def _was_not_handled(error: Exception) -> bool:

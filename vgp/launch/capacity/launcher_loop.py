@@ -82,9 +82,9 @@ class Climb:
         try:
             ladder = self._resume_term(again, since)
             heartbeat = self._heartbeat(ladder)
-            known = ladder.open and ladder.open.job
+            has_job = ladder.open and ladder.open.job
             try:
-                heartbeat.start(ladder.open.token if ladder.open and known else NO_ATTEMPT)
+                heartbeat.start(ladder.open.token if ladder.open and has_job else NO_ATTEMPT)
                 self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S), why)
             finally:
                 heartbeat.stop()
@@ -155,9 +155,9 @@ class Climb:
             return attempts.start(rungs[choice.rung], ladder)
         self.log(f"waiting {format_duration(choice.look_again_s)}: {choice.why}")
         until = self.clock.now() + choice.look_again_s
-        while (left := until - self.clock.now()) > 0:
+        while (left_s := until - self.clock.now()) > 0:
             attempts.heartbeat.check()
-            self.clock.sleep(min(left, POLL_S))
+            self.clock.sleep(min(left_s, POLL_S))
 
     def _reason_to_end(self, attempts: Attempts, next_job: WaitingJob, attempt: Attempt) -> End | None:
         """Returns the reason to end a running job for a better rung, or None. Calls the policy when a choice is due."""

@@ -97,9 +97,9 @@ class Superseded(Exception):
 
 
 class Unreachable(Exception):
-    """Google has not answered for the longest outage that the launcher waits for."""
+    """An outage of Google that is longer than the launcher waits."""
 
 
 class Stopped(BaseException):
-    """SIGTERM: the run is cancelled, or this machine shuts down. A BaseException, so no `except Exception` catches
+    """A SIGTERM: the run is cancelled, or this machine shuts down. A BaseException, so no `except Exception` catches
     it."""

@@ -82,9 +82,9 @@ def at_risk_s(ladder: Ladder, progress: Progress | None) -> float:
     """Returns the most work that a preemption can lose, in seconds: the checkpoint interval plus the time of a save."""
     measured = (figures for _, figures in _newest_first(ladder, progress) if figures.checkpoint_every_s)
     newest = next(measured, None)
-    known = (newest.checkpoint_every_s or 0.0) + (newest.save_s or 0.0) if newest else AT_RISK_S
-    unsaved = progress.steps_unsaved * (progress.seconds_per_step or 0.0) if progress else 0.0
-    return max(known, unsaved)
+    interval_s = (newest.checkpoint_every_s or 0.0) + (newest.save_s or 0.0) if newest else AT_RISK_S
+    unsaved_s = progress.steps_unsaved * (progress.seconds_per_step or 0.0) if progress else 0.0
+    return max(interval_s, unsaved_s)
 
 
 def change_over_s(rung: PlannedRung, ladder: Ladder, progress: Progress | None) -> float:
@@ -94,9 +94,8 @@ def change_over_s(rung: PlannedRung, ladder: Ladder, progress: Progress | None) 
     """
     waits = [(attempt.rung, _provisioning_s(attempt)) for attempt in ladder.attempts if attempt.started]
     own = [seconds for name, seconds in waits if name == rung.name]
-    known = own or [seconds for _, seconds in waits]
-    queued = rung.strategy in ("spot", "flex_start") or not own
-    provisioning = (min if queued else max)(known, default=0.0)
+    has_queue = rung.strategy in ("spot", "flex_start") or not own
+    provisioning = (min if has_queue else max)(own or [seconds for _, seconds in waits], default=0.0)
     starts = [figures.start_s for _, figures in _newest_first(ladder, progress) if figures.start_s]
     ends = [attempt.ended - attempt.ending_at for attempt in ladder.attempts if attempt.ended and attempt.ending_at]
     seconds = LONGER * (provisioning + max(starts, default=0.0)) + max(ends, default=0.0) + POLLS_S

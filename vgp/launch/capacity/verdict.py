@@ -54,10 +54,10 @@ def decide_verdict(
         return Verdict(1, f"{words}. {_summarize(ladder)}", tuple(read_log(job)) if job else ())
 
     last = ladder.attempts[-1] if ladder.attempts else None
-    mine = last if last and last.outputs == outputs else None
-    if mine and mine.outcome == "succeeded":
+    own = last if last and last.outputs == outputs else None
+    if own and own.outcome == "succeeded":
         return Verdict(0, f"{plan.step} succeeded: {_summarize(ladder)}")
-    if last and last.outcome not in (*RETRIED, "succeeded") and (mine or last.ending != "cancelled"):
+    if last and last.outcome not in (*RETRIED, "succeeded") and (own or last.ending != "cancelled"):
         return failure(last, last.words)
     if now + LEAST_S > last_moment(ladder):
         return Verdict(1, f"{reason_for_last_moment(ladder)}: {_summarize(ladder)}")
@@ -94,7 +94,7 @@ def _saved(attempt: Attempt) -> bool:
 
 def _summarize(ladder: Ladder) -> str:
     """Returns a summary: `4 attempts, Spot asked for 12 times beside them, 5h 12m of machines, $41.20`."""
-    hours = format_duration(sum(each.hours for each in (*ladder.attempts, *ladder.waiting)) * 3600)
+    hours = format_duration(sum(job.hours for job in (*ladder.attempts, *ladder.waiting)) * 3600)
     spot = f"Spot asked for {format_count(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
     return f"{format_count(len(ladder.attempts), 'attempt')}, {spot}{hours} of machines, {format_usd(ladder.usd)}"
 
@@ -149,7 +149,8 @@ def _code(attempt: Attempt) -> str:
 
 def _describe_attempts(attempts: Sequence[Attempt]) -> str:
     ends = join_words(
-        (f"exit code {_code(each)} after {format_duration(_ran_s(each))}" for each in reversed(attempts)), "and"
+        (f"exit code {_code(attempt)} after {format_duration(_ran_s(attempt))}" for attempt in reversed(attempts)),
+        "and",
     )
     return (
         f"{format_count(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "

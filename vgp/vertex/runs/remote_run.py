@@ -103,10 +103,10 @@ class _Tree:
     """The tasks that Google lists, by the id of their parent; 0 for none."""
 
     def __init__(self, details: Sequence["PipelineTaskDetail"]) -> None:
-        known = {detail.task_id for detail in details}
+        ids = {detail.task_id for detail in details}
         self.children: dict[int, list[PipelineTaskDetail]] = {}
         for detail in sorted(details, key=lambda detail: (_seconds(detail), detail.task_id)):
-            parent = detail.parent_task_id if detail.parent_task_id in known - {detail.task_id} else 0
+            parent = detail.parent_task_id if detail.parent_task_id in ids - {detail.task_id} else 0
             self.children.setdefault(parent, []).append(detail)
 
     def level(self, place: _Place, details: Sequence["PipelineTaskDetail"]) -> Iterator[Step]:
@@ -248,7 +248,7 @@ class Run:
 
     @cached_property
     def summary(self) -> Summary:
-        """The summary that the run's exit step reports, without prices."""
+        """Returns the summary that the run's exit step reports, without prices."""
         from google.protobuf import json_format
 
         return summary_of(json_format.MessageToDict(type(self.job).pb(self.job)))

@@ -104,9 +104,9 @@ def describe_machines(step: Step, rows: Rows) -> str:
 
 
 def _sum(amounts: Iterable[tuple[str, float | None]]) -> Cost:
-    listed = list(amounts)
-    unpriced = dict.fromkeys(name for name, amount in listed if amount is None)
-    return Cost(sum(amount or 0.0 for _, amount in listed), tuple(unpriced))
+    pairs = list(amounts)
+    unpriced = dict.fromkeys(name for name, amount in pairs if amount is None)
+    return Cost(sum(amount or 0.0 for _, amount in pairs), tuple(unpriced))
 
 
 def usd_per_hour(row: StepRow) -> float | None:

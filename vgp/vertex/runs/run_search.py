@@ -42,7 +42,7 @@ _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 @dataclass(frozen=True)
 class Filter:
-    """Conditions on the runs to list; an empty field is no condition."""
+    """The conditions on the runs to list; an empty field is no condition."""
 
     pipeline: str = ""
     states: Sequence[str] = ()

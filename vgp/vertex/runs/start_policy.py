@@ -34,7 +34,7 @@ _CACHE_WARNING = (
 
 @dataclass(frozen=True)
 class Policy:
-    """When an existing run answers a request. An open run does, unless `if_exists` is `new`."""
+    """A policy: when an existing run answers a request. An open run does, unless `if_exists` is `new`."""
 
     #: How long a run answers after its end; None: as long as Google keeps it.
     window: timedelta | None = WINDOW
