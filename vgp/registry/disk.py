@@ -40,21 +40,21 @@ class DiskRecord:
 
     def update(self, function: Callable[[bytes | None], bytes | None]) -> None:
         """Replaces the bytes by the function's result (None = unchanged). Calls the function once."""
-        with explain_write_errors(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
+        with explain_write_errors(self.path), hold_lock(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             if (data := function(self.read())) is not None:
                 files.remove_scratch(self.path)
                 files.write(self.path, data, durable=True)
 
     def require_writable(self) -> None:
         """Raises UserError if the record or a version beside it cannot be written."""
-        with explain_write_errors(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
+        with explain_write_errors(self.path), hold_lock(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             for path in (self.path, self.path.parent / VERSIONS / "version"):
                 path.parent.mkdir(exist_ok=True)
                 files.require_writable(path.parent)
 
 
 @contextmanager
-def locked(path: Path, deadline_s: float) -> Iterator[None]:
+def hold_lock(path: Path, deadline_s: float) -> Iterator[None]:
     """Holds the file's lock while the block runs; the lock ends with its process.
 
     Raises:

@@ -97,7 +97,7 @@ def copy_lock(registry: Registry) -> Iterator[None]:
     """Locks copying and deleting below a registry on a disk. Raises UserError if it is not writable."""
     with (
         disk.explain_write_errors(Path(registry.folder)),
-        disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S),
+        disk.hold_lock(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S),
     ):
         yield
 

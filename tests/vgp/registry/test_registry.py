@@ -243,7 +243,7 @@ def test_a_lock_that_is_held_all_the_time_is_an_error_that_names_it(tmp_path, mo
     place = registry.open(str(tmp_path), "flights")
     monkeypatch.setattr(disk, "LOCK_DEADLINE_S", 0.05)
     with (
-        disk.locked(Path(place.folder) / "registry.lock", 1),
+        disk.hold_lock(Path(place.folder) / "registry.lock", 1),
         pytest.raises(ProcessFailed, match="was held by another"),
     ):
         place.change(lambda record: registered("a"))

@@ -77,7 +77,9 @@ def _describe_lost_jobs(ladder: Ladder) -> str:
 
     An outage that leaves creations unanswered costs no machines, so it may last as long as that of any other request.
     """
-    lost = list(takewhile(lambda attempt: attempt.outcome == "lost" and not _saved(attempt), reversed(ladder.attempts)))
+    lost = list(
+        takewhile(lambda attempt: attempt.outcome == "lost" and not _has_saved(attempt), reversed(ladder.attempts))
+    )
     # Attempts whose job existed, and the last attempts whose creation got no answer.
     jobs, silent = [attempt for attempt in lost if attempt.job], list(takewhile(is_silent, lost))
     if len(jobs) >= MAX_LOST:
@@ -88,7 +90,7 @@ def _describe_lost_jobs(ladder: Ladder) -> str:
     return ""
 
 
-def _saved(attempt: Attempt) -> bool:
+def _has_saved(attempt: Attempt) -> bool:
     return (attempt.step_to or 0) > (attempt.step_from or 0)
 
 
@@ -124,7 +126,7 @@ def _futile_attempts(ladder: Ladder) -> list[Attempt]:
     """Returns the futile attempts after the last one that saved a step, newest first."""
     futile = list[Attempt]()
     for attempt in reversed(ladder.attempts):
-        if _saved(attempt):
+        if _has_saved(attempt):
             break
         if attempt.started and attempt.outcome == "preempted" and _code(attempt):
             futile.append(attempt)
