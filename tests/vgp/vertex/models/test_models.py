@@ -70,7 +70,7 @@ def test_a_decision_is_made_once_and_its_history_names_who_and_why(
 ) -> None:
     code, out, _ = models("rollback", "--why", "it's slow; --sudden=yes")
     assert (code, out) == (0, "version 1 is the champion of flights again, in place of version 2\n")
-    assert "(it replaced none to go back to); nothing was changed" in models("rollback")[1]
+    assert "(there is no earlier champion); nothing was changed" in models("rollback")[1]
     code, _, err = models("rollback", "--from", "1")
     assert code == 2 and err.startswith("error: version 1 has no predecessor")
     told = json.loads(models("show", "--json")[1])
