@@ -42,7 +42,7 @@ class Model:
 
     def night(self, run: Run, fails: str) -> str:
         """The letters that the night must have, once its pins are known."""
-        pins = outputs.returned(run)
+        pins = outputs.return_values(run)
         assert "resolve.data" in pins, f"{run.id} {run.state}: {[(step.name, step.error) for step in run.failed()]}"
         data, champion = pins["resolve.data"], pins["resolve.champion"]
         letters, artifacts = "", {}
@@ -91,7 +91,7 @@ class Drill:
         if runs and became(runs[-1]).count("F") and self.drawn.random() < 0.5:
             (again,) = project.night(lambda: rerun(project.settings, runs[-1].id, from_failed=True))
             self.check("rerun", again, "")
-            assert outputs.returned(again)["resolve.data"] == outputs.returned(runs[-1])["resolve.data"]
+            assert outputs.return_values(again)["resolve.data"] == outputs.return_values(runs[-1])["resolve.data"]
 
     def old(self, name: str) -> bytes:
         return bytes(self.project.bucket.blob(name).download_as_bytes())
@@ -116,7 +116,7 @@ class Drill:
         raw = tuple(item for item in objects if item[0].startswith("raw/"))
         began = now - timedelta(hours=6)
         state = (raw, int(began.timestamp()) // (14 * 86_400))
-        data = str(outputs.returned(run)["resolve.data"])
+        data = str(outputs.return_values(run)["resolve.data"])
         assert self.pins.setdefault(state, data) == data, f"{run.id}: the same state has other pins"
         assert [known for known, pins in self.pins.items() if pins == data] == [state], "other states, the same pins"
 

@@ -149,14 +149,14 @@ def _timeout(run: Run) -> Iterator[Row]:
 def _without_schedule(run: Run) -> Row:
     """Every run of the shipped workflow has this placeholder, whoever started it."""
     expected = "a run that no schedule started goes on: the placeholder of the schedule's time is some text"
-    values = [str(value) for name, value in outputs.returned(run).items() if name.startswith("tick")]
+    values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("tick")]
     seen = f"{', '.join(values)!r}" if values else _failure(run, "tick")
     return _judged("no-schedule", _SCHEDULES, expected, seen, bool(values))
 
 
 def _exit_step(run: Run) -> Row:
     expected = "an exit step is told SUCCEEDED, and the resource name of its run"
-    values = [str(value) for name, value in outputs.returned(run).items() if name.startswith("ended")]
+    values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("ended")]
     seen = ", ".join(values) or _failure(run, "ended")
     return _judged("exit-step", _NOTIFICATIONS, expected, seen, f"SUCCEEDED {run.name}" in values)
 
@@ -173,7 +173,7 @@ def _tick(cloud: Cloud, schedule: str) -> Row:
     if not jobs:
         return _judged("schedule-tick", _SCHEDULES, expected, "no run within 15 minutes", None)
     run = cloud.ended(jobs[0].name)
-    values = [str(value) for name, value in outputs.returned(run).items() if name.startswith("tick")]
+    values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("tick")]
     seen = ", ".join(values) or _failure(run, "tick")
     return _judged("schedule-tick", _SCHEDULES, expected, seen, any(map(_is_a_tick, values)))
 

@@ -26,7 +26,7 @@ class Cloud:
         self.stamp, self.clock, self.poll_s, self.say = stamp, clock, poll_s, say
 
     def body(self, spec: PipelineSpec, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return pipeline_job.body(self.settings, spec.content, values or {})
+        return pipeline_job.build_body(self.settings, spec.content, values or {})
 
     def start(self, name: str, spec: PipelineSpec, values: Mapping[str, Any] | None = None) -> str:
         """The resource name of a run that was started now."""

@@ -97,7 +97,7 @@ def release(place: Registry, folder: Path, number: int) -> None:
         (model / name).write_bytes(name.encode() * number)
     rival = place.read().aliases.get(CHAMPION)
     version = Version(key=key, model=place.version_folder(key), files=versions.add(place, str(model), key))
-    mine = place.change(lambda record: changes.register(record, version, who=f"run {number}")).keyed(key)
+    mine = place.change(lambda record: changes.register(record, version, who=f"run {number}")).find_key(key)
     assert mine
     words = {"who": f"run {number}", "why": "", "key": key}
     try:

@@ -48,8 +48,8 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the models and their versions, newest first: alias, state, metrics, data and run."""
-    listing = registered_models.listing(_place(registry, vertex, environment, settings), model)
-    options.show(model_view.newest(listing, limit), as_json, model_view.listing)
+    listing = registered_models.list_models(_place(registry, vertex, environment, settings), model)
+    options.show(model_view.keep_newest(listing, limit), as_json, model_view.render_list)
 
 
 @models.command(epilog="Example: vgp models show champion")
@@ -68,8 +68,8 @@ def show(
 
     For the champion also: its start, the reason, the version it replaced, and the target of a rollback.
     """
-    details = registered_models.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
-    options.show(details, as_json, lambda details: model_view.version(details, datetime.now(UTC)))
+    details = registered_models.run_verb(_place(registry, vertex, environment, settings), "show", version, model=model)
+    options.show(details, as_json, lambda details: model_view.render_version(details, datetime.now(UTC)))
 
 
 @models.command(epilog="Example: vgp models compare 6 champion")
@@ -87,8 +87,10 @@ def compare(
     The metrics of each version come from its own run. If the test windows differ, so do the test rows. A comparison on
     equal rows is in the decision (vgp models show) and in the report of the run.
     """
-    facts = registered_models.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
-    options.show(facts, as_json, model_view.comparison)
+    facts = registered_models.run_verb(
+        _place(registry, vertex, environment, settings), "compare", *versions, model=model
+    )
+    options.show(facts, as_json, model_view.render_comparison)
 
 
 @models.command(epilog='Example: vgp models promote 7 --env prod --why "checked on the Christmas weeks"')
@@ -198,7 +200,7 @@ def delete(
     """
     place = _place(registry, vertex, environment, settings)
     if not yes:
-        preview = registered_models.ask(place, "delete", version, model=model, options=["--dry-run"])
+        preview = registered_models.run_verb(place, "delete", version, model=model, options=["--dry-run"])
         if preview["changed"]:  # otherwise the version is deleted already
             confirm(f"Delete version {preview['event']['version']} of {preview['model']} from {place.root}?", yes)
     _change(place, as_json, "delete", version, model=model, why=why)
@@ -222,12 +224,12 @@ def clean(
     Copies changed within the last day stay, because a release may still be writing them. Versions are never removed.
     """
     place = _place(registry, vertex, environment, settings)
-    preview = registered_models.ask(place, "clean", model=model, options=["--dry-run"])
+    preview = registered_models.run_verb(place, "clean", model=model, options=["--dry-run"])
     if dry_run or not any(copy["goes"] for copy in preview["copies"]):
-        return options.show(preview, as_json, model_view.copies)
-    options.console(stderr=True).print(model_view.copies(preview))
+        return options.show(preview, as_json, model_view.render_copies)
+    options.console(stderr=True).print(model_view.render_copies(preview))
     confirm(f"Delete them from {place.root}?", yes)
-    result = registered_models.ask(place, "clean", model=model)
+    result = registered_models.run_verb(place, "clean", model=model)
     print_json(result) if as_json else say(result["said"])
 
 
@@ -242,7 +244,7 @@ def _change(
     flags: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Changes the registry, updates Vertex AI's Model Registry, and prints the changes."""
-    result: JsonObject = registered_models.change(place, verb, *words, model=model, why=why, options=flags)
+    result: JsonObject = registered_models.run_change(place, verb, *words, model=model, why=why, options=flags)
     if as_json:
         print_json(result)
     else:

@@ -49,12 +49,12 @@ def runs(
     """List runs, newest first."""
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     only = run_search.Filter(pipeline, state or (), since, label or (), schedule, mine)
-    listed = run_search.listed(loaded, only, limit=limit, now=now)
+    listed = run_search.list_runs(loaded, only, limit=limit, now=now)
     if as_json:
         print_json([outputs.brief_report(loaded, run, now) for run in listed])
         return
     console().print(
-        run_view.listing(listed, now) if listed else f"No runs match in {loaded.region} of {loaded.project}."
+        run_view.render_list(listed, now) if listed else f"No runs match in {loaded.region} of {loaded.project}."
     )
     if limit and len(listed) == limit:
         console(stderr=True).print(f"showing the newest {limit}; show more with --limit", style="dim", highlight=False)
@@ -64,12 +64,12 @@ def runs(
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts and errors."""
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
-    shown, rows = run_pages.look(loaded, run)
+    shown, rows = run_pages.find_run(loaded, run)
     last = run_cost.last_runs(loaded, shown.pipeline, without=shown.id)
     if as_json:
         print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
     else:
-        run_pages.page(console(), loaded, shown, rows, now, last)
+        run_pages.print_page(console(), loaded, shown, rows, now, last)
 
 
 @app.command(epilog="Example: vgp wait latest:training --timeout 7200")
@@ -133,7 +133,7 @@ def compare(
     if as_json:
         print_json(run_pages.comparison_json(loaded, runs, rows))
     else:
-        console().print(run_pages.comparison(runs, rows, all_rows=all_rows))
+        console().print(run_pages.render_comparison(runs, rows, all_rows=all_rows))
 
 
 @app.command(epilog="Example: vgp logs latest train --severity warning --follow")
@@ -155,9 +155,9 @@ def logs(
     """Print the logs of the steps of a run, from Cloud Logging: time, step, machine, severity, message."""
     selection = run_logs.Selection(step, since, severity, limit)
     loaded = load_settings(settings, environment)
-    entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: say(text, stderr=True))
+    entries = run_logs.read_logs(loaded, run, selection, follow=follow, log=lambda text: say(text, stderr=True))
     try:
-        for line in run_logs.lines(entries, as_json=as_json):
+        for line in run_logs.format_entries(entries, as_json=as_json):
             print(line, flush=follow)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -179,7 +179,9 @@ def shell(
     """
     loaded = load_settings(settings, environment)
     try:
-        shells = job_shell.shells(loaded, run, step, timeout_s=timeout, tell=lambda text: say(text, stderr=True))
+        shells = job_shell.wait_for_shells(
+            loaded, run, step, timeout_s=timeout, log=lambda text: say(text, stderr=True)
+        )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if as_json:
@@ -207,15 +209,15 @@ def clean(
     Files that a champion, an active run, a schedule or the pins of a newer run refer to stay, and so do results of the
     last four weeks, which the cache may use. The command is safe to interrupt and repeat.
     """
-    age, loaded = run_cleanup.age(older_than), load_settings(settings, environment)
-    planned = run_cleanup.plan(loaded, age)
-    console(as_json).print(cleaning_view.drawn(planned))
+    age, loaded = run_cleanup.parse_age(older_than), load_settings(settings, environment)
+    planned = run_cleanup.make_plan(loaded, age)
+    console(as_json).print(cleaning_view.render_plan(planned))
     removed = None
     if planned.going and not dry_run:
         confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
         with console(stderr=True).status("Deleting") as status:
             removed = run_cleanup.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
-        say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
+        say(f"Deleted {removed.objects:,} objects, {cleaning_view.format_size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
             say(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
     if as_json:

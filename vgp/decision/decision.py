@@ -281,7 +281,7 @@ def read_terms(values: JsonObject) -> Terms:
 def check_release(champion: str, model_name: str, approve: str) -> None:
     """Raises UserError for an invalid champion, model name or approval."""
     reigning.check(champion)
-    names.check(model_name)
+    names.check_model_name(model_name)
     if approve not in get_args(Approval):
         raise UserError(
             f"approve = {quote(approve)}: choose auto (a better model becomes the champion unless a simple model such "

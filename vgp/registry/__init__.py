@@ -1,13 +1,13 @@
-"""The registry of models: versions, aliases and history, truth in one object that is compared and swapped.
+"""The registry of models: each model's versions, aliases and history, in one object that is changed atomically.
 
-documents.py  the record: versions, events, levels spent; as bytes, within limits; a model's name
-changes.py    what can be done to it: register, promote, roll back ...; functions from record to record
-registry.py   the record where it lies, read and changed, also in a bucket
-tests_spent.py  how much of a year's error its tests have spent
-disk.py       a record on a disk: a lock, and one rename
-versions.py   the files of a version: copied, verified, removed
-sweep.py      copies that a kill left, found and removed
-verbs.py      what a person does: list, show, promote, roll back ...
-shown.py      what there is to tell, as plain values
-command.py    the verbs from a shell
-reigning.py     the champion as a version of the registry, and the files of its model"""
+documents.py    the record of a model: versions, events, error spent; encoding and decoding; model names
+changes.py      changes of a record: register, promote, roll back ...; functions from record to record
+registry.py     reads and changes a record on a disk or in a bucket
+disk.py         a record on a disk: a lock, and an atomic rename
+versions.py     the files of a version: copy, verify, delete
+sweep.py        finds and deletes files that belong to no version
+tests_spent.py  the error budget of a year's tests
+reigning.py     the champion for a run: finds the version, and pins its files
+verbs.py        the verbs of `vgp models`: list, show, promote, roll back ...
+record_view.py  records as JSON values, and as lines for a terminal
+command.py      the command line of the verbs"""

@@ -1,7 +1,7 @@
-"""Changes of a registry record, as functions from a record to the next one that only read the clock.
+"""Changes of a registry record: functions that return the changed record, and read nothing but the clock.
 
-Each is done once for each `key`: where an event of its kind has that key already, the record comes back as it is. Any
-may raise UserError, in words; `Conflict` where the champion is another than the caller had seen.
+A change has a `key`, and is made once: if the record has an event of this kind with this key, it is returned unchanged.
+A change raises UserError if it is not possible, and Conflict if the champion is not the expected version.
 """
 
 import re
@@ -18,21 +18,21 @@ RESERVED = ("default",)
 
 
 class Conflict(Exception):
-    """The champion changed since the challenger was compared with it."""
+    """The champion is not the version that the caller expected."""
 
 
 def register(record: Record, version: Version, *, who: str, why: str = "") -> Record:
     """Adds the version with the next number; a candidate also gets the alias `candidate`."""
-    if record.keyed(version.key):
+    if record.find_key(version.key):
         return record
     number = len(record.versions) + 1
-    made = version.model_copy(update={"number": number, "created": version.created or now()})
-    record = record.model_copy(update={"versions": (*record.versions, made)})
-    before = None
-    if made.state == "candidate":
-        before, record = record.aliases.get(CANDIDATE), _pointed(record, CANDIDATE, number)
-    return _told(record, "registered", number, who=who, why=why or version.reason, key=version.key, before=before,
-                 alias=CANDIDATE if made.state == "candidate" else "")  # fmt: skip
+    version = version.model_copy(update={"number": number, "created": version.created or now()})
+    record = record.model_copy(update={"versions": (*record.versions, version)})
+    before, name = None, ""
+    if version.state == "candidate":
+        before, name, record = record.aliases.get(CANDIDATE), CANDIDATE, _set_alias(record, CANDIDATE, number)
+    why = why or version.reason
+    return _add_event(record, "registered", number, who=who, why=why, key=version.key, before=before, alias=name)
 
 
 def promote(record: Record, number: int, *, expected: int | None, who: str, why: str, key: str) -> Record:
@@ -46,16 +46,16 @@ def promote(record: Record, number: int, *, expected: int | None, who: str, why:
     """
     if record.event("promoted", key):
         return record
-    version = usable(record, number)
+    version = find_usable(record, number)
     before = record.aliases.get(CHAMPION)
     if before == number:
         return record
     if before != expected:
-        raise Conflict(f"the champion is {_named(before)} by now, and not {_named(expected)}")
+        raise Conflict(f"the champion is now {_describe(before)}, not {_describe(expected)}")
     if version.state == "candidate":
         record = approve(record, number, who=who, why=why, key=key)
-    record = _pointed(_without(record, number, CANDIDATE), CHAMPION, number)
-    return _told(record, "promoted", number, who=who, why=why, key=key, before=before, alias=CHAMPION)
+    record = _set_alias(_without_alias(record, number, CANDIDATE), CHAMPION, number)
+    return _add_event(record, "promoted", number, who=who, why=why, key=key, before=before, alias=CHAMPION)
 
 
 def rollback(record: Record, *, expected: int | None = None, who: str, why: str, key: str) -> Record:
@@ -66,32 +66,31 @@ def rollback(record: Record, *, expected: int | None = None, who: str, why: str,
     Args:
         expected: The version to roll back; None = the last promoted one.
     """
-    if record.event("rolled_back", key) or rolled_back_already(record, expected):
+    if record.event("rolled_back", key) or find_same_rollback(record, expected):
         return record
-    reigns, champion = reigned(record), record.aliases.get(CHAMPION)
+    champions, champion = list_champions(record), record.aliases.get(CHAMPION)
     if champion is None:
         raise UserError(f"{record.model} has no champion to roll back. Promote a version.")
     if expected is not None and expected != champion:
-        usable(record, expected)
-        raise Conflict(f"the champion is {_named(champion)}, not {_named(expected)}")
-    if len(reigns) < 2:
+        find_usable(record, expected)
+        raise Conflict(f"the champion is {_describe(champion)}, not {_describe(expected)}")
+    if len(champions) < 2:
         raise UserError(
             f"version {champion} has no predecessor: it replaced no existing version. Promote another version, or "
             "remove its alias: unalias champion."
         )
-    record = _pointed(record, CHAMPION, reigns[-2])
-    return _told(record, "rolled_back", reigns[-2], who=who, why=why, key=key, before=champion, alias=CHAMPION)
+    record = _set_alias(record, CHAMPION, champions[-2])
+    return _add_event(record, "rolled_back", champions[-2], who=who, why=why, key=key, before=champion, alias=CHAMPION)
 
 
 def alias(record: Record, name: str, number: int, *, who: str, why: str, key: str) -> Record:
-    """The name for that version, and no longer for another."""
+    """Makes the name an alias of the version; another version loses it."""
     check_alias(name)
     before = record.aliases.get(name)
-    if record.event("aliased", key) or (usable(record, number) and before == number):
+    if record.event("aliased", key) or (find_usable(record, number) and before == number):
         return record
-    return _told(
-        _pointed(record, name, number), "aliased", number, who=who, why=why, key=key, before=before, alias=name
-    )
+    record = _set_alias(record, name, number)
+    return _add_event(record, "aliased", number, who=who, why=why, key=key, before=before, alias=name)
 
 
 def unalias(record: Record, name: str, *, who: str, why: str, key: str) -> Record:
@@ -99,35 +98,34 @@ def unalias(record: Record, name: str, *, who: str, why: str, key: str) -> Recor
     before = record.aliases.get(name)
     if record.event("unaliased", key) or before is None:
         return record
-    return _told(
-        _pointed(record, name, None), "unaliased", before, who=who, why=why, key=key, before=before, alias=name
-    )
+    record = _set_alias(record, name, None)
+    return _add_event(record, "unaliased", before, who=who, why=why, key=key, before=before, alias=name)
 
 
 def approve(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
     """Approves a candidate."""
-    if record.event("approved", key) or known(record, number).state == "registered":
+    if record.event("approved", key) or find_version(record, number).state == "registered":
         return record
-    usable(record, number)
-    return _judged(record, number, "registered", "approved", who=who, why=why, key=key)
+    find_usable(record, number)
+    return _decide(record, number, "registered", "approved", who=who, why=why, key=key)
 
 
 def reject(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
     """Rejects the version, so that it cannot be promoted."""
-    if record.event("rejected", key) or known(record, number).state == "rejected":
+    if record.event("rejected", key) or find_version(record, number).state == "rejected":
         return record
-    usable(record, number)
-    record = _without(record, number, CANDIDATE)
+    find_usable(record, number)
+    record = _without_alias(record, number, CANDIDATE)
     _require_no_alias(record, number, "rejected")
-    return _judged(record, number, "rejected", "rejected", who=who, why=why, key=key)
+    return _decide(record, number, "rejected", "rejected", who=who, why=why, key=key)
 
 
 def delete(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
     """Marks the version as deleted; its number and history stay. Refuses a version with an alias."""
-    if record.event("deleted", key) or known(record, number).state == "deleted":
+    if record.event("deleted", key) or find_version(record, number).state == "deleted":
         return record
     _require_no_alias(record, number, "deleted")
-    return _told(_in_state(record, number, "deleted"), "deleted", number, who=who, why=why, key=key)
+    return _add_event(_set_state(record, number, "deleted"), "deleted", number, who=who, why=why, key=key)
 
 
 def keep(record: Record, *, who: str, why: str, key: str) -> Record:
@@ -135,17 +133,17 @@ def keep(record: Record, *, who: str, why: str, key: str) -> Record:
     if record.event("kept", key):
         return record
     champion = record.aliases.get(CHAMPION)
-    return _told(record, "kept", None, who=who, why=why, key=key, before=champion, alias=CHAMPION)
+    return _add_event(record, "kept", None, who=who, why=why, key=key, before=champion, alias=CHAMPION)
 
 
 def spend(record: Record, spent: Spent) -> Record:
     """Records the level of a test, once per key."""
-    if any(one.key == spent.key for one in record.spent):
+    if any(test.key == spent.key for test in record.spent):
         return record
     return record.model_copy(update={"spent": (*record.spent, spent)})
 
 
-def reigned(record: Record) -> list[int]:
+def list_champions(record: Record) -> list[int]:
     """Returns the stack of champions, the present one last: a promotion pushes, a rollback pops.
 
     Deleted and rejected versions are skipped.
@@ -161,13 +159,14 @@ def reigned(record: Record) -> list[int]:
         elif event.what == "rolled_back":
             while stack and stack[-1] != event.version:
                 stack.pop()
-    there = [number for number in stack if record.versions[number - 1].state not in ("deleted", "rejected")]
-    return [number for number, _ in groupby(there)]
+    usable = [number for number in stack if record.versions[number - 1].state not in ("deleted", "rejected")]
+    return [number for number, _ in groupby(usable)]
 
 
-def rolled_back_already(record: Record, expected: int | None) -> Event | None:
+def find_same_rollback(record: Record, expected: int | None) -> Event | None:
     """Returns the rollback that made the present champion, if the same rollback is requested again."""
-    last = next((one for one in reversed(record.events) if one.alias == CHAMPION and one.what != "kept"), None)
+    events = reversed(record.events)
+    last = next((event for event in events if event.alias == CHAMPION and event.what != "kept"), None)
     if last is None or last.what != "rolled_back" or expected not in (None, last.before):
         return None
     return last
@@ -185,61 +184,71 @@ def check_alias(name: str) -> None:
         )
 
 
-def usable(record: Record, number: int) -> Version:
+def find_usable(record: Record, number: int) -> Version:
     """Returns the version. Raises UserError if it does not exist, or is deleted or rejected."""
-    version = known(record, number)
+    version = find_version(record, number)
     if version.state in ("deleted", "rejected"):
-        told = (one for one in reversed(record.events) if one.version == number and one.what == version.state)
-        by = next((f" on {one.at} by {one.who}" + (f" ({one.why})" if one.why else "") for one in told), "")
-        raise UserError(f"version {number} of {record.model} was {version.state}{by}. {choice(record)}")
+        by = _describe_event(record, number, version.state)
+        raise UserError(f"version {number} of {record.model} was {version.state}{by}. {suggest_versions(record)}")
     return version
 
 
-def choice(record: Record) -> str:
+def _describe_event(record: Record, number: int, kind: str) -> str:
+    events = (event for event in reversed(record.events) if event.version == number and event.what == kind)
+    event = next(events, None)
+    return "" if event is None else f" on {event.at} by {event.who}" + (f" ({event.why})" if event.why else "")
+
+
+def suggest_versions(record: Record) -> str:
     """Returns a sentence that lists the usable versions."""
-    there = [str(one.number) for one in record.versions if one.state not in ("deleted", "rejected")]
-    if there:
-        return f"Take {'one of' if there[1:] else 'version'} {', '.join(there[-10:])}."
-    return "It has none that can be used: a run whose model is better registers the next."
+    numbers = [str(version.number) for version in record.versions if version.state not in ("deleted", "rejected")]
+    if numbers:
+        return f"Take {'one of' if numbers[1:] else 'version'} {', '.join(numbers[-10:])}."
+    return "It has no usable version; the next run with a better model registers one."
 
 
-def known(record: Record, number: int) -> Version:
+def find_version(record: Record, number: int) -> Version:
     """Returns the version in any state. Raises UserError if it never existed."""
     version = record.version(number)
     if version is None:
-        raise UserError(f"{record.model} has no version {number}. {choice(record)}")
+        raise UserError(f"{record.model} has no version {number}. {suggest_versions(record)}")
     return version
 
 
-def _require_no_alias(record: Record, number: int, done: str) -> None:
+def _require_no_alias(record: Record, number: int, action: str) -> None:
     if names := record.aliases_of(number):
         fix = "promote another version or roll back" if CHAMPION in names else f"unalias {names[0]}"
-        raise UserError(f"version {number} is not {done}: it is {' and '.join(names)}. First {fix}.")
+        raise UserError(f"version {number} is not {action}: it is {' and '.join(names)}. First {fix}.")
 
 
-def _judged(record: Record, number: int, state: State, what: What, **told: str) -> Record:
-    record = _without(record, number, CANDIDATE)
-    return _told(_in_state(record, number, state), what, number, **told)
+def _decide(record: Record, number: int, state: State, what: What, **facts: str) -> Record:
+    """Sets the state of a version, which is no candidate afterwards, and adds the event."""
+    record = _without_alias(record, number, CANDIDATE)
+    return _add_event(_set_state(record, number, state), what, number, **facts)
 
 
-def _without(record: Record, number: int, name: str) -> Record:
-    return _pointed(record, name, None) if record.aliases.get(name) == number else record
+def _without_alias(record: Record, number: int, name: str) -> Record:
+    """Returns the record without the alias, if it is an alias of this version."""
+    return _set_alias(record, name, None) if record.aliases.get(name) == number else record
 
 
-def _pointed(record: Record, name: str, number: int | None) -> Record:
+def _set_alias(record: Record, name: str, number: int | None) -> Record:
     others = {alias: target for alias, target in record.aliases.items() if alias != name}
     return record.model_copy(update={"aliases": others if number is None else {**others, name: number}})
 
 
-def _in_state(record: Record, number: int, state: State) -> Record:
-    changed = [one.model_copy(update={"state": state}) if one.number == number else one for one in record.versions]
-    return record.model_copy(update={"versions": tuple(changed)})
+def _set_state(record: Record, number: int, state: State) -> Record:
+    versions = [
+        version.model_copy(update={"state": state}) if version.number == number else version
+        for version in record.versions
+    ]
+    return record.model_copy(update={"versions": tuple(versions)})
 
 
-def _told(record: Record, what: What, version: int | None, **facts: Any) -> Record:
+def _add_event(record: Record, what: What, version: int | None, **facts: Any) -> Record:
     event = Event(number=len(record.events) + 1, at=now(), what=what, version=version, **facts)
     return record.model_copy(update={"events": (*record.events, event)})
 
 
-def _named(number: int | None) -> str:
+def _describe(number: int | None) -> str:
     return "none" if number is None else f"version {number}"

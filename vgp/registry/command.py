@@ -1,4 +1,4 @@
-"""`python -m vgp.steps models`: shows and changes a registry; each verb can be killed and repeated."""
+"""`python -m vgp.steps models`: the command line of a registry. Every verb can be killed and repeated."""
 
 import argparse
 import json
@@ -14,33 +14,34 @@ VERSION = "number of a version, or an alias such as champion"
 
 def add(verbs: Any) -> None:
     """Adds the parser of `models` and its verbs."""
-    models = verbs.add_parser("models", help="registered models -> which versions there are, and which one reigns")
-    each = models.add_subparsers(dest="models", required=True)
-    common, change = _common(), _change()
-    each.add_parser("list", parents=[common], help="versions, the newest first")
-    each.add_parser("record", parents=[common], help="the record as it is, for programs")
-    show = each.add_parser("show", parents=[common], help="what a version is, since when, why, and what it replaced")
+    models = verbs.add_parser("models", help="registered models: list, show, promote, roll back ...")
+    subcommands = models.add_subparsers(dest="models", required=True)
+    common, change = _common_options(), _change_options()
+    subcommands.add_parser("list", parents=[common], help="list versions, the newest first")
+    subcommands.add_parser("record", parents=[common], help="print the whole record, for programs")
+    show = subcommands.add_parser("show", parents=[common], help="show a version and its history")
     show.add_argument("version", nargs="?", default="champion", help=f"{VERSION}; default: champion")
-    compare = each.add_parser("compare", parents=[common], help="versions side by side")
+    compare = subcommands.add_parser("compare", parents=[common], help="compare versions")
     compare.add_argument("versions", nargs="+", help=VERSION)
-    promote = each.add_parser("promote", parents=[common, change], help="the version as champion")
+    promote = subcommands.add_parser("promote", parents=[common, change], help="make a version the champion")
     promote.add_argument("version", help=VERSION)
-    rollback = each.add_parser("rollback", parents=[common, change], help="the version that the champion replaced")
-    rollback.add_argument("--from", dest="expected", type=int, help="the champion that is taken back")
-    alias = each.add_parser("alias", parents=[common, change], help="a name for a version")
+    rollback = subcommands.add_parser("rollback", parents=[common, change], help="restore the previous champion")
+    rollback.add_argument("--from", dest="expected", type=int, help="the number of the champion to roll back")
+    alias = subcommands.add_parser("alias", parents=[common, change], help="give a version an alias")
     alias.add_argument("alias")
     alias.add_argument("version", help=VERSION)
-    unalias = each.add_parser("unalias", parents=[common, change], help="the name for none")
+    unalias = subcommands.add_parser("unalias", parents=[common, change], help="remove an alias")
     unalias.add_argument("alias")
-    for verb, words in (("reject", "the version never as champion"), ("delete", "a version's files, not its story")):
-        made = each.add_parser(verb, parents=[common, change], help=words)
-        made.add_argument("version", help=VERSION)
-    made.add_argument("--dry-run", action="store_true", help="tell whether it may be; delete nothing")
-    clean = each.add_parser("clean", parents=[common], help="copies of files that a kill left, and no version is")
-    clean.add_argument("--dry-run", action="store_true", help="tell what would go; delete nothing")
+    reject = subcommands.add_parser("reject", parents=[common, change], help="reject a version: it cannot be promoted")
+    reject.add_argument("version", help=VERSION)
+    delete = subcommands.add_parser("delete", parents=[common, change], help="delete the files of a version")
+    delete.add_argument("version", help=VERSION)
+    delete.add_argument("--dry-run", action="store_true", help="check the request; delete nothing")
+    clean = subcommands.add_parser("clean", parents=[common], help="delete files that belong to no version")
+    clean.add_argument("--dry-run", action="store_true", help="list the files; delete nothing")
 
 
-def _common() -> argparse.ArgumentParser:
+def _common_options() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--registry", dest="root", required=True, metavar="ROOT", help=ROOT)
     common.add_argument("--model", default="", metavar="NAME", help=MODEL)
@@ -48,9 +49,9 @@ def _common() -> argparse.ArgumentParser:
     return common
 
 
-def _change() -> argparse.ArgumentParser:
+def _change_options() -> argparse.ArgumentParser:
     change = argparse.ArgumentParser(add_help=False)
-    change.add_argument("--account", default="", help="the account of the user, kept beside the name")
+    change.add_argument("--account", default="", help="the user's Google account, kept in the history")
     change.add_argument("--why", default="", help="the reason, kept in the history")
     return change
 
@@ -58,8 +59,8 @@ def _change() -> argparse.ArgumentParser:
 @exits
 def run(values: JsonObject) -> None:
     """Runs the parsed verb and prints the result."""
-    from vgp.registry import shown, verbs
+    from vgp.registry import record_view, verbs
 
     verb, as_json = values.pop("models"), values.pop("json")
-    told = verbs.VERBS[verb](**values)
-    print(json.dumps(told) if as_json else "\n".join(shown.lines(told)))
+    result = verbs.VERBS[verb](**values)
+    print(json.dumps(result) if as_json else "\n".join(record_view.format_lines(result)))

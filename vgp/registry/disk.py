@@ -1,7 +1,7 @@
-"""A record on a disk: changed under a lock that ends with its process, replaced by an atomic rename.
+"""A record on a disk: changed under a file lock, which ends with its process, and replaced by an atomic rename.
 
-Kept safe are threads and processes of one machine, and those of several machines on a network file system whose locks
-reach across, as those of NFS 4 do.
+This is safe for threads and processes of one machine, and for several machines on a network file system that shares
+locks, such as NFS 4.
 """
 
 import errno
@@ -16,17 +16,17 @@ from vgp.base.retry import Pauses, retry
 from vgp.base.storage import files
 from vgp.registry.documents import MOST_RECORD_BYTES
 
-#: Folder of the versions' files, beside the record.
+#: The folder of the versions' files, in the folder of the record.
 VERSIONS = "versions"
-#: Seconds that a change waits for others, each of which takes milliseconds.
+#: How long a change waits for the lock, seconds; a change takes milliseconds.
 LOCK_DEADLINE_S = 120.0
 _PAUSE_S = 0.02
 #: Errors of a file system without locks.
-_UNKNOWN = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
+_NO_LOCKS = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
 
 
 class DiskRecord:
-    """The file at `path`."""
+    """A record in the file at `path`."""
 
     def __init__(self, path: str):
         self.path = Path(path)
@@ -40,21 +40,21 @@ class DiskRecord:
 
     def update(self, function: Callable[[bytes | None], bytes | None]) -> None:
         """Replaces the bytes by the function's result (None = unchanged). Calls the function once."""
-        with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
+        with explain_write_errors(self.path), hold_lock(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             if (data := function(self.read())) is not None:
                 files.remove_scratch(self.path)
                 files.write(self.path, data, durable=True)
 
     def require_writable(self) -> None:
         """Raises UserError if the record or a version beside it cannot be written."""
-        with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
+        with explain_write_errors(self.path), hold_lock(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             for path in (self.path, self.path.parent / VERSIONS / "version"):
                 path.parent.mkdir(exist_ok=True)
                 files.require_writable(path.parent)
 
 
 @contextmanager
-def locked(path: Path, deadline_s: float) -> Iterator[None]:
+def hold_lock(path: Path, deadline_s: float) -> Iterator[None]:
     """Holds the file's lock while the block runs; the lock ends with its process.
 
     Raises:
@@ -83,7 +83,7 @@ def _lock(descriptor: int, path: Path, deadline_s: float) -> None:
             f"{path} was held by another process for {deadline_s:.0f} s: `fuser {path}` names it."
         ) from None
     except OSError as error:
-        if error.errno not in _UNKNOWN:
+        if error.errno not in _NO_LOCKS:
             raise
         raise UserError(
             f"{path.parent} is on a file system without locks ({error.strerror}), so two runs could overwrite each "
@@ -92,8 +92,8 @@ def _lock(descriptor: int, path: Path, deadline_s: float) -> None:
 
 
 @contextmanager
-def refused(path: Path) -> Iterator[None]:
-    """Returns a UserError for a registry that cannot be written."""
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """Turns an OSError of the block into a UserError: the registry cannot be written."""
     try:
         yield
     except OSError as error:

@@ -25,29 +25,29 @@ from vgp.protocol import file_names
 _LONGEST = 63
 
 
-def chosen(given: str, task: str, options: Mapping[str, object] | None = None) -> str:
-    """Returns the given name, else one from the task.
+def choose_model_name(name: str, task: str, options: Mapping[str, object] | None = None) -> str:
+    """Returns the name if it is not empty, else one from the task.
 
     For example, `flights` for the task flights, `churn-model` for `my_tasks.churn:ChurnModel`, and the target's name
     for a table task, so that two tables are two models.
 
     Raises:
-        UserError: the given name is invalid.
+        UserError: the name is invalid.
     """
-    check(given)
-    return given or _of_task(task, options or {})
+    check_model_name(name)
+    return name or _name_of_task(task, options or {})
 
 
-def check(given: str) -> None:
+def check_model_name(name: str) -> None:
     """Raises UserError for an invalid model name; "" is valid."""
-    if given and not re.fullmatch(MODEL_NAME, given):
+    if name and not re.fullmatch(MODEL_NAME, name):
         raise UserError(
-            f"model_name = {quote(given)}: 1 to {_LONGEST} small letters, digits, - and _, a letter first, such as "
-            f"{_slug(given) or 'flights'}."
+            f"model_name = {quote(name)}: 1 to {_LONGEST} small letters, digits, - and _, a letter first, such as "
+            f"{_slug(name) or 'flights'}."
         )
 
 
-def _of_task(task: str, options: Mapping[str, object]) -> str:
+def _name_of_task(task: str, options: Mapping[str, object]) -> str:
     full = task_names.spec(task)
     if full == task_names.SHIPPED["table"] and options.get("declaration"):
         from vgp.data.tasks.table.parsing import parse
@@ -82,7 +82,7 @@ class Frozen(BaseModel):
 
 
 class VersionFile(Frozen):
-    """Size and checksum of one file of a version."""
+    """The size and checksum of a file of a version."""
 
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=DIGEST)
@@ -140,7 +140,7 @@ class Version(Frozen):
 
 
 class Event(Frozen):
-    """One change of the record, numbered 1, 2, ... without gaps."""
+    """A change of the record, numbered 1, 2, ... without gaps."""
 
     number: int = Field(ge=1)
     at: str
@@ -188,14 +188,14 @@ class Record(Frozen):
         for name, number in self.aliases.items():
             version = self.version(number)
             if version is None or version.state == "deleted":
-                raise ValueError(f"the alias {name} is that of version {number}, which is not there")
+                raise ValueError(f"the alias {name} names version {number}, which does not exist or is deleted")
         return self
 
     def version(self, number: int | None) -> Version | None:
         """Returns the version with this number, or None."""
         return self.versions[number - 1] if number and 0 < number <= len(self.versions) else None
 
-    def keyed(self, key: str) -> Version | None:
+    def find_key(self, key: str) -> Version | None:
         """Returns the version with this key, or None."""
         return next((version for version in self.versions if version.key == key), None)
 
@@ -229,9 +229,9 @@ def decode_record(path: str, model: str, data: bytes) -> Record:
     try:
         record = json_text.parse_model(Record, data)
     except ValueError as error:
-        if (written := _format(data)) > FORMAT:
+        if (number := _format(data)) > FORMAT:
             raise UserError(
-                f"{path} has format {written}, written by a newer version; this version reads format {FORMAT}. Update: "
+                f"{path} has format {number}, written by a newer version; this version reads format {FORMAT}. Update: "
                 "vgp update."
             ) from None
         raise UserError(
@@ -261,7 +261,7 @@ def too_large(path: str) -> UserError:
 def _format(data: bytes) -> int:
     """Returns the format number in the bytes, or 0."""
     try:
-        written = json_text.parse_json(data)["format"]
+        number = json_text.parse_json(data)["format"]
     except (ValueError, LookupError, TypeError):
         return 0
-    return written if isinstance(written, int) else 0
+    return number if isinstance(number, int) else 0

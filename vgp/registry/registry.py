@@ -36,7 +36,7 @@ _PAUSES = Pauses(first_s=0.1, longest_s=4.0, deadline_s=DEADLINE_S, jitter=True)
 
 
 class BucketRecord:
-    """The object at gs://bucket/.../registry.json."""
+    """A record in the object gs://bucket/.../registry.json."""
 
     def __init__(self, path: str):
         self.path = path
@@ -44,9 +44,9 @@ class BucketRecord:
 
     def read(self) -> bytes | None:
         """Returns the object's bytes; None if the bucket has no such object."""
-        with _in_words(self.path):
-            if there := self.slot.read():
-                return there.data
+        with _explain_errors(self.path):
+            if content := self.slot.read():
+                return content.data
             Folder(self.path.rpartition("/")[0]).names()  # raises if the bucket does not exist
         return None
 
@@ -58,23 +58,27 @@ class BucketRecord:
         """
 
         def change() -> Literal[True] | None:
-            there = self.slot.read()
-            data = function(there.data if there else None)
-            done = data is None or self.slot.put(data, there.generation if there else 0) is not None
-            return True if done else None
+            content = self.slot.read()
+            data = function(content.data if content else None)
+            is_done = data is None or self.slot.put(data, content.generation if content else 0) is not None
+            return True if is_done else None
 
-        with _in_words(self.path):
+        with _explain_errors(self.path):
             if poll(change, _PAUSES) is None:
-                raise ProcessFailed(f"{self.path} was changed by others all the time, for {DEADLINE_S:.0f} s.")
+                raise ProcessFailed(
+                    f"{self.path} could not be changed within {DEADLINE_S:.0f} s, because other processes changed "
+                    "it all the time. Repeat the command."
+                )
 
     def require_writable(self) -> None:
         """Raises UserError if objects cannot be created and deleted beside the record."""
-        with _in_words(self.path):
+        with _explain_errors(self.path):
             Folder(self.path.rpartition("/")[0]).require_writable()
 
 
 @contextmanager
-def _in_words(path: str) -> Iterator[None]:
+def _explain_errors(path: str) -> Iterator[None]:
+    """Adds the registry and advice to errors of the block."""
     try:
         yield
     except ConnectionError as error:
@@ -106,7 +110,7 @@ class Registry:
             UserError: it is damaged, newer, of another model, too large, or not readable.
             ProcessFailed: the store could not be reached.
         """
-        return self._decoded(self._store.read())
+        return self._decode(self._store.read())
 
     def change(self, function: Callable[[Record], Record]) -> Record:
         """Replaces the record by the function's result and returns it.
@@ -116,30 +120,30 @@ class Registry:
 
         Raises: as `read`; UserError if it may not be written; any error of the function.
         """
-        made = Record(model=self.model)
+        after = Record(model=self.model)
 
-        def changed(data: bytes | None) -> bytes | None:
-            nonlocal made
-            before = self._decoded(data)
-            made = function(before)
-            return None if made == before else encode_record(self.record_path, made)
+        def update(data: bytes | None) -> bytes | None:
+            nonlocal after
+            before = self._decode(data)
+            after = function(before)
+            return None if after == before else encode_record(self.record_path, after)
 
-        self._store.update(changed)
-        return made
+        self._store.update(update)
+        return after
 
     def champion(self) -> Version | None:
-        """Returns the number of the champion, or None. Raises as `read`."""
+        """Returns the champion, or None. Raises as `read`."""
         return self.read().champion()
 
-    def with_places(self, record: Record) -> Record:
+    def with_present_folders(self, record: Record) -> Record:
         """Returns the record with the present folders of a registry that was moved."""
-        return record.model_copy(update={"versions": tuple(map(self.placed, record.versions))})
+        return record.model_copy(update={"versions": tuple(map(self.with_present_folder, record.versions))})
 
-    def placed(self, version: Version) -> Version:
-        """Returns the version with its present folder and report."""
+    def with_present_folder(self, version: Version) -> Version:
+        """Returns the version with its present folder and report, for a registry that was moved."""
         folder, before = self.version_folder(version.key), f"{version.model}/"
-        inside = version.report.startswith(before)
-        report = f"{folder}/{version.report.removeprefix(before)}" if inside else version.report
+        is_inside = version.report.startswith(before)
+        report = f"{folder}/{version.report.removeprefix(before)}" if is_inside else version.report
         return version.model_copy(update={"model": folder, "report": report})
 
     def version_folder(self, key: str) -> str:
@@ -155,7 +159,7 @@ class Registry:
     def _store(self) -> DiskRecord | BucketRecord:
         return BucketRecord(self.record_path) if storage.is_remote(self.root) else DiskRecord(self.record_path)
 
-    def _decoded(self, data: bytes | None) -> Record:
+    def _decode(self, data: bytes | None) -> Record:
         return Record(model=self.model) if data is None else decode_record(self.record_path, self.model, data)
 
 
@@ -170,10 +174,10 @@ def open(root: str, model: str) -> Registry:
             f"{quote(model)} cannot name a model: Vertex AI takes 1 to 63 small letters, digits, dashes and "
             "underscores, a letter first."
         )
-    return Registry(located(root), model)
+    return Registry(resolve_root(root), model)
 
 
-def located(root: str) -> str:
+def resolve_root(root: str) -> str:
     """Returns the root as gs://... or an absolute path. Raises UserError for another form."""
     finding.refuse_scheme(root)
     if not root.strip():
@@ -193,7 +197,7 @@ def models(root: str) -> list[str]:
         UserError: the folder or bucket does not exist or is not readable.
         ProcessFailed: the store could not be reached.
     """
-    root = located(root)
+    root = resolve_root(root)
     if storage.is_remote(root):
         return [name for name in folders(root) if Folder(f"{root}/{name}").holds(FILE_NAME)]
     return [name for name in folders(root) if (Path(root) / name / FILE_NAME).exists()]
@@ -201,9 +205,9 @@ def models(root: str) -> list[str]:
 
 def folders(root: str) -> list[str]:
     """Returns the folders directly below a root, including models without a record. Raises as `models`."""
-    root = located(root)
+    root = resolve_root(root)
     if storage.is_remote(root):
-        return _remote(root)
+        return _bucket_folders(root)
     if not Path(root).is_dir():
         raise UserError(f"there is no registry at {root}; the first run that registers a model creates it.")
     try:
@@ -212,7 +216,7 @@ def folders(root: str) -> list[str]:
         raise UserError(f"{root} cannot be read: {error.strerror}.") from None
 
 
-def _remote(root: str) -> list[str]:
+def _bucket_folders(root: str) -> list[str]:
     try:
         return Folder(root).folders()
     except FileNotFoundError:

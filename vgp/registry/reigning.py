@@ -1,10 +1,10 @@
-"""Finds the version that `champion` names, and pins it.
+"""Finds the version that the parameter `champion` names, and pins its files.
 
-champion = auto          the version with the alias champion; none as long as there is none
+champion = auto          the version with the alias champion, if there is one
 champion = 7             version 7
-champion = NAME          the version with that alias, such as candidate
-champion = FOLDER        a model of its own: a path has a /, or begins with . or ~
-champion =               none: the baseline stands in
+champion = NAME          the version with this alias, such as candidate
+champion = FOLDER        the model in a folder; the path has a /, or begins with . or ~
+champion =               no champion: challengers are compared with the baseline
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from vgp.evaluation.collected import PREDICTIONS
 from vgp.protocol import run_folder
 from vgp.protocol.pins import ChampionPins, Earlier
 from vgp.registry import registry as registries
-from vgp.registry.changes import ALIAS, usable
+from vgp.registry.changes import ALIAS, find_usable
 from vgp.registry.documents import Record, Version
 from vgp.registry.registry import Registry
 
@@ -32,27 +32,32 @@ PROJECT = "project"
 MOST_HISTORY = 1_000
 
 
-def is_folder(given: str) -> bool:
+def is_folder(champion: str) -> bool:
     """Whether the champion is a path, not a version of the registry."""
-    return "/" in given or given.startswith((".", "~"))
+    return "/" in champion or champion.startswith((".", "~"))
 
 
-def named(given: str) -> bool:
+def is_valid(champion: str) -> bool:
     """Whether the text can name a model: a path, a number or an alias."""
-    return is_folder(given) or given.isdecimal() or bool(ALIAS.fullmatch(given))
+    return is_folder(champion) or champion.isdecimal() or bool(ALIAS.fullmatch(champion))
 
 
-def check(given: str) -> None:
+def check(champion: str) -> None:
     """Raises UserError if the text names neither a path nor a version."""
-    if given and given != AUTO and not named(given):
+    if champion and champion != AUTO and not is_valid(champion):
         raise UserError(
-            f"champion = {quote(given)} is unknown. Give auto (the registry's champion), a version number, an "
+            f"champion = {quote(champion)} is unknown. Give auto (the registry's champion), a version number, an "
             "alias, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
         )
 
 
-def opened(registry: str, model: str, output: str | Path = "") -> Registry:
-    """Returns the given registry, else that of an output's root. Raises UserError for an invalid one."""
+def open_registry(registry: str, model: str, output: str | Path = "") -> Registry:
+    """Returns the registry at a folder, else at the root of an output. Raises UserError if the folder is invalid.
+
+    Args:
+        registry: The folder; empty for the root of `output`.
+        output: A path of the run's outputs.
+    """
     root = run_folder.registry_at(registry) if registry else run_folder.registry(output)
     return registries.open(root, model)
 
@@ -65,10 +70,10 @@ def read(registry: Registry, task: str, project: str) -> Record:
     """
     record = registry.read()
     last = record.versions[-1] if record.versions else None
-    theirs = last.labels.get(PROJECT, "") if last else ""
-    if last and theirs and project and theirs != project:
+    owner = last.labels.get(PROJECT, "") if last else ""
+    if last and owner and project and owner != project:
         raise UserError(
-            f"{registry.folder} belongs to the project {theirs}, and this run to {project}. Use another registry: "
+            f"{registry.folder} belongs to the project {owner}, and this run to {project}. Use another registry: "
             "registry = gs://BUCKET/FOLDER, or leave it empty."
         )
     if last and last.task and last.task != task:
@@ -79,33 +84,33 @@ def read(registry: Registry, task: str, project: str) -> Record:
     return record
 
 
-def version(record: Record, given: str) -> Version | None:
+def find_version(record: Record, champion: str) -> Version | None:
     """Returns the version that `champion` names; None for auto without a champion.
 
     Raises:
         UserError: the version or alias does not exist, or was deleted or rejected.
     """
-    if given == AUTO:
+    if champion == AUTO:
         return record.champion()
-    number = int(given) if given.isdecimal() else record.aliases.get(given)
+    number = int(champion) if champion.isdecimal() else record.aliases.get(champion)
     if number is None:
-        there = ", ".join(sorted(record.aliases)) or "none"
+        aliases = ", ".join(sorted(record.aliases)) or "none"
         raise UserError(
-            f"champion = {given}: {record.model} has no alias of that name. It has {there}. A folder is written with "
-            f"a /, such as ./{given}."
+            f"champion = {champion}: {record.model} has no alias of that name. It has {aliases}. A folder is written "
+            f"with a /, such as ./{champion}."
         )
-    return usable(record, number)
+    return find_usable(record, number)
 
 
-def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> ChampionPins:
-    """Returns the pins of a version of the registry, which may have been moved.
+def pin(registry: Registry, record: Record, champion: Version, epoch: int) -> ChampionPins:
+    """Returns the pins of a version, with its present folder.
 
-    If its files are gone, the pins record this, and the baseline takes the champion's place.
+    If its files are missing, the pins have the problem, and challengers are compared with the baseline.
 
     Raises:
         UserError: its files differ from the registered ones.
     """
-    name, folder = f"version {reigns.number} of {record.model}", registry.version_folder(reigns.key)
+    name, folder = f"version {champion.number} of {record.model}", registry.version_folder(champion.key)
     try:
         pins = pin_folder(folder, epoch, name=name)
     except UserError as error:
@@ -113,29 +118,29 @@ def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> Cham
     for title, size, path in [(o.title, o.bytes, "") for o in pins.objects] + [
         (f.title, f.bytes, f.path) for f in pins.files
     ]:
-        known = reigns.files.get(title)
-        if known and (size != known.bytes or (path and _sha256(path) != known.sha256)):
-            raise UserError(f"{name}: {pins.folder}/{title} differs from the registered file. {_mend(record)}")
+        registered = champion.files.get(title)
+        if registered and (size != registered.bytes or (path and _sha256(path) != registered.sha256)):
+            raise UserError(f"{name}: {pins.folder}/{title} differs from the registered file. {_advice(record)}")
     return pins.model_copy(
         update={
-            "number": reigns.number,
-            "key": reigns.key,
-            "report": registry.placed(reigns).report,
-            "history": _history(record, reigns),
+            "number": champion.number,
+            "key": champion.key,
+            "report": registry.with_present_folder(champion).report,
+            "history": _history(record, champion),
         }
     )
 
 
-def _history(record: Record, reigns: Version) -> tuple[Earlier, ...]:
+def _history(record: Record, champion: Version) -> tuple[Earlier, ...]:
     return tuple(
         Earlier(number=v.number, created=v.created, champion=v.champion, metrics=v.metrics, data=v.data)
-        for v in record.versions[max(0, reigns.number - MOST_HISTORY) : reigns.number]
+        for v in record.versions[max(0, champion.number - MOST_HISTORY) : champion.number]
     )
 
 
-def _mend(record: Record) -> str:
+def _advice(record: Record) -> str:
     return (
-        f"Restore its files, let another version reign (vgp models rollback --model {record.model}, or promote), "
+        f"Restore its files, choose another champion (vgp models rollback --model {record.model}, or promote), "
         "or run once with --set champion=."
     )
 
@@ -149,9 +154,10 @@ def _sha256(path: str) -> str:
 
 
 def pin_folder(folder: str, epoch: int, *, name: str = "champion") -> ChampionPins:
-    """Returns the pins of the model in a folder, gs:// or local; `name` is the option with the folder.
+    """Returns the pins of the model in a local or gs:// folder; for a script's folder, those of its predictions.
 
-    For a script's folder they pin its predictions.
+    Args:
+        name: The option with the folder, for messages.
 
     Raises:
         UserError: the folder holds neither a finished model nor a script's predictions.

@@ -1,8 +1,8 @@
 """Finds and deletes copies below a registry that belong to no version, left by killed releases or deletions.
 
-What a release is at work on stays: within a day of naming them it writes its files, or makes those that it finds young
-again (`versions.add`). On a disk that happens under the lock that a removal holds; in a bucket a removal asks for the
-generations that it has seen, and a file that was made young has another.
+A copy of an active release is kept: a release takes less than a day, and renews the age of existing files
+(`versions.add`). On a disk, release and deletion hold the same lock. In a bucket, a deletion is conditional on the
+generations of the listed objects, and a renewed object has a new one.
 """
 
 import os
@@ -48,7 +48,7 @@ class Copy:
         return self.deleted is not None or self.untouched_s >= UNTOUCHED_S
 
 
-def copies(registry: Registry) -> list[Copy]:
+def find_copies(registry: Registry) -> list[Copy]:
     """Returns all copies below the registry that belong to no version, by key.
 
     Raises:
@@ -56,12 +56,12 @@ def copies(registry: Registry) -> list[Copy]:
     """
     keys = _keys(registry)
     record = registry.read()  # read after the listing, so that it holds versions registered meanwhile
-    found = []
+    copies = []
     for key in keys:
-        known = record.keyed(key)
-        if known is None or known.state == "deleted":
-            found.append(_copy(registry, key, known))
-    return [one for one in found if one.files or not storage.is_remote(one.folder)]
+        version = record.find_key(key)
+        if version is None or version.state == "deleted":
+            copies.append(_read_copy(registry, key, version))
+    return [copy for copy in copies if copy.files or not storage.is_remote(copy.folder)]
 
 
 def remove(registry: Registry, copy: Copy) -> bool:
@@ -75,10 +75,10 @@ def remove(registry: Registry, copy: Copy) -> bool:
         versions.remove(registry, copy.deleted)
         return True
     if storage.is_remote(copy.folder):
-        with versions.reached(copy.folder, "deleted"):
+        with versions.explain_bucket_errors(copy.folder, "deleted"):
             return all([_slot(file.path).delete(file.generation) for file in copy.files])
-    with versions.alone(registry):
-        if not _copy(registry, copy.key, None).goes:
+    with versions.copy_lock(registry):
+        if not _read_copy(registry, copy.key, None).goes:
             return False
         shutil.rmtree(copy.folder)
     return True
@@ -87,20 +87,20 @@ def remove(registry: Registry, copy: Copy) -> bool:
 def _keys(registry: Registry) -> list[str]:
     folder = f"{registry.folder}/{VERSIONS}"
     if storage.is_remote(folder):
-        with versions.reached(folder, "listed"):
+        with versions.explain_bucket_errors(folder, "listed"):
             names = Folder(folder).folders()
     else:
-        with disk.refused(Path(folder)):
+        with disk.explain_write_errors(Path(folder)):
             paths = Path(folder).iterdir() if Path(folder).is_dir() else ()
             names = sorted(path.name for path in paths if path.is_dir() and not path.is_symlink())
     return [name for name in names if re.fullmatch(DIGEST, name)]
 
 
-def _copy(registry: Registry, key: str, deleted: Version | None) -> Copy:
+def _read_copy(registry: Registry, key: str, deleted: Version | None) -> Copy:
     folder = registry.version_folder(key)
     files = storage.below(folder)
     if storage.is_remote(folder):
-        with versions.reached(folder, "looked at"):
+        with versions.explain_bucket_errors(folder, "looked at"):
             ages = {file: facts[1] for file in files if (facts := _slot(file.path).facts())}
         return Copy(key, folder, tuple(ages), min(ages.values(), default=0.0), deleted)
     times = [os.stat(file.path).st_mtime for file in files] or [os.stat(folder).st_mtime]

@@ -1,8 +1,8 @@
-"""The year's error budget: how much its tests have spent, and whether another may promote.
+"""The error budget of a year's tests: how much is spent, and whether another test may promote a model.
 
-All tests of a year together may promote a model by luck with a chance of 1 - confidence: each takes its level from
-that. One counts once, by its key, however often its night is repeated; a night that tested nothing takes nothing, and
-neither does one whose test may not promote: it stands in the record with a level of 0.
+The budget is 1 - confidence: the chance that at least one of a year's tests promotes a model that is not better. Each
+test spends its level, once per key, however often the run is repeated. A test that may not promote is recorded with
+level 0, and a run without a test spends nothing.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ ROUNDING = 1e-9
 
 def within_a_year(spent: Sequence[Spent], now: datetime) -> tuple[Spent, ...]:
     """Returns the tests of the past year, once per key, including tests dated in the future (clocks differ)."""
-    since, counted = now - YEAR, dict[str, Spent]()
+    since, tests = now - YEAR, dict[str, Spent]()
     for test in spent:
         if _time(test) > since:
-            counted.setdefault(test.key, test)
-    return tuple(counted.values())
+            tests.setdefault(test.key, test)
+    return tuple(tests.values())
 
 
 def total(spent: Sequence[Spent], now: datetime) -> float:

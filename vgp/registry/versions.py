@@ -1,6 +1,6 @@
 """The files of a version: copied into the registry before the record lists them, and verified by checksum.
 
-A copy that a kill cut short is no version, since no record names it; the next try takes what is there already.
+A copy that was interrupted is no version, because the record does not list it; the next try reuses its files.
 """
 
 import hashlib
@@ -37,23 +37,23 @@ def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
         UserError: the folder holds no files or too many, or the registry is not writable.
         ProcessFailed: the store could not be reached, or a copy differs from its source.
     """
-    if known := registry.read().keyed(key):
-        return dict(known.files)
+    if version := registry.read().find_key(key):
+        return dict(version.files)
     target, names = registry.version_folder(key), _names(source)
     if storage.is_remote(target):
-        return {name: _to_bucket(path, Folder(target), name) for name, path in names.items()}
-    with alone(registry):
-        return {name: _to_disk(path, Path(target) / name) for name, path in names.items()}
+        return {name: _copy_to_bucket(path, Folder(target), name) for name, path in names.items()}
+    with copy_lock(registry):
+        return {name: _copy_to_disk(path, Path(target) / name) for name, path in names.items()}
 
 
 def missing(registry: Registry, version: Version) -> list[str]:
     """Returns missing and truncated files of a version, judged by name and size."""
     folder = registry.version_folder(version.key)
-    there = {file.path.removeprefix(f"{folder}/"): file.bytes for file in storage.below(folder)}
+    sizes = {file.path.removeprefix(f"{folder}/"): file.bytes for file in storage.below(folder)}
     return [
-        f"{name} is gone" if name not in there else f"{name} has {there[name]:,} bytes instead of {file.bytes:,}"
+        f"{name} is gone" if name not in sizes else f"{name} has {sizes[name]:,} bytes instead of {file.bytes:,}"
         for name, file in version.files.items()
-        if there.get(name) != file.bytes and not name.startswith(f"{ABOUT}/")
+        if sizes.get(name) != file.bytes and not name.startswith(f"{ABOUT}/")
     ]
 
 
@@ -72,7 +72,7 @@ def verify(registry: Registry, version: Version) -> None:
     folder = registry.version_folder(version.key)
     for name, file in version.files.items():
         with download.local_copy(f"{folder}/{name}") as path:
-            if _described(Path(path)) != file:
+            if _describe_file(Path(path)) != file:
                 raise UserError(
                     f"{folder}/{name} is damaged: its checksum differs from that of the registered version "
                     f"{version.number}. Restore it, or use another version."
@@ -83,31 +83,38 @@ def remove(registry: Registry, version: Version) -> None:
     """Deletes the files of a deleted version, including the rest of an earlier try."""
     target = registry.version_folder(version.key)
     if storage.is_remote(target):
-        with reached(target, "deleted"):
+        with explain_bucket_errors(target, "deleted"):
             for file in storage.below(target):
                 Folder(target).delete(file.path.removeprefix(f"{target}/"))
         return
-    with alone(registry):
+    with copy_lock(registry):
         if Path(target).is_dir():
             shutil.rmtree(target)
 
 
 @contextmanager
-def alone(registry: Registry) -> Iterator[None]:
+def copy_lock(registry: Registry) -> Iterator[None]:
     """Locks copying and deleting below a registry on a disk. Raises UserError if it is not writable."""
-    with disk.refused(Path(registry.folder)), disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S):
+    with (
+        disk.explain_write_errors(Path(registry.folder)),
+        disk.hold_lock(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S),
+    ):
         yield
 
 
 @contextmanager
-def reached(target: str, done: str) -> Iterator[None]:
-    """Converts errors of a bucket to UserError and ProcessFailed."""
+def explain_bucket_errors(target: str, action: str) -> Iterator[None]:
+    """Turns errors of a bucket into UserError and ProcessFailed.
+
+    Args:
+        action: For messages: the version cannot be copied, deleted ...
+    """
     try:
         yield
     except client.Denied as error:
-        raise UserError(f"the version cannot be {done}: {error} {client.WRITERS}") from None
+        raise UserError(f"the version cannot be {action}: {error} {client.WRITERS}") from None
     except ConnectionError as error:
-        raise type(error)(f"the version cannot be {done}: {error}") from None
+        raise type(error)(f"the version cannot be {action}: {error}") from None
     except FileNotFoundError:
         raise UserError(f"the bucket of {target} does not exist: create it, or use another registry.") from None
 
@@ -116,43 +123,43 @@ def _names(source: str) -> dict[str, str]:
     """Returns the files below a folder: path by relative name."""
     source = storage.uri(source)
     source = source if storage.is_remote(source) else os.path.abspath(source)
-    found = {file.path.removeprefix(f"{source}/"): file.path for file in storage.below(source)}
-    if not found:
+    paths = {file.path.removeprefix(f"{source}/"): file.path for file in storage.below(source)}
+    if not paths:
         raise UserError(f"{source} holds no files, so there is no model to register.")
-    if len(found) > MOST_FILES:
+    if len(paths) > MOST_FILES:
         raise UserError(
-            f"{source} holds {len(found):,} files; a version may have at most {MOST_FILES}. Pack them into an archive."
+            f"{source} holds {len(paths):,} files; a version may have at most {MOST_FILES}. Pack them into an archive."
         )
-    for name in found:
+    for name in paths:
         if not name.isprintable():
             raise UserError(f"{source}: the name {quote(name)} has unprintable characters: rename the file.")
-    return found
+    return paths
 
 
-def _to_disk(source: str, target: Path) -> VersionFile:
+def _copy_to_disk(source: str, target: Path) -> VersionFile:
     with download.local_copy(source) as path:
-        file = _described(Path(path))
-        if target.is_file() and _described(target) == file:
+        file = _describe_file(Path(path))
+        if target.is_file() and _describe_file(target) == file:
             os.utime(target)
             return file
         target.parent.mkdir(parents=True, exist_ok=True)
         files.remove_scratch(target)
         with files.replacing(target, durable=True) as scratch:
             shutil.copyfile(path, scratch)
-            if _described(scratch) != file:
-                raise ProcessFailed(f"{scratch} has not the bytes of {source}, of which it is a copy: try again.")
+            if _describe_file(scratch) != file:
+                raise ProcessFailed(f"{scratch} differs from {source} after copying. Repeat the command.")
     return file
 
 
-def _to_bucket(source: str, target: Folder, name: str) -> VersionFile:
-    with download.local_copy(source) as path, reached(target.path, "copied"):
+def _copy_to_bucket(source: str, target: Folder, name: str) -> VersionFile:
+    with download.local_copy(source) as path, explain_bucket_errors(target.path, "copied"):
         expected = Facts(os.path.getsize(path), download.checksum(Path(path)))
-        if not (_facts(target, name) == expected and _renewed(target, name)):
+        if not (_facts(target, name) == expected and _renew(target, name)):
             _upload(Path(path), target, name)
-        return _described(Path(path))
+        return _describe_file(Path(path))
 
 
-def _renewed(target: Folder, name: str) -> bool:
+def _renew(target: Folder, name: str) -> bool:
     """Rewrites the object in place to renew its age; returns whether it exists with equal bytes."""
     try:
         target.copy(name, target)
@@ -178,7 +185,7 @@ def _facts(target: Folder, name: str) -> Facts | None:
         return None
 
 
-def _described(path: Path) -> VersionFile:
+def _describe_file(path: Path) -> VersionFile:
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return VersionFile(bytes=os.fstat(file.fileno()).st_size, sha256=digest.hexdigest())

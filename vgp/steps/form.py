@@ -108,9 +108,11 @@ def _look_for_version(parameters: JsonObject) -> None:
     given, root = parameters.get(name, ""), parameters.get("registry", "")
     if not given or given in (reigning.AUTO, "champion") or reigning.is_folder(given) or not storage.is_remote(root):
         return
-    chosen = documents.chosen(parameters.get("model_name", ""), parameters["task"], parameters.get("task_options"))
+    model = documents.choose_model_name(
+        parameters.get("model_name", ""), parameters["task"], parameters.get("task_options")
+    )
     try:
-        reigning.version(reigning.opened(root, chosen).read(), given)
+        reigning.find_version(reigning.open_registry(root, model).read(), given)
     except UserError as error:
         raise ValueError(f"{error} (--no-preflight skips this check.)") from None
 

@@ -17,7 +17,7 @@ from vgp.data.task import Options
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
-from vgp.registry.documents import chosen
+from vgp.registry.documents import choose_model_name
 from vgp.serve.prediction import new_rows
 from vgp.serve.prediction import output_shards as bigquery
 from vgp.steps import run_request
@@ -53,7 +53,7 @@ def check_request(
     try:
         task_names.parts(task)
         _check(model, destination, window, shard_rows)
-        chosen(model_name, task, task_options)
+        choose_model_name(model_name, task, task_options)
         for part in storage.parts(data):
             finding.refuse_scheme(part)
         if with_task:
@@ -65,7 +65,7 @@ def check_request(
 def _check(model: str, destination: str, window: str, shard_rows: int) -> None:
     if not model.strip():
         raise UserError("model is empty. Give champion, a version number, an alias, or a folder (with a /).")
-    if not reigning.named(model):
+    if not reigning.is_valid(model):
         raise UserError(
             f"model = {quote(model)} is unknown. Give champion, a version number, an alias, or a folder "
             "(with a /, such as ./model or gs://BUCKET/model)."
@@ -111,7 +111,7 @@ def resolve(
     options = dict(run_request.whole(task_options or {}))
     request = Request(data=data, task=task_names.spec(task), task_options=options, champion=model, registry=registry,
                       model_name=model_name)  # fmt: skip
-    place = reigning.opened(registry, chosen(model_name, request.task, options), record or to)
+    place = reigning.open_registry(registry, choose_model_name(model_name, request.task, options), record or to)
     output = run_folder.parse(record)
     resolved = pins_of.resolve(
         request, run_folder.pins_at(to) if to else run_folder.pins(record), place, run=run, pipeline=pipeline,

@@ -20,7 +20,7 @@ from vgp.protocol import pins as store
 from vgp.protocol.pins import RunPins
 from vgp.registry import registry as registries
 from vgp.registry import reigning
-from vgp.registry.documents import chosen
+from vgp.registry.documents import choose_model_name
 from vgp.steps import run_request
 from vgp.steps.pins import resolve as pins_of
 from vgp.steps.pins.resolve import Resolved
@@ -71,8 +71,8 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
     validation_metric.require_metric(form.config, work)
     run_request.check_bounds(form, bounded=not work.regression)
     output = run_folder.parse(record)
-    model = chosen(request.model_name, request.task, request.task_options)
-    place = reigning.opened(request.registry, model, record or to)
+    model = choose_model_name(request.model_name, request.task, request.task_options)
+    place = reigning.open_registry(request.registry, model, record or to)
     folder = run_folder.pins_at(to) if to else run_folder.pins(record)
     project = project or (output.project if output else "")
     resolved = pins_of.resolve(request, folder, place, project=project, dry_run=dry_run, **run)

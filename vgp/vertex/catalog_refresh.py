@@ -1,7 +1,7 @@
-"""`vgp machines --refresh`: prices and machine types from Google's APIs, shown as a difference before writing.
+"""`vgp machines --refresh`: updates the catalog's prices and machine types from Google's APIs.
 
-vgp machines --refresh --project my-project            # show what changed
-vgp machines --refresh --project my-project --write    # write it into the catalog
+vgp machines --refresh --project my-project            # show the changes
+vgp machines --refresh --project my-project --write    # write the changes into the catalog
 """
 
 import copy
@@ -18,18 +18,18 @@ from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.google_errors import explained
 
-#: Seconds for one page: 5,000 prices take their time.
+#: The timeout of one page, which may hold 5,000 prices, seconds.
 PAGE_S = 60.0
-#: After so many days the day of the prices is written anew, also where none has changed.
+#: The date of unchanged prices is renewed after this many days.
 CONFIRMED_DAYS = 30
 
 
 def refresh(settings: Settings, *, write: bool, console: Console, folder: Path = fresh_figures.DATA) -> int:
-    """Reads, shows the difference, and writes it if asked. Returns 0.
+    """Prints the differences between the catalog and Google's APIs, and with `write` applies them. Returns 0.
 
     Raises:
-        RequestError: no project.
-        WorkFailed: an API did not answer, or answered something else.
+        RequestError: no project is set.
+        WorkFailed: an API returned no prices or no machine types.
     """
     if not settings.project:
         raise RequestError(
@@ -39,20 +39,20 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
         rates = skus.rates(_skus(settings))
         types = list(_machine_types(settings))
     if not rates or not types:
-        raise WorkFailed("the APIs list no prices or no machine types: nothing is written.")
+        raise WorkFailed("the APIs list no prices or no machine types, so nothing was written. Try again later.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
     rows, differences = fresh_figures.new_prices(fresh_figures.price_rows(folder), skus.machine_prices(rates))
     sku_ids, sku_differences = fresh_figures.new_skus(fresh_figures.sku_rows(folder), rates)
     differences += sku_differences
-    differences += (found := fresh_figures.shapes(types))
-    fresh_figures.new_types(machines, found)
+    differences += (shapes := fresh_figures.shapes(types))
+    fresh_figures.new_types(machines, shapes)
     fresh_figures.new_regions(machines, types)
     for change in differences:
         console.print(str(change), highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(differences)} differences.", highlight=False)
     today = date.today()
-    read = date.fromisoformat(prices["sources"][prices["reading"]]["date"])
-    if write and (differences or (today - read).days >= CONFIRMED_DAYS):
+    confirmed = date.fromisoformat(prices["sources"][prices["reading"]]["date"])
+    if write and (differences or (today - confirmed).days >= CONFIRMED_DAYS):
         fresh_figures.write(folder, rows, sku_ids, prices, machines, today)
         console.print(f"written to {folder}. Review it: git diff", highlight=False, soft_wrap=True)
     elif differences:
@@ -61,7 +61,7 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
 
 
 def _skus(settings: Settings) -> Iterator[JsonObject]:
-    """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
+    """Yields the SKUs, https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
     query = {"currencyCode": "USD", "pageSize": 5000}
     for service in (skus.COMPUTE_ENGINE, skus.VERTEX_AI):
         for page in _pages(settings, "cloudbilling", f"v1/services/{service}/skus", query):
@@ -69,7 +69,7 @@ def _skus(settings: Settings) -> Iterator[JsonObject]:
 
 
 def _machine_types(settings: Settings) -> Iterator[JsonObject]:
-    """https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
+    """Yields the machine types, https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
     path = f"compute/v1/projects/{settings.project}/aggregated/machineTypes"
     for page in _pages(settings, "compute", path, {"maxResults": 500}):
         for scope in page.get("items", {}).values():

@@ -1,4 +1,4 @@
-"""The plan as a person sees it, and as JSON."""
+"""The plan of `vgp clean` for the terminal, and as JSON."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,28 +13,31 @@ from vgp.base.text.times import rfc3339
 from vgp.vertex.run_cleanup import Decision, Plan, Removed
 
 _TITLES = ("", "what", "objects", "size", "age", "why")
-#: Rows of a table; further ones are added up.
-_MOST = 100
+#: The most rows of the table.
+_MAX_ROWS = 100
 
 
-def size(count: int) -> str:
-    """1.3 GB, of 10**9 bytes, as Google bills them."""
+def format_size(count: int) -> str:
+    """Formats a number of bytes in Google's billing units: `1.3 GB` is 1.3 * 10**9 bytes."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
     return f"{count} B"
 
 
-def drawn(plan: Plan) -> RenderableType:
+def render_plan(plan: Plan) -> RenderableType:
+    """Returns a table with a row for each group, and the summary."""
     if not plan.decisions:
         return Text(f"There is nothing in {plan.root.uri}.")
     rows = list(_rows(plan))
-    shown = table(_TITLES, [row for row, _ in rows[:_MOST]], right=("objects", "size", "age"), whole=("what",))
-    more = [Text(f"and {len(rows) - _MOST} more; --json lists all", "dim")] if len(rows) > _MOST else []
-    return Lines(Text(plan.root.uri, "bold"), shown, *more, Text(summary(plan)))
+    visible = [row for row, _ in rows[:_MAX_ROWS]]
+    cells = table(_TITLES, visible, right=("objects", "size", "age"), whole=("what",))
+    more = [Text(f"and {len(rows) - _MAX_ROWS} more; --json lists all", "dim")] if len(rows) > _MAX_ROWS else []
+    return Lines(Text(plan.root.uri, "bold"), cells, *more, Text(summarize(plan)))
 
 
-def summary(plan: Plan) -> str:
+def summarize(plan: Plan) -> str:
+    """Returns a sentence with the number and size of the groups to delete."""
     groups = plan.going
     objects = sum(len(group.items) for group in groups)
     if not objects:
@@ -43,31 +46,32 @@ def summary(plan: Plan) -> str:
     words = {"run": "run", "checkpoints": "folder", "capacity": "folder", "pins": "document"}
     parts = [f"{format_count(kinds[kind], word)} of {kind}" if kind != "run" else format_count(kinds[kind], word)
              for kind, word in words.items() if kinds[kind]]  # fmt: skip
-    return f"Goes: {', '.join(parts)}; {format_count(objects, 'object')}, {size(sum(group.bytes for group in groups))}."
+    size = format_size(sum(group.bytes for group in groups))
+    return f"Goes: {', '.join(parts)}; {format_count(objects, 'object')}, {size}."
 
 
 def _rows(plan: Plan) -> Iterator[tuple[list[Cell], Decision]]:
-    """A row for each group, but one for all pins with the same reason."""
+    """Yields a row for each group; pins with the same reason share one row."""
     pins: dict[tuple[bool, str], list[Decision]] = {}
     for decision in plan.decisions:
         if decision.group.kind == "pins":
             pins.setdefault((decision.goes, decision.why), []).append(decision)
         else:
             yield _row(plan, [decision], decision.group.folder), decision
-    for same in pins.values():
-        yield _row(plan, same, "pins"), same[0]
+    for decisions in pins.values():
+        yield _row(plan, decisions, "pins"), decisions[0]
 
 
-def _row(plan: Plan, decisions: list[Decision], what: str) -> list[Cell]:
+def _row(plan: Plan, decisions: list[Decision], name: str) -> list[Cell]:
     groups, first = [decision.group for decision in decisions], decisions[0]
     days = (plan.now - max(group.updated for group in groups)).days
     objects, count = sum(len(group.items) for group in groups), sum(group.bytes for group in groups)
     mark = Text("goes", "yellow") if first.goes else Text("stays", "green")
-    return [mark, what, f"{objects:,}", size(count), f"{days}d", first.why]
+    return [mark, name, f"{objects:,}", format_size(count), f"{days}d", first.why]
 
 
 def as_json(plan: Plan, removed: Removed | None) -> JsonObject:
-    """The plan, and what was deleted; None: nothing was to be."""
+    """Returns the plan, and the deleted objects, for --json; `removed` is None if the command only planned."""
     groups = [
         {
             "kind": decision.group.kind, "folder": f"{plan.root.uri}/{decision.group.folder}",

@@ -1,4 +1,4 @@
-"""Google's generated clients, made from the settings: REST, regional, with a timeout and a stated retry on every call.
+"""Google's generated clients over REST, and the timeout and retry of each call.
 
 Credentials are Application Default Credentials:
 https://cloud.google.com/docs/authentication/application-default-credentials
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 Client = TypeVar("Client")
 USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-#: Seconds that one attempt of a call may take, and that a call with its retries may take.
+#: The timeout of one attempt at a call, and of a call with its retries, seconds.
 ATTEMPT_S, CALL_S = 30.0, 120.0
-#: Failures after which the command prints a notice.
-TOLD_AFTER = 4
+#: The command prints a notice after this many failures.
+NOTICE_AFTER = 4
 
 
 class CallOptions(TypedDict):
-    """The arguments that every call of Google's clients takes."""
+    """The arguments `retry` and `timeout` of a call of Google's clients."""
 
     retry: "Retry | None"
     #: Seconds that one attempt may take.
@@ -50,70 +50,70 @@ class CallOptions(TypedDict):
 
 
 def pipeline_service(settings: Settings) -> "PipelineServiceClient":
-    """Client of pipeline jobs."""
+    """Returns a client of pipeline jobs."""
     from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
 
     return _client(PipelineServiceClient, settings, "aiplatform")
 
 
 def schedule_service(settings: Settings) -> "ScheduleServiceClient":
-    """Client of schedules."""
+    """Returns a client of schedules."""
     from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
 
     return _client(ScheduleServiceClient, settings, "aiplatform")
 
 
 def job_service(settings: Settings) -> "JobServiceClient":
-    """Client of custom jobs."""
+    """Returns a client of custom jobs."""
     from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
 
     return _client(JobServiceClient, settings, "aiplatform")
 
 
 def metadata_service(settings: Settings) -> "MetadataServiceClient":
-    """Client of ML Metadata: experiments."""
+    """Returns a client of ML Metadata, which holds experiments."""
     from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
 
     return _client(MetadataServiceClient, settings, "aiplatform")
 
 
 def artifact_registry(settings: Settings) -> "ArtifactRegistryClient":
-    """Client of Artifact Registry: packages, versions and tags."""
+    """Returns a client of Artifact Registry: packages, versions and tags."""
     from google.cloud.artifactregistry_v1 import ArtifactRegistryClient
 
     return _client(ArtifactRegistryClient, settings, "artifactregistry")
 
 
 def quotas(settings: Settings) -> "CloudQuotasClient":
-    """Client of the Cloud Quotas API."""
+    """Returns a client of the Cloud Quotas API."""
     from google.cloud.cloudquotas_v1 import CloudQuotasClient
 
     return _client(CloudQuotasClient, settings, "cloudquotas")
 
 
 def service_usage(settings: Settings) -> "ServiceUsageClient":
-    """Returns the client that lists the enabled APIs."""
+    """Returns a client of Service Usage, which lists the enabled APIs."""
     from google.cloud.service_usage_v1 import ServiceUsageClient
 
     return _client(ServiceUsageClient, settings, "serviceusage")
 
 
 def projects(settings: Settings) -> "ProjectsClient":
-    """Client of Resource Manager: projects and their policies."""
+    """Returns a client of Resource Manager: projects and their policies."""
     from google.cloud.resourcemanager_v3 import ProjectsClient
 
     return _client(ProjectsClient, settings, "cloudresourcemanager")
 
 
 def keys(settings: Settings) -> "KeyManagementServiceClient":
-    """Client of Cloud KMS."""
+    """Returns a client of Cloud KMS."""
     from google.cloud.kms_v1 import KeyManagementServiceClient
 
     return _client(KeyManagementServiceClient, settings, "cloudkms")
 
 
 def logging(settings: Settings) -> "LoggingClient":
-    """Client of Cloud Logging, over HTTP as everything here."""
+    """Returns a client of Cloud Logging."""
     from google.api_core.client_info import ClientInfo
     from google.cloud.logging import Client
 
@@ -127,12 +127,11 @@ def logging(settings: Settings) -> "LoggingClient":
 
 
 def storage(settings: Settings) -> "StorageClient":
-    """Client of Cloud Storage. Honours STORAGE_EMULATOR_HOST, as Google's library does."""
+    """Returns a client of Cloud Storage. Google's library reads STORAGE_EMULATOR_HOST."""
     from google.api_core.client_info import ClientInfo
     from google.cloud.storage import Client
 
-    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that are never
-    # collected.
+    # Otherwise the first use of a bucket starts a thread that reads its metadata for OpenTelemetry traces.
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     override = settings.endpoints.get("storage")
     options = {"api_endpoint": override} if override else None
@@ -141,24 +140,24 @@ def storage(settings: Settings) -> "StorageClient":
 
 
 def session(settings: Settings) -> "AuthorizedSession":
-    """A `requests` session with credentials, for what has no generated REST client."""
+    """Returns a `requests` session with credentials, for APIs without a generated REST client."""
     from google.auth.transport.requests import AuthorizedSession
 
     session = AuthorizedSession(credentials())
     session.headers["User-Agent"] = USER_AGENT
     if settings.project:
-        # Without it an API counts a user's calls against the project of gcloud, in which it may be disabled.
+        # Without this header, the quota project is that of gcloud, in which the API may be disabled.
         session.headers["x-goog-user-project"] = settings.project
     return session
 
 
 def endpoint(settings: Settings, api: str) -> str:
-    """Base URL of an API: the settings' override, gcloud's own (CLOUDSDK_API_ENDPOINT_OVERRIDES_...), or Google's.
+    """Returns the base URL of an API: from the settings, CLOUDSDK_API_ENDPOINT_OVERRIDES_..., or Google's default.
 
-    Vertex AI's is regional.
+    The URL of Vertex AI is regional.
 
     Raises:
-        RequestError: gcloud's override would send the access token unencrypted over a network, or the region is none.
+        RequestError: the URL would send the access token unencrypted over a network, or the region is invalid.
     """
     host = f"{settings.region}-aiplatform" if api == "aiplatform" else api
     if not is_label(host):  # a region may come from a run's spec or from a file in the bucket
@@ -173,10 +172,10 @@ def endpoint(settings: Settings, api: str) -> str:
 
 
 def project(settings: Settings) -> str:
-    """The project.
+    """Returns the project id.
 
     Raises:
-        RequestError: none is set.
+        RequestError: no project is set.
     """
     if not settings.project:
         raise RequestError(
@@ -186,10 +185,10 @@ def project(settings: Settings) -> str:
 
 
 def bucket(settings: Settings) -> str:
-    """`gs://` URI under which runs write, without a slash at the end.
+    """Returns the `gs://` URI under which runs write, without a trailing slash.
 
     Raises:
-        RequestError: none is set.
+        RequestError: no bucket is set.
     """
     if not settings.bucket:
         raise RequestError(
@@ -200,10 +199,10 @@ def bucket(settings: Settings) -> str:
 
 @cache
 def credentials() -> "Credentials":
-    """Application Default Credentials, or what gcloud's own variables say instead: a token, or none at all.
+    """Returns Application Default Credentials, unless gcloud's variables set an access token or disable credentials.
 
     Raises:
-        RequestError: there are none.
+        RequestError: no credentials were found.
     """
     import logging
 
@@ -212,7 +211,7 @@ def credentials() -> "Credentials":
     from google.auth.exceptions import DefaultCredentialsError
     from google.oauth2.credentials import Credentials
 
-    # google-auth looks up regional access boundaries in a thread; where a firewall forbids it, urllib3 warns.
+    # google-auth looks up regional access boundaries in a thread; urllib3 warns if a firewall blocks the request.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     if os.environ.get("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "").lower() == "true":
         return AnonymousCredentials()
@@ -228,32 +227,35 @@ def credentials() -> "Credentials":
         ) from None
 
 
-def principal(held: object) -> str:
-    """Who the credentials are, as a policy names them. A user's do not tell, unless gcloud wrote it there: empty."""
-    email = getattr(held, "service_account_email", None)
+def principal(credentials: object) -> str:
+    """Returns the account of the credentials as an IAM policy names it, or an empty text if it is unknown.
+
+    A user's credentials hold the account only if gcloud wrote it there.
+    """
+    email = getattr(credentials, "service_account_email", None)
     if email and email != "default":
         return f"serviceAccount:{email}"
-    account = getattr(held, "account", "")
+    account = getattr(credentials, "account", "")
     return f"user:{account}" if account else ""
 
 
 def caller() -> str:
-    """Returns the principal of the credentials in use; empty if it is unknown or no credentials are loaded yet."""
+    """Returns the account of the credentials in use; empty if it is unknown or no credentials are loaded yet."""
     return principal(credentials()) if credentials.cache_info().currsize else ""
 
 
 def repeating() -> "Retry":
-    """Returns the retry of every call that may be repeated: reads, and creates under an id of our own."""
-    return google_api.retry_policy(deadline_s=CALL_S, on_error=_note())
+    """Returns the retry of calls that may be repeated: reads, and creates under an id that the caller chooses."""
+    return google_api.retry_policy(deadline_s=CALL_S, on_error=_slow_answer_notice())
 
 
 def reading() -> CallOptions:
-    """Returns the arguments of a call that may be repeated."""
+    """Returns `retry` and `timeout` for a call that may be repeated."""
     return {"retry": repeating(), "timeout": ATTEMPT_S}
 
 
 def repeating_storage() -> "Retry":
-    """Returns the retry of Cloud Storage's own client, which alone knows the errors of its uploads and downloads."""
+    """Returns the retry of the Cloud Storage client, which covers its errors of uploads and downloads."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     retry: Retry = DEFAULT_RETRY.with_timeout(CALL_S).with_delay(initial=0.5, maximum=15.0, multiplier=2.0)
@@ -261,25 +263,25 @@ def repeating_storage() -> "Retry":
 
 
 def storage_reading() -> CallOptions:
-    """Returns the arguments of a call of Cloud Storage that may be repeated, also an upload or a deletion."""
+    """Returns `retry` and `timeout` for a call of Cloud Storage, including uploads and deletions."""
     return {"retry": repeating_storage(), "timeout": ATTEMPT_S}
 
 
-def _note() -> Callable[[Exception], None]:
-    """Prints one notice on stderr if Google does not answer for some seconds."""
+def _slow_answer_notice() -> Callable[[Exception], None]:
+    """Returns a function that counts failures and prints one notice on stderr after `NOTICE_AFTER` of them."""
     failures = 0
 
-    def note(_: Exception) -> None:
+    def count_failure(_: Exception) -> None:
         nonlocal failures
         failures += 1
-        if failures == TOLD_AFTER:
+        if failures == NOTICE_AFTER:
             print(f"no answer from Google yet; trying again for up to {CALL_S:g} s", file=sys.stderr, flush=True)
 
-    return note
+    return count_failure
 
 
 def once() -> CallOptions:
-    """Arguments of a call that must not be repeated: Google gives the id, so a repetition would make another one."""
+    """Returns `retry` and `timeout` for a call without retries, such as a create whose id Google chooses."""
     return {"retry": None, "timeout": ATTEMPT_S}
 
 

@@ -1,13 +1,12 @@
 """The objects that runs left below runs/ of the bucket, in groups, and the groups that are still needed.
 
-<bucket>/runs/<project number>/<run>/...   what the steps of a run wrote
-<bucket>/runs/checkpoints/<step>-<hash>/   checkpoints, and lease.json while a run holds them
-<bucket>/runs/capacity/<run>/...           the ways up its ladders, heartbeats and progress
-<bucket>/runs/pins/<sha256>.json           what a run worked on
+<bucket>/runs/<project number>/<run>/...   the outputs of a run's steps
+<bucket>/runs/checkpoints/<step>-<hash>/   checkpoints, and lease.json while a run uses them
+<bucket>/runs/capacity/<run>/...           the histories of a run's ladders, heartbeats and progress
+<bucket>/runs/pins/<sha256>.json           the pinned inputs of a run
 
-However old, a group stays that a champion, an open run, a schedule or pins of today name. A champion is named as a
-folder: in the parameters of a run or a schedule, in pipelines.toml, or in pins. All that these name below runs/ stays,
-with the run that it is of.
+A group is needed, however old it is, if its address is in the parameters of an open run or a schedule, in
+pipelines.toml, or in recent pins. A champion is such an address: the folder of a run's model.
 """
 
 import json
@@ -48,11 +47,11 @@ _WILDCARD = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True)
 class Root:
-    """The folder that is cleaned: runs/ of the settings' bucket, and nothing beside it."""
+    """The folder that `vgp clean` cleans: runs/ of the settings' bucket."""
 
     settings: Settings
     bucket: str
-    #: With a slash at its end.
+    #: The folder in the bucket, with a trailing slash.
     prefix: str
 
     @classmethod
@@ -65,15 +64,15 @@ class Root:
         return join_uri(self.bucket, self.prefix)
 
     def path(self, name: str) -> str:
-        """An object's name below the root. Raises WorkFailed if it is not there."""
+        """Returns the name of an object relative to the root. Raises WorkFailed if the object is not below the root."""
         if not name.startswith(self.prefix):
-            raise WorkFailed(f"gs://{self.bucket}/{name} is not below {self.uri}: nothing was done with it.")
+            raise WorkFailed(f"gs://{self.bucket}/{name} is not below {self.uri}, so it was left unchanged.")
         return name.removeprefix(self.prefix)
 
 
 @dataclass(frozen=True)
 class Item:
-    """An object of one generation."""
+    """A generation of an object in the bucket."""
 
     name: str
     generation: int
@@ -83,11 +82,11 @@ class Item:
 
 @dataclass
 class Group:
-    """Objects that stay or go together."""
+    """A group of objects that are kept or deleted together."""
 
-    #: run, checkpoints, capacity or pins; other: nothing that a run of ours left.
+    #: run, checkpoints, capacity or pins; other for objects that no run of this product wrote.
     kind: str
-    #: Below the root.
+    #: Relative to the root.
     folder: str
     items: list[Item] = field(default_factory=list)
 
@@ -97,7 +96,7 @@ class Group:
 
     @property
     def updated(self) -> datetime:
-        """When the newest of its objects was written."""
+        """Returns the time of the last write to an object of the group."""
         return max(item.updated for item in self.items)
 
     @property
@@ -106,37 +105,37 @@ class Group:
 
 
 def group_of(path: str) -> tuple[str, str]:
-    """Kind and folder of the group that an object is of."""
+    """Returns the kind and folder of the group of an object."""
     for kind, pattern in _KINDS.items():
         if match := pattern.fullmatch(path):
             return kind, match["folder"]
     return "other", path.split("/", 1)[0]
 
 
-def listed(root: Root) -> tuple[list[Group], datetime]:
-    """All groups, and the time by the server's clock: a wrong clock of this machine makes nothing old."""
+def list_groups(root: Root) -> tuple[list[Group], datetime]:
+    """Returns all groups and the time on the server's clock, because the clock of this machine may be wrong."""
     groups: dict[tuple[str, str], Group] = {}
     with explained(f"list {root.uri}", root.settings):
         client = clients.storage(root.settings)
-        now = _time(client, root.bucket)
-        for item in items(client, root, root.prefix):
+        now = _server_time(client, root.bucket)
+        for item in list_items(client, root, root.prefix):
             key = group_of(root.path(item.name))
             groups.setdefault(key, Group(*key)).items.append(item)
     return list(groups.values()), now
 
 
-def items(client: "StorageClient", root: Root, prefix: str) -> list[Item]:
-    """The objects below a prefix, all pages."""
+def list_items(client: "StorageClient", root: Root, prefix: str) -> list[Item]:
+    """Returns all objects below a prefix."""
     fields = "items(name,generation,size,updated),nextPageToken"
     blobs = client.list_blobs(root.bucket, prefix=prefix, fields=fields, **clients.storage_reading())
     return [Item(blob.name, int(blob.generation), int(blob.size or 0), blob.updated) for blob in blobs]
 
 
-def _time(client: "StorageClient", bucket: str) -> datetime:
-    """Sends the request over HTTP, because Google's client does not expose response headers."""
+def _server_time(client: "StorageClient", bucket: str) -> datetime:
+    """Returns the `Date` header of a response; Google's client does not expose headers."""
     url = client._connection.build_api_url(path=f"/b/{bucket}/o", query_params={"maxResults": 1, "fields": "kind"})
 
-    def ask() -> "Response":
+    def send() -> "Response":
         from google.api_core.exceptions import from_http_response
 
         response = client._http.request("GET", url, timeout=clients.ATTEMPT_S)
@@ -144,20 +143,20 @@ def _time(client: "StorageClient", bucket: str) -> datetime:
             raise from_http_response(response)
         return response
 
-    return parsedate_to_datetime(clients.repeating_storage()(ask)().headers["Date"]).astimezone(UTC)
+    return parsedate_to_datetime(clients.repeating_storage()(send)().headers["Date"]).astimezone(UTC)
 
 
-class Needed:
-    """Groups with the reason why they stay."""
+class NeededGroups:
+    """The groups that must be kept, each with the reason."""
 
     def __init__(self, root: Root) -> None:
         self.root = root
         self._groups: dict[tuple[str, str], str] = {}
-        #: Folders above groups, and the beginnings of globs.
-        self._above: dict[str, str] = {}
+        #: Prefixes of folders: parents of groups, and globs up to their first wildcard.
+        self._prefixes: dict[str, str] = {}
 
     def add(self, text: str, reason: str) -> None:
-        """Takes in every address below the root that the text holds."""
+        """Adds the groups of all addresses below the root that the text contains."""
         start = f"{self.root.bucket}/{self.root.prefix}"
         for uri in _URI.findall(text):
             name = uri.removeprefix("gs://").removeprefix("/gcs/").rstrip(",;.)/")
@@ -165,49 +164,54 @@ class Needed:
             if fixed.startswith(start):
                 self._add(fixed.removeprefix(start), whole=fixed == name, reason=reason)
             elif fixed != name and start.startswith(fixed):
-                self._above.setdefault("", reason)
+                self._prefixes.setdefault("", reason)
 
     def _add(self, path: str, *, whole: bool, reason: str) -> None:
-        """Takes in a path, or the beginning of one: the object's or folder's group, else all groups that begin so."""
+        """Adds the group of an object or folder; if it is in no group, all groups whose folder begins with `path`.
+
+        Args:
+            whole: False if the path is the part of a glob before its first wildcard.
+        """
         for inside in (path, f"{path}/x") if whole else (path,):
             kind, folder = group_of(inside)
             if kind != "other":
                 self._groups.setdefault((kind, folder), reason)
                 return
-        self._above.setdefault(path, reason)
+        self._prefixes.setdefault(path, reason)
 
     def reason(self, group: Group) -> str:
-        """Why the group stays; empty if nothing names it."""
-        if found := self._groups.get((group.kind, group.folder)):
-            return found
-        return next((reason for path, reason in self._above.items() if f"{group.folder}/".startswith(path)), "")
+        """Returns the reason to keep the group, or an empty text."""
+        if reason := self._groups.get((group.kind, group.folder)):
+            return reason
+        return next((reason for path, reason in self._prefixes.items() if f"{group.folder}/".startswith(path)), "")
 
 
-def needed(root: Root, pins: Iterable[Group]) -> tuple[Needed, set[str]]:
-    """What must stay, and the ids of the open runs.
+def find_needed_groups(root: Root, pins: Iterable[Group]) -> tuple[NeededGroups, set[str]]:
+    """Returns the groups that must be kept, and the ids of the open runs.
 
     Args:
-        pins: Those that stay.
+        pins: Recent groups; the groups named in pins among them are needed.
     """
-    settings, result = root.settings, Needed(root)
+    settings, result = root.settings, NeededGroups(root)
+    # The file also holds the other environments.
     for text in (settings.model_dump_json(), settings.file.read_text(encoding="utf-8") if settings.file else ""):
-        result.add(text, "named in pipelines.toml")  # the file also for its other environments
+        result.add(text, "named in pipelines.toml")
     open_runs = set()
     for id_, text in _open_runs(settings):
         open_runs.add(id_)
-        result.add(text, f"the run {id_} needs it, which is open")
+        result.add(text, f"the open run {id_} needs it")
     with explained("list the schedules", settings):
         for schedule in schedule_list.existing_schedules(settings):
             result.add(type(schedule).to_json(schedule), f"named by the schedule {schedule.display_name}")
-    for text in _contents(root, [group for group in pins if group.kind == "pins"]):
+    for text in _read_all(root, [group for group in pins if group.kind == "pins"]):
         result.add(text, "named by the pins of a run")
     return result, open_runs
 
 
 def _open_runs(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Ids of the runs that are not over, and all that they say of themselves."""
+    """Yields the id and the PipelineJob, as JSON, of each run that has not ended."""
     states = [state for state in run_search.STATES if state not in ENDED]
-    for run in run_search.listed(settings, run_search.Filter(states=states), limit=0):
+    for run in run_search.list_runs(settings, run_search.Filter(states=states), limit=0):
         with explained(f"look at the run {run.id}", settings):
             job = clients.pipeline_service(settings).get_pipeline_job(
                 name=f"{resource_names.location(settings)}/pipelineJobs/{run.id}", **clients.reading()
@@ -215,7 +219,7 @@ def _open_runs(settings: Settings) -> Iterator[tuple[str, str]]:
         yield run.id, json.dumps(type(job).to_dict(job), default=str)
 
 
-def _contents(root: Root, groups: list[Group]) -> list[str]:
+def _read_all(root: Root, groups: list[Group]) -> list[str]:
     from google.api_core.exceptions import NotFound
 
     bucket = clients.storage(root.settings).bucket(root.bucket)

@@ -1,4 +1,4 @@
-"""Reads that outlast the network: repeated until Google answers, with a line when it drops and one when it is back."""
+"""Reads that are retried until Google answers, with a line when the connection is lost and one when it is back."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,53 +8,59 @@ from vgp.base.retry import Failure, Pauses, retry
 from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
 
-#: Seconds between two tries: the first, and the longest.
+#: The first and the longest pause between two tries, seconds.
 FIRST_S, LONGEST_S = 2.0, 30.0
 
 Answer = TypeVar("Answer")
 
 
 class Patience:
-    """Call it with a read. `note` says what is wrong while it waits; `tell` gets a line when that changes."""
+    """A function that retries reads. While it waits, `note` holds the reason and the time of the next try.
 
-    def __init__(self, tell: Callable[[str], None], clock: Clock, until: Callable[[], None] = lambda: None) -> None:
-        self.tell, self.clock, self.until = tell, clock, until
+    Args:
+        log: Logs a line when the connection is lost, and one when it is back.
+        stop: Called before each pause; ends the retries by raising an exception.
+    """
+
+    def __init__(self, log: Callable[[str], None], clock: Clock, stop: Callable[[], None] = lambda: None) -> None:
+        self.log, self.clock, self.stop = log, clock, stop
         self.note = ""
 
     def __call__(self, read: Callable[[], Answer]) -> Answer:
-        """What `read` returns, however long it takes. `until` is called before each wait, and may raise."""
+        """Calls `read` until it succeeds, and returns its result. Raises errors that a retry would not fix."""
         began = self.clock.now()
 
-        def note(failure: Failure) -> None:
+        def note_failure(failure: Failure) -> None:
             reason = _reason(failure.error)
             if not self.note:
-                self.tell(f"{reason}; trying again")
+                self.log(f"{reason}; retrying")
             self.note = f"{reason} for {format_duration(failure.lasted_s)}; next try in {failure.pause_s:.0f}s"
-            self.until()
+            self.stop()
 
-        answer = retry(read, Pauses(FIRST_S, LONGEST_S), is_transient=passing, clock=self.clock, on_failure=note)
+        pauses = Pauses(FIRST_S, LONGEST_S)
+        answer = retry(read, pauses, is_transient=is_transient, clock=self.clock, on_failure=note_failure)
         if self.note:
             self.note = ""
-            self.tell(f"the connection is back after {format_duration(self.clock.now() - began)}")
+            self.log(f"the connection is back after {format_duration(self.clock.now() - began)}")
         return answer
 
 
-def passing(error: BaseException | None) -> bool:
-    """Whether the error is of the network or of a server that is busy: the same read may succeed later."""
+def is_transient(error: BaseException | None) -> bool:
+    """Whether a retry may succeed, because the network was lost or Google's service is busy."""
     import requests
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError, TransportError
     from google.protobuf.json_format import ParseError
 
     if isinstance(error, exceptions.RetryError):
-        return passing(error.cause)
+        return is_transient(error.cause)
     if isinstance(error, GoogleAuthError):
         return isinstance(error, TransportError) or bool(getattr(error, "retryable", False))
     if isinstance(error, ParseError):
-        # No JSON: a page instead of an answer, as the log-in page of a hotel's network. Other JSON stays as it is.
+        # The answer was no JSON, for example the log-in page of a public network.
         return "Failed to load JSON" in str(error)
-    lost = (requests.RequestException, ConnectionError, TimeoutError)
-    return isinstance(error, (*lost, exceptions.TooManyRequests, exceptions.ServerError))
+    network = (requests.RequestException, ConnectionError, TimeoutError)
+    return isinstance(error, (*network, exceptions.TooManyRequests, exceptions.ServerError))
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,7 @@
-"""The registry of models that is meant, asked for one verb in a process of its own; Vertex AI's copy of it.
+"""`vgp models`: runs a verb of a registry of models in its own process, and updates Vertex AI's Model Registry.
 
-Code that changes the record calls `follow`; a step of a run updates it itself (vgp/protocol/model_registry.py).
+The registry's record is the original, and Vertex AI's Model Registry a copy. A run's step updates the copy itself
+(vgp/protocol/model_registry.py).
 """
 
 import json
@@ -21,20 +22,20 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.workflow.local import training_code
 
-#: Beside the folders of local runs.
+#: The registry of local runs.
 LOCAL = Path("runs") / "registry"
 
-#: The record's file in the folder of a model: vgp/registry/documents.py.
+#: The file name of a model's record: vgp/registry/documents.py.
 RECORD_NAME = file_names.REGISTRY
 
 
 @dataclass(frozen=True)
 class Place:
-    """A registry, the repository whose training code knows it, and the settings of the project that it is of."""
+    """A registry, and the repository whose training code reads it."""
 
     root: str
     repository: Path
-    #: None where it is of no project: on this machine, or in a bucket that the settings do not name.
+    #: The settings that name the registry; None for a local folder, or a bucket that the settings do not name.
     settings: Settings | None = None
 
     @property
@@ -43,21 +44,21 @@ class Place:
 
 
 def find_place(file: Path | None, environment: str | None, *, registry: str | None, vertex: bool) -> Place:
-    """The registry that the options mean.
+    """Returns the registry for the command's options; without any, that of the local runs.
 
     Args:
-        file: The settings file; default: the nearest.
-        environment: Of the settings; naming one means the registry in its bucket.
-        registry: A folder here, or gs://...
-        vertex: The registry in the bucket of the settings, also without naming an environment.
+        file: The settings file; None for the nearest.
+        environment: An environment of the settings, whose registry is meant.
+        registry: A local folder, or gs://...
+        vertex: Whether the settings' registry is meant, also without an environment.
 
     Raises:
-        RequestError: the settings name no bucket, or are wrong.
+        RequestError: the settings name no bucket, or are invalid.
     """
     repository = repository_of(file).root
     if registry is None and not environment and not vertex:
-        here = LOCAL if LOCAL.is_dir() or not (repository / LOCAL).is_dir() else repository / LOCAL
-        return Place(str(here), repository)
+        folder = LOCAL if LOCAL.is_dir() or not (repository / LOCAL).is_dir() else repository / LOCAL
+        return Place(str(folder), repository)
     if registry is not None and not registry.startswith("gs://"):
         return Place(registry, repository)
     settings = load(file, environment=environment)
@@ -66,24 +67,24 @@ def find_place(file: Path | None, environment: str | None, *, registry: str | No
         root = registry.rstrip("/")
         return Place(root, repository, settings if root == own else None)
     if not own:
-        named = f" of {settings.environment}" if settings.environment else ""
+        environment_name = f" of {settings.environment}" if settings.environment else ""
         raise RequestError(
-            f"the settings{named} name no bucket, in which the registry of Vertex AI's runs is: set bucket in "
-            "pipelines.toml, or name the registry with --registry gs://..."
+            f"the settings{environment_name} name no bucket, and the registry of runs on Vertex AI is in the bucket. "
+            "Set bucket in pipelines.toml, or give the registry: --registry gs://..."
         )
     return Place(own, repository, settings)
 
 
-def ask(place: Place, verb: str, *words: str, model: str | None = None, options: Sequence[str] = ()) -> JsonObject:
-    """Runs `python -m vgp.steps models VERB` and returns its answer.
+def run_verb(place: Place, verb: str, *words: str, model: str | None = None, options: Sequence[str] = ()) -> JsonObject:
+    """Runs `python -m vgp.steps models VERB` in the repository and returns its JSON output.
 
     Args:
-        words: Of the verb: versions, aliases.
-        model: Its name; None = the only one.
-        options: Of the verb.
+        words: The arguments of the verb: versions, aliases.
+        model: The name of the model; None for the only one.
+        options: The options of the verb.
 
     Raises:
-        RequestError: the request is wrong, or the repository has no such code.
+        RequestError: an argument is invalid, or the repository has no such code.
         WorkFailed: the registry could not be reached.
     """
     for word in words:
@@ -91,106 +92,109 @@ def ask(place: Place, verb: str, *words: str, model: str | None = None, options:
             raise RequestError(
                 f"{word!r} is neither a version nor an alias. Use a number, or an alias such as champion."
             )
-    named = [f"--registry={place.root}", *([f"--model={model}"] if model else [])]
+    location = [f"--registry={place.root}", *([f"--model={model}"] if model else [])]
     return training_code.ask(
         place.repository,
-        ["models", verb, *words, "--json", *named, *options],
+        ["models", verb, *words, "--json", *location, *options],
         failed="the registry was not read",
     )
 
 
-def change(
+def run_change(
     place: Place, verb: str, *words: str, model: str | None, why: str | None, options: Sequence[str] = ()
 ) -> JsonObject:
-    """The same for a verb that changes the record: it keeps who did it, and why.
+    """Runs a verb that changes the record, like `run_verb`; the record keeps the account and the reason.
 
-    Of the registry of a project, Vertex AI's is updated as well; `vertex` describes the update.
+    If the settings name the registry, also updates Vertex AI's Model Registry; the key `vertex` lists the updates.
 
     Raises:
-        WorkFailed: also where Vertex AI's could not be, though the registry was changed.
+        WorkFailed: the registry could not be reached; or it was changed, but the update of Vertex AI failed.
     """
     account = _account() if place.remote else ""
     texts = [f"--{name}={text}" for name, text in (("why", why), ("account", account)) if text]
-    answer = ask(place, verb, *words, model=model, options=[*options, *texts])
+    answer = run_verb(place, verb, *words, model=model, options=[*options, *texts])
     if not place.settings:
         return answer
 
     try:
-        return {**answer, "vertex": follow(place.settings, place.root, answer["model"])}
+        return {**answer, "vertex": update_vertex(place.settings, place.root, answer["model"])}
     except WorkFailed as failure:
         raise WorkFailed(f"{answer['said']}; {failure}\n  Run the command again: repeating it is safe.") from None
 
 
-def listing(place: Place, model: str | None) -> JsonObject:
-    """Every model with its versions; of the registry of a project also what Vertex AI does not show of each yet."""
-    answer = ask(place, "list", model=model)
+def list_models(place: Place, model: str | None) -> JsonObject:
+    """Returns every model with its versions.
+
+    If the settings name the registry, the key `vertex` lists what Vertex AI's Model Registry lacks, by model.
+    """
+    answer = run_verb(place, "list", model=model)
     if not place.settings:
         return answer
     answer = {
         **answer,
-        "notes": [*place.settings.registry_warnings(), *([] if answer["models"] else _elsewhere(place))],
+        "notes": [*place.settings.registry_warnings(), *([] if answer["models"] else _note_default_registry(place))],
     }
 
-    behind: dict[str, list[str]] = {}
-    for name in (one["model"] for one in answer["models"]):
+    missing: dict[str, list[str]] = {}
+    for name in (version["model"] for version in answer["models"]):
         try:
-            behind[name] = differences(place.settings, place.root, name)
-        except WorkFailed as failure:  # the registry's own record is shown nevertheless
-            behind[name] = [str(failure)]
-    return {**answer, "vertex": behind}
+            missing[name] = find_differences(place.settings, place.root, name)
+        except WorkFailed as failure:  # the record is listed even if Vertex AI cannot be read
+            missing[name] = [str(failure)]
+    return {**answer, "vertex": missing}
 
 
-def _elsewhere(place: Place) -> list[str]:
-    """A line if the registry of the settings is empty and the bucket has another one with models."""
+def _note_default_registry(place: Place) -> list[str]:
+    """Returns a note if the settings name an empty registry, and the bucket's default registry holds models."""
     assert place.settings
-    before = f"{place.settings.bucket}/registry"
-    if not place.settings.bucket or place.root == before:
+    default = f"{place.settings.bucket}/registry"
+    if not place.settings.bucket or place.root == default:
         return []
     try:
-        models = [one["model"] for one in ask(replace(place, root=before), "list")["models"]]
-    except (RequestError, WorkFailed):  # nothing there, or nothing that may be read
+        models = [model["model"] for model in run_verb(replace(place, root=default), "list")["models"]]
+    except (RequestError, WorkFailed):  # there is no registry, or it is not readable
         return []
-    fix = f'to use them, write registry = "{before}", or leave the key out'
-    return [f"note: {before} holds models: {join_words(models, 'and')}; {fix}."] if models else []
+    fix = f'to use them, write registry = "{default}", or leave the key out'
+    return [f"note: {default} holds models: {join_words(models, 'and')}; {fix}."] if models else []
 
 
 def _account() -> str:
-    """The Google account in use, such as user:ana@example.com; empty if the credentials do not name it."""
+    """Returns the Google account in use, such as user:ana@example.com; empty if the credentials do not name it."""
     from vgp.vertex import clients
 
     try:
         return clients.principal(clients.credentials())
     except RequestError:
-        return ""  # what is needed of them, the training code says
+        return ""  # the training code reports missing credentials
 
 
-def follow(settings: Settings, root: str, model: str) -> list[str]:
-    """Updates Vertex AI's Model Registry from the record at `root`; returns a sentence on the changes.
+def update_vertex(settings: Settings, root: str, model: str) -> list[str]:
+    """Updates Vertex AI's Model Registry from the record at `root`; returns the changes, one phrase each.
 
     Raises:
-        WorkFailed: Vertex AI could not be brought after it; the registry itself stays as it is.
+        WorkFailed: the update of Vertex AI failed; the record is unchanged.
     """
     terms = Terms(settings.image, settings.encryption_key or "", resource_names.labels(dict(settings.labels)))
     doing = f"the registry has the change, but Vertex AI's Model Registry does not show it yet ({model})"
-    with _asked(doing, settings) as service:
+    with _model_service(doing, settings) as service:
         return model_registry.reconcile(lambda: registry_record(settings, root, model), service, terms)
 
 
-def differences(settings: Settings, root: str, model: str) -> list[str]:
-    """What Vertex AI does not show of the model yet, in words.
+def find_differences(settings: Settings, root: str, model: str) -> list[str]:
+    """Returns what Vertex AI's Model Registry lacks of the model, one phrase each.
 
     Raises:
-        WorkFailed: one of the two cannot be read.
+        WorkFailed: the record or Vertex AI cannot be read.
     """
-    with _asked(f"what Vertex AI shows of {model} is not known", settings) as service:
+    with _model_service(f"cannot compare {model} with Vertex AI's Model Registry", settings) as service:
         return model_registry.differences(registry_record(settings, root, model), service)
 
 
 def registry_record(settings: Settings, root: str, model: str) -> JsonObject:
-    """The record of the model in its JSON form; each version lies where the registry does, also if that was moved.
+    """Reads the record of a model as JSON. The versions' folders are those below `root`, even if it was moved.
 
     Raises:
-        RequestError: there is none, or it is no JSON.
+        RequestError: there is no record, or it is damaged.
     """
     from google.api_core.exceptions import NotFound
 
@@ -198,9 +202,10 @@ def registry_record(settings: Settings, root: str, model: str) -> JsonObject:
     bucket, name = split_uri(uri)
     try:
         content = clients.storage(settings).bucket(bucket).blob(name).download_as_bytes(**clients.reading())
-        found = dict(json.loads(content))
+        record = dict(json.loads(content))
         folder = f"{uri.removesuffix(RECORD_NAME)}versions"
-        return {**found, "versions": [{**one, "model": f"{folder}/{one['key']}"} for one in found["versions"]]}
+        versions = [{**version, "model": f"{folder}/{version['key']}"} for version in record["versions"]]
+        return {**record, "versions": versions}
     except NotFound:
         raise RequestError(f"{uri} does not exist. A run creates it when it registers its model.") from None
     except (ValueError, LookupError, TypeError) as error:
@@ -208,8 +213,8 @@ def registry_record(settings: Settings, root: str, model: str) -> JsonObject:
 
 
 @contextmanager
-def _asked(doing: str, settings: Settings) -> Iterator[ModelService]:
-    """The service of the settings' project and region; what it refuses in our words."""
+def _model_service(doing: str, settings: Settings) -> Iterator[ModelService]:
+    """Yields a client of Vertex AI's Model Registry, and turns its errors into WorkFailed that begins with `doing`."""
     try:
         with explained(doing, settings), clients.session(settings) as session:
             base = clients.endpoint(settings, "aiplatform")

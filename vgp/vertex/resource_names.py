@@ -1,4 +1,4 @@
-"""Resource names and links: made and read in one place, validated before they reach an API."""
+"""Resource names and console links: builds, parses and validates them."""
 
 import re
 from urllib.parse import quote
@@ -17,15 +17,15 @@ _JOB_NAME = re.compile(
 
 
 def location(settings: Settings) -> str:
-    """`projects/PROJECT/locations/REGION`, the parent of runs and schedules."""
+    """Returns `projects/PROJECT/locations/REGION`, the parent of runs and schedules."""
     return f"projects/{project(settings)}/locations/{settings.region}"
 
 
 def job_id(text: str) -> str:
-    """The text as the id of a run.
+    """Returns the text if it is a valid id of a run.
 
     Raises:
-        RequestError: it is none.
+        RequestError: the text is not a valid id.
     """
     if not _JOB_ID.fullmatch(text):
         raise RequestError(
@@ -35,10 +35,10 @@ def job_id(text: str) -> str:
 
 
 def key(text: str) -> str:
-    """The text as the key of a request, which its runs' ids and labels hold.
+    """Returns the text if it is a valid key of a request; ids and labels of runs contain the key.
 
     Raises:
-        RequestError: it is none.
+        RequestError: the text is not a valid key.
     """
     if _KEY.fullmatch(text):
         return text
@@ -50,15 +50,15 @@ def key(text: str) -> str:
 
 
 def in_label(text: str) -> bool:
-    """Whether a label's value holds as many characters."""
+    """Whether the text is short enough for the value of a label."""
     return len(text) <= _MAX_LABEL
 
 
 def job(settings: Settings, reference: str) -> str:
-    """The resource name of a run from its id, its resource name or its console link.
+    """Returns the resource name of a run from its id, its resource name or its console link.
 
     Raises:
-        RequestError: `reference` is none of these, or is in another region.
+        RequestError: `reference` is none of these, or its region is not that of the settings.
     """
     name = _JOB_NAME.search(reference)
     if not name:
@@ -69,17 +69,17 @@ def job(settings: Settings, reference: str) -> str:
 
 
 def short(resource_name: str) -> str:
-    """The last part of a resource name."""
+    """Returns the last part of a resource name."""
     return resource_name.rsplit("/", 1)[-1]
 
 
 def run_link(settings: Settings, run_id: str) -> str:
-    """The run's page in the console."""
+    """Returns the link to the run's page in the console."""
     return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/runs/{quote(run_id)}")
 
 
 def schedule_link(settings: Settings, schedule_id: str) -> str:
-    """The schedule's page in the console."""
+    """Returns the link to the schedule's page in the console."""
     return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/schedules/{quote(schedule_id)}")
 
 
@@ -88,10 +88,10 @@ def _console(settings: Settings, page: str) -> str:
 
 
 def labels(values: dict[str, str]) -> dict[str, str]:
-    """The labels, if Google takes them all.
+    """Returns the labels if they are valid.
 
     Raises:
-        RequestError: a key or value that is not allowed, https://cloud.google.com/resource-manager/docs/labels-overview
+        RequestError: a key or value is invalid, https://cloud.google.com/resource-manager/docs/labels-overview
     """
     try:
         for key, value in values.items():

@@ -1,4 +1,4 @@
-"""Calls of the APIs that have no generated REST client here: Compute Engine, IAM, Cloud Billing, Cloud Build.
+"""Calls of APIs for which no generated REST client is installed: Compute Engine, IAM, Cloud Billing, Cloud Build.
 
 rest.call(settings, "iam", f"v1/projects/-/serviceAccounts/{email}", **clients.reading())
 """
@@ -27,21 +27,21 @@ def call(
     retry: "Retry | None" = None,
     timeout: float = clients.ATTEMPT_S,
 ) -> JsonObject:
-    """The JSON object that the API answers: to a POST if there is a body, else to a GET.
+    """Sends a GET, or a POST if there is a body, and returns the JSON object of the response.
 
-    `retry` and `timeout` (seconds) are those of clients.reading() or clients.once(), as for generated clients.
+    `retry` and `timeout` (seconds) come from clients.reading() or clients.once(), as for generated clients.
 
     Raises:
         google.api_core.exceptions.GoogleAPICallError: the API refused.
-        requests.RequestException: there was no answer.
+        requests.RequestException: there was no response, or no JSON object in it.
     """
     import requests
 
     def send() -> JsonObject:
-        answer = _answer(settings, api, path, query, body, timeout)
-        content = answer.json()
+        response = _send(settings, api, path, query, body, timeout)
+        content = response.json()
         if not isinstance(content, dict):
-            raise requests.JSONDecodeError("no JSON object", answer.text[:80], 0)
+            raise requests.JSONDecodeError("no JSON object", response.text[:80], 0)
         return content
 
     content: JsonObject = retry(send)() if retry else send()
@@ -49,47 +49,46 @@ def call(
 
 
 def now(settings: Settings, api: str, path: str, fields: str = "name") -> datetime:
-    """Returns the time on Google's clock, from the response to a GET of `path`; else this machine's.
+    """Returns the time on Google's clock, from the response to a GET of `path`, or the time of this machine.
 
-    `fields` are those that are answered; a list has no `name`.
+    Args:
+        path: A resource or list; the response is 404 if the resource does not exist, and has the time, too.
+        fields: The fields to request, as a small response is enough.
 
-    The resource may have been deleted.
-
-    Raises:
-        as `call`.
+    Raises: the errors of `call`.
     """
     from google.api_core import exceptions
 
     try:
-        answer = clients.repeating()(
-            lambda: _answer(settings, api, path, {"fields": fields}, None, clients.ATTEMPT_S)
+        response = clients.repeating()(
+            lambda: _send(settings, api, path, {"fields": fields}, None, clients.ATTEMPT_S)
         )()
     except exceptions.NotFound as error:
-        answer = error.response
+        response = error.response
     try:
-        time = parsedate_to_datetime(answer.headers["Date"])
+        time = parsedate_to_datetime(response.headers["Date"])
     except (KeyError, ValueError):
         return datetime.now(UTC)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _answer(
+def _send(
     settings: Settings, api: str, path: str, query: JsonObject | None, body: object, timeout: float
 ) -> "Response":
     from google.api_core import exceptions
 
     url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
     with clients.session(settings) as session:
-        answer = session.request(method, url, params=query, json=body, timeout=timeout)
-    if not answer.ok:
-        raise exceptions.from_http_response(answer)
-    return answer
+        response = session.request(method, url, params=query, json=body, timeout=timeout)
+    if not response.ok:
+        raise exceptions.from_http_response(response)
+    return response
 
 
 def pages(
     settings: Settings, api: str, path: str, *, query: JsonObject, retry: "Retry | None" = None, timeout: float
 ) -> Iterator[JsonObject]:
-    """Every page of a list."""
+    """Yields every page of a list."""
     token = ""
     while True:
         more = {"pageToken": token} if token else {}

@@ -1,8 +1,8 @@
-"""`vgp clean`: each group of the bucket with why it stays or goes, and the deletion of those that go.
+"""`vgp clean`: plans which groups of the bucket are deleted, with the reasons, and deletes them.
 
-An object is deleted only if it is still the one that was looked at. The command may be killed and repeated: what is
-left is found again. Checkpoints are deleted under their own lease, so that a run that wants them meanwhile waits, and
-then starts anew.
+An object is deleted only if its generation is the one in the plan. The command may be killed and repeated.
+
+Checkpoints are deleted while the command holds their lease, so a run that needs them waits, and then starts at step 0.
 """
 
 import json
@@ -21,27 +21,37 @@ from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
-from vgp.vertex.leftovers import LEASE, WORKERS, Group, Item, Needed, Root, items, listed, needed
+from vgp.vertex.leftovers import (
+    LEASE,
+    WORKERS,
+    Group,
+    Item,
+    NeededGroups,
+    Root,
+    find_needed_groups,
+    list_groups,
+    list_items,
+)
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket
 
-#: A result is taken from the cache until its epoch ends, and the run that took it goes on for a while.
+#: The least age, in days: outputs are cache hits until their epoch ends, and the run with the hit then needs them.
 LEAST_DAYS = 2 * EPOCH_DAYS
 DEFAULT = "60d"
-#: The longest that a lease lasts.
-_LEASE = timedelta(hours=1)
+#: The longest length of a run's lease.
+_MAX_LEASE = timedelta(hours=1)
 _AGE = re.compile(r"(\d{1,5})\s*([dw])")
 
 #: Objects deleted between two checks for Ctrl-C.
 _BATCH = 1000
-#: How long a folder of checkpoints is held when this process is killed while it deletes.
+#: The length of this command's own lease, in seconds: a run waits this long if the command is killed.
 _LEASE_S = 600.0
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a group, and why."""
+    """A group with the decision to delete or keep it."""
 
     group: Group
     goes: bool
@@ -50,7 +60,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of everything below `root`, the largest first."""
+    """The decisions on all groups below `root`: first the groups to delete, by size."""
 
     root: Root
     now: datetime
@@ -59,14 +69,15 @@ class Plan:
 
     @property
     def going(self) -> list[Group]:
+        """Returns the groups to delete."""
         return [decision.group for decision in self.decisions if decision.goes]
 
 
-def age(text: str) -> timedelta:
-    """The age of `--older-than`.
+def parse_age(text: str) -> timedelta:
+    """Parses the value of `--older-than`.
 
     Raises:
-        RequestError: it is none, or less than the cache needs.
+        RequestError: the value is invalid, or less than `LEAST_DAYS`.
     """
     match = _AGE.fullmatch(text.strip())
     if not match:
@@ -80,46 +91,46 @@ def age(text: str) -> timedelta:
     return timedelta(days=days)
 
 
-def plan(settings: Settings, older_than: timedelta, *, later: timedelta = timedelta()) -> Plan:
-    """Looks at the bucket; changes nothing.
+def make_plan(settings: Settings, older_than: timedelta, *, later: timedelta = timedelta()) -> Plan:
+    """Lists the groups in the bucket and decides on each; changes nothing.
 
     Args:
-        later: For how much later than now the plan is; for tests.
+        later: Added to the current time, for tests.
 
     Raises:
         RequestError: no bucket or project is set.
     """
     root = Root.of(settings)
     number = _project_number(settings)
-    groups, now = listed(root)
+    groups, now = list_groups(root)
     now += later
     young = [group for group in groups if now - group.updated < older_than]
-    names, open_runs = needed(root, young)
-    decisions = [_decided(group, number, now, older_than, names, open_runs) for group in groups]
+    needed, open_runs = find_needed_groups(root, young)
+    decisions = [_decide(group, number, now, older_than, needed, open_runs) for group in groups]
     decisions.sort(key=lambda decision: (not decision.goes, -decision.group.bytes, decision.group.folder))
     return Plan(root, now, older_than, decisions)
 
 
-def _decided(
-    group: Group, number: str, now: datetime, older_than: timedelta, names: Needed, open_runs: set[str]
+def _decide(
+    group: Group, number: str, now: datetime, older_than: timedelta, needed: NeededGroups, open_runs: set[str]
 ) -> Decision:
-    why = _why_it_stays(group, number, now, older_than, names, open_runs)
+    why = _reason_to_keep(group, number, now, older_than, needed, open_runs)
     return Decision(group, not why, why or f"nothing refers to it, and nothing was written for {older_than.days} days")
 
 
-def _why_it_stays(
-    group: Group, number: str, now: datetime, older_than: timedelta, names: Needed, open_runs: set[str]
+def _reason_to_keep(
+    group: Group, number: str, now: datetime, older_than: timedelta, needed: NeededGroups, open_runs: set[str]
 ) -> str:
     if group.kind == "other":
-        return "nothing that a run of ours left"
+        return "not written by a run of this product"
     project, _, run = group.folder.partition("/")
     if group.kind == "run" and project != number:
         return f"of another project, number {project}"
     if group.kind in ("run", "capacity") and run in open_runs:
         return "the run is open"
-    if reason := names.reason(group):
+    if reason := needed.reason(group):
         return reason
-    if group.lease and now - group.lease.updated < _LEASE:
+    if group.lease and now - group.lease.updated < _MAX_LEASE:
         return "a run holds its lease"
     if now - group.updated < older_than:
         return f"younger than {older_than.days} days"
@@ -135,46 +146,55 @@ def _project_number(settings: Settings) -> str:
 
 @dataclass
 class Removed:
+    """The number and size of deleted objects."""
+
     objects: int = 0
     bytes: int = 0
-    #: Objects that were written anew meanwhile, and folders that a run took: they stay.
+    #: Objects that were overwritten, and checkpoint folders that a run leased or wrote, after the plan: all kept.
     changed: int = 0
 
 
-def remove(plan: Plan, tell: Callable[[Removed], None] = lambda removed: None) -> Removed:
-    """Deletes the groups that go.
+def remove(plan: Plan, report: Callable[[Removed], None] = lambda removed: None) -> Removed:
+    """Deletes the plan's groups to delete, and returns the counts.
+
+    Args:
+        report: Receives the counts so far, after each folder of checkpoints and each batch of objects.
 
     Raises:
-        WorkFailed: Google refused or could not be reached; what was deleted until then is gone.
+        WorkFailed: Google refused or could not be reached; objects deleted before stay deleted.
     """
     removed, root = Removed(), plan.root
     with explained(f"delete from {root.uri}", root.settings), ThreadPoolExecutor(WORKERS) as pool:
         bucket = clients.storage(root.settings).bucket(root.bucket)
         for group in (group for group in plan.going if group.kind == "checkpoints"):
             _remove_checkpoints(root, bucket, group, pool, removed)
-            tell(removed)
+            report(removed)
         rest = (item for group in plan.going if group.kind != "checkpoints" for item in group.items)
         for batch in _batches(rest):
-            _delete(root, bucket, batch, pool, removed)
-            tell(removed)
+            _delete_batch(root, bucket, batch, pool, removed)
+            report(removed)
     return removed
 
 
 def _remove_checkpoints(root: Root, bucket: "Bucket", group: Group, pool: ThreadPoolExecutor, removed: Removed) -> None:
-    """Manifests before parts, so that what a kill leaves is no checkpoint; and only what the plan has seen."""
+    """Deletes a folder of checkpoints, unless a run holds its lease or has written to it after the plan.
+
+    Manifests are deleted before parts, so that a kill leaves no checkpoint that looks complete.
+    """
     lease = bucket.blob(f"{root.prefix}{group.folder}/{LEASE}")
     root.path(lease.name)
-    if not _hold(lease, group.lease):
+    if not _take_lease(lease, group.lease):
         removed.changed += 1
         return
-    seen = {(item.name, item.generation) for item in group.items}
-    now = [item for item in items(bucket.client, root, f"{root.prefix}{group.folder}/") if item.name != lease.name]
-    if {(item.name, item.generation) for item in now} <= seen:
-        for batch in _batches(sorted(now, key=lambda item: (not item.name.endswith(".json"), item.name))):
-            _delete(root, bucket, batch, pool, removed)
+    planned = {(item.name, item.generation) for item in group.items}
+    prefix = f"{root.prefix}{group.folder}/"
+    items = [item for item in list_items(bucket.client, root, prefix) if item.name != lease.name]
+    if {(item.name, item.generation) for item in items} <= planned:
+        for batch in _batches(sorted(items, key=lambda item: (not item.name.endswith(".json"), item.name))):
+            _delete_batch(root, bucket, batch, pool, removed)
     else:
         removed.changed += 1
-    _deleted(bucket, Item(lease.name, int(lease.generation), 0, datetime.now(UTC)))
+    _delete(bucket, Item(lease.name, int(lease.generation), 0, datetime.now(UTC)))
 
 
 def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -183,8 +203,12 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def _hold(lease: "Blob", old: Item | None) -> bool:
-    """Takes the lease of a folder that has no holder, as vgp/train/checkpoint/lease_holder.py writes one."""
+def _take_lease(lease: "Blob", old: Item | None) -> bool:
+    """Writes a lease in the format of vgp/train/checkpoint/lease_holder.py; returns False if another writer came first.
+
+    Args:
+        old: The expired lease of the folder, if there is one.
+    """
     from google.api_core.exceptions import PreconditionFailed
 
     now = datetime.now(UTC).isoformat()
@@ -201,17 +225,17 @@ def _hold(lease: "Blob", old: Item | None) -> bool:
     return True
 
 
-def _delete(root: Root, bucket: "Bucket", batch: list[Item], pool: ThreadPoolExecutor, removed: Removed) -> None:
+def _delete_batch(root: Root, bucket: "Bucket", batch: list[Item], pool: ThreadPoolExecutor, removed: Removed) -> None:
     for item in batch:
-        root.path(item.name)
-    for item, gone in zip(batch, pool.map(lambda item: _deleted(bucket, item), batch), strict=True):
-        removed.objects += gone
-        removed.bytes += item.bytes * gone
-        removed.changed += not gone
+        root.path(item.name)  # raises if the object is not below the root
+    for item, is_gone in zip(batch, pool.map(lambda item: _delete(bucket, item), batch), strict=True):
+        removed.objects += is_gone
+        removed.bytes += item.bytes * is_gone
+        removed.changed += not is_gone
 
 
-def _deleted(bucket: "Bucket", item: Item) -> bool:
-    """Whether the object is gone; not so if it was written anew."""
+def _delete(bucket: "Bucket", item: Item) -> bool:
+    """Deletes an object; returns whether it is gone, which is False if it was overwritten."""
     from google.api_core.exceptions import NotFound, PreconditionFailed
 
     try:

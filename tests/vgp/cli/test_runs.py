@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("cloud")
 @pytest.fixture
 def start(cloud: Cloud) -> Callable[..., str]:
     def started(id: str, **values: Any) -> str:
-        return str(pipeline_job.create(load(), pipeline_job.body(load(), SPEC, values), id)[0].name)
+        return str(pipeline_job.create(load(), pipeline_job.build_body(load(), SPEC, values), id)[0].name)
 
     return started
 
@@ -116,7 +116,7 @@ def test_wait_looks_for_the_run_without_network_too(
     monkeypatch.setattr("vgp.vertex.patient_reads.FIRST_S", 0.01)
     cloud.fail("aiplatform.projects.locations.pipelineJobs.get", *[reset()] * 3)
     code, out, _ = run(capsys, "wait", "small-1")
-    assert code == 1 and "no connection to Google; trying again" in out and "the connection is back" in out
+    assert code == 1 and "no connection to Google; retrying" in out and "the connection is back" in out
 
 
 def test_runs_are_listed_for_people_and_machines(
@@ -147,7 +147,7 @@ def test_the_list_fits_a_narrow_terminal(ran: str) -> None:
 def test_logs_of_a_step_with_the_page_in_the_console(
     cloud: Cloud, ran: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vgp.vertex.runs.run_logs._LOOK_S", 0.01)
+    monkeypatch.setattr("vgp.vertex.runs.run_logs._POLL_S", 0.01)
     job = str(cloud.pipeline_jobs.jobs[ran].tasks[0].id)
     cloud.logs.add(HOSTILE, job_id=job, severity="WARNING")
     code, out, err = run(capsys, "logs", "small-1", "first")

@@ -167,14 +167,14 @@ def test_a_retry_goes_on_at_once_and_says_so_and_a_success_is_not_retried(
     second = json.loads(out)
     assert (second["id"], second["attempt"], second["started"]) == (f"{first['id']}-a2", 2, True)
     assert second["pinned_by"] == first["id"]
-    assert f"attempt 2 goes on with what {first['id']} had pinned; finished steps come from the cache" in err
+    assert f"attempt 2 uses the pins of {first['id']}; finished steps come from the cache" in err
     cloud.clock.advance(HOUR // 2)
     assert {"prepare"} == {
         task.task_name for task in cloud.jobs[second["name"]].job_detail.task_details if task.state == 8
     }
     code, out, _ = run(capsys, "--retry", "--if-exists", "attach")
     assert code == 4 and out.startswith(f"nothing was started: {second['id']}, of the same request, succeeded at ")
-    assert "--retry is for runs that did not; from " in out and "starts the next one" in out
+    assert "--retry applies only to failed and cancelled runs; from " in out and "starts the next run" in out
 
 
 def test_a_key_is_one_run_whatever_the_hour(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:

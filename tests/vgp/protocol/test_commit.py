@@ -26,7 +26,7 @@ def started(cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(google_api, "address", lambda service: cloud.endpoint("aiplatform"))
 
     def start(code: str) -> str:
-        body = pipeline_job.body(settings, SPEC, {}, code=code)
+        body = pipeline_job.build_body(settings, SPEC, {}, code=code)
         return str(pipeline_job.create(settings, body, "small-1")[0].name)
 
     return start
@@ -53,6 +53,6 @@ def test_what_google_refuses_is_a_warning(cloud, started, capsys):
 
 
 def test_another_commit_is_the_same_request(settings: Settings):
-    one, other = (pipeline_job.body(settings, SPEC, {}, code=code) for code in (SHA, "f" * 40))
+    one, other = (pipeline_job.build_body(settings, SPEC, {}, code=code) for code in (SHA, "f" * 40))
     assert pipeline_job.job_id(one) == pipeline_job.job_id(other)
     assert {**one, "labels": 0} == {**other, "labels": 0} and one["labels"] != other["labels"]

@@ -23,7 +23,7 @@ def test_versions_are_numbered_in_turn_and_a_key_is_registered_once():
 
 def test_a_version_is_promoted_only_over_the_champion_that_it_was_compared_with():
     record = promoted(registered("a", "b", "c"), 1)
-    with pytest.raises(Conflict, match="the champion is version 1 by now, and not none"):
+    with pytest.raises(Conflict, match="the champion is now version 1, not none"):
         changes.promote(record, 2, expected=None, **WORDS, key="k")
     record = changes.promote(record, 2, expected=1, **WORDS, key="k")
     assert champion(record) == 2
@@ -57,7 +57,7 @@ def test_a_rollback_goes_further_back_only_from_the_version_that_is_named():
 
 def test_a_rollback_after_a_promotion_that_followed_a_rollback_goes_to_what_reigned_then():
     record = promoted(rolled_back(promoted(registered("a", "b", "c"), 1, 2)), 3)
-    assert changes.reigned(record) == [1, 3]
+    assert changes.list_champions(record) == [1, 3]
     assert champion(rolled_back(record)) == 1
 
 
@@ -155,7 +155,7 @@ def test_a_file_of_a_version_lies_below_its_folder(name):
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        ({"aliases": {"champion": 2}}, "the alias champion is that of version 2, which is not there"),
+        ({"aliases": {"champion": 2}}, "the alias champion names version 2, which does not exist"),
         ({"events": registered("a", "b").events[1:]}, "events are not numbered"),
         ({"versions": (*registered("a").versions, version("a", number=2))}, "two versions have one key"),
         ({"versions": (version("a", number=2),)}, "versions are not numbered"),

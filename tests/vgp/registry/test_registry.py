@@ -57,7 +57,7 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
         (b'{"format": 1, "model": "flights", "model": "other"}', "a key is given twice"),
         (b'{"format": 2, "model": "flights", "shards": 3}', "has format 2, written by a newer version"),
         (b'{"format": 1, "model": "delays"}', "is the registry of the model delays, but lies in the folder of flights"),
-        (b'{"format": 1, "model": "flights", "aliases": {"champion": 1}}', "version 1, which is not there"),
+        (b'{"format": 1, "model": "flights", "aliases": {"champion": 1}}', "version 1, which does not exist"),
         (b"[" * 100_000, "is not a valid registry record"),
         (b"1" * 2049, "MiB, the maximum"),
     ],
@@ -151,7 +151,7 @@ def challenge(place, number):
     rival = champion(place.read())
     key = key_of(f"run {number}")
     record = place.change(lambda record: changes.register(record, version(f"run {number}"), who="run"))
-    mine = record.keyed(key).number
+    mine = record.find_key(key).number
     try:
         place.change(lambda record: changes.promote(record, mine, expected=rival, **WORDS, key=key))
     except changes.Conflict:
@@ -243,7 +243,7 @@ def test_a_lock_that_is_held_all_the_time_is_an_error_that_names_it(tmp_path, mo
     place = registry.open(str(tmp_path), "flights")
     monkeypatch.setattr(disk, "LOCK_DEADLINE_S", 0.05)
     with (
-        disk.locked(Path(place.folder) / "registry.lock", 1),
+        disk.hold_lock(Path(place.folder) / "registry.lock", 1),
         pytest.raises(ProcessFailed, match="was held by another"),
     ):
         place.change(lambda record: registered("a"))
@@ -261,8 +261,8 @@ def test_a_registry_that_was_moved_has_the_reports_of_its_versions_where_they_li
     place = registry.open(str(tmp_path / "before"), "flights")
     folder = place.version_folder("a" * 64)
     version = Version(key="a" * 64, model=folder, report=f"{folder}/about/report.html")
-    assert place.placed(version) == version
-    moved = registry.open(str(tmp_path / "after"), "flights").placed(version)
+    assert place.with_present_folder(version) == version
+    moved = registry.open(str(tmp_path / "after"), "flights").with_present_folder(version)
     assert moved.report == f"{tmp_path}/after/flights/versions/{'a' * 64}/about/report.html"
     elsewhere = version.model_copy(update={"report": "gs://b/runs/report.html"})
-    assert place.placed(elsewhere).report == "gs://b/runs/report.html"
+    assert place.with_present_folder(elsewhere).report == "gs://b/runs/report.html"

@@ -94,7 +94,7 @@ def test_a_release_that_goes_on_with_an_old_copy_while_it_is_removed_loses_no_fi
     versions.add(place, model, key_of("late"))
     with pytest.MonkeyPatch.context() as patch:
         aged(place, patch, "late")
-        (copy,) = sweep.copies(place)
+        (copy,) = sweep.find_copies(place)
         assert copy.goes
     files = versions.add(place, model, key_of("late"))
     assert not sweep.remove(place, copy)
@@ -105,7 +105,7 @@ def test_a_release_that_goes_on_with_an_old_copy_while_it_is_removed_loses_no_fi
 def test_of_what_is_removed_under_its_hands_a_release_makes_each_file_again(checked, model, monkeypatch):
     versions.add(checked, model, key_of("late"))
     aged(checked, monkeypatch, "late")
-    (copy,) = sweep.copies(checked)
+    (copy,) = sweep.find_copies(checked)
     looked, gone = versions._facts, []
 
     def removed_once_it_was_looked_at(target, name):
@@ -123,8 +123,8 @@ def test_on_a_disk_a_removal_waits_for_a_copy_that_is_being_made(tmp_path, model
     place = registry.open(str(tmp_path / "registry"), "flights")
     versions.add(place, model, key_of("late"))
     aged(place, monkeypatch, "late")
-    (copy,) = sweep.copies(place)
-    with versions.alone(place):
+    (copy,) = sweep.find_copies(place)
+    with versions.copy_lock(place):
         sweeping = threading.Thread(target=sweep.remove, args=(place, copy))
         sweeping.start()
         sweeping.join(0.2)

@@ -146,7 +146,7 @@ def test_a_wrong_request_is_told_with_the_choices(three, models, words, says):
 
 def test_a_model_without_versions_says_where_the_first_comes_from(place, models):
     place.change(lambda record: changes.keep(record, who="run", why="", key="night"))
-    first = "It has none that can be used: a run whose model is better registers the next."
+    first = "It has no usable version; the next run with a better model registers one."
     for words in ("show", "show 1", "promote 1", "delete 1 --dry-run"):
         assert first in models(place, words)
 

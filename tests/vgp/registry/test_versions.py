@@ -34,7 +34,7 @@ def content(folder):
 def register(place, files, name="a"):
     """The registered version of these files."""
     made = version(name, files=files)
-    return place.change(lambda record: changes.register(record, made, who="run")).keyed(made.key)
+    return place.change(lambda record: changes.register(record, made, who="run")).find_key(made.key)
 
 
 def test_files_are_copied_below_the_registry_and_no_record_names_them_yet(place, model):

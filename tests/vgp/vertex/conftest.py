@@ -57,7 +57,7 @@ def start(cloud: Cloud, settings: Settings) -> Callable[..., str]:
         labels: Mapping[str, str] | None = None,
         **changes: Any,
     ) -> str:
-        body = pipeline_job.body(settings.model_copy(update=changes), spec, values or {}, labels=labels)
+        body = pipeline_job.build_body(settings.model_copy(update=changes), spec, values or {}, labels=labels)
         return str(pipeline_job.create(settings, body, id or pipeline_job.job_id(body))[0].name)
 
     return started

@@ -86,7 +86,7 @@ def test_a_setting_that_is_needed_and_missing_is_named(what: str) -> None:
 def test_whoever_waits_is_told_why(
     cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(clients, "TOLD_AFTER", 2)
+    monkeypatch.setattr(clients, "NOTICE_AFTER", 2)
     cloud.fail(LIST, status(503))
     runs(settings)
     assert capsys.readouterr().err == ""

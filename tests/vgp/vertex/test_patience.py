@@ -8,7 +8,7 @@ from google.api_core import exceptions
 from google.auth.exceptions import RefreshError, TransportError
 
 from tests.helpers.stopwatch import Stopwatch
-from vgp.vertex.patient_reads import LONGEST_S, Patience, passing
+from vgp.vertex.patient_reads import LONGEST_S, Patience, is_transient
 
 
 def failing(*errors: BaseException) -> Any:
@@ -27,13 +27,13 @@ def test_it_outlasts_an_hour_without_network_and_says_so_twice() -> None:
     patience = Patience(told.append, clock)
     assert patience(failing(*[requests.ConnectionError()] * 124)) == "answer"
     assert sum(clock.pauses) > 3600 and max(clock.pauses) == LONGEST_S
-    assert told == ["no connection to Google; trying again", "the connection is back after 1h 00m"]
+    assert told == ["no connection to Google; retrying", "the connection is back after 1h 00m"]
     assert patience.note == ""
 
 
 def test_the_note_tells_how_long_and_until_when() -> None:
     clock, notes = Stopwatch(), list[str]()
-    patience = Patience(lambda _: None, clock, until=lambda: notes.append(patience.note))
+    patience = Patience(lambda _: None, clock, stop=lambda: notes.append(patience.note))
     patience(failing(*[exceptions.ServiceUnavailable("[red]down\n")] * 2))
     assert notes == [
         "Google answers 503 ([red]down) for 0s; next try in 2s",
@@ -53,7 +53,7 @@ def test_waiting_can_be_given_up() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Patience(lambda _: None, Stopwatch(), until=over)(failing(TransportError("x")))
+        Patience(lambda _: None, Stopwatch(), stop=over)(failing(TransportError("x")))
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_waiting_can_be_given_up() -> None:
     ids=repr,
 )
 def test_what_may_pass_by_itself(error: Exception, passes: bool) -> None:
-    assert passing(error) is passes
+    assert is_transient(error) is passes

@@ -16,7 +16,7 @@ from vgp.settings import Settings, load
 from vgp.train.checkpoint.lease_holder import parse_holder
 from vgp.vertex import cleaning_view, clients, resource_names
 from vgp.vertex import run_cleanup as plans
-from vgp.vertex.leftovers import Item, Needed, Root, group_of, listed
+from vgp.vertex.leftovers import Item, NeededGroups, Root, group_of, list_groups
 from vgp.vertex.run_cleanup import remove
 
 MONTHS = timedelta(days=60)
@@ -80,9 +80,9 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
         '[environments.prod.schedules.n]\npipeline = "p"\ncron = "0 2 * * *"\ntime_zone = "UTC"\n'
         f'parameters = {{champion = "gs://test-bucket/runs/{cloud.project_number}/told-1/train_5/model"}}\n'
     )
-    planned = plans.plan(load(file), MONTHS, later=LATER)
+    planned = plans.make_plan(load(file), MONTHS, later=LATER)
     assert reasons(planned, cloud) == {
-        "NUMBER/champion-1": f"the run {open_run} needs it, which is open",
+        "NUMBER/champion-1": f"the open run {open_run} needs it",
         f"NUMBER/{open_run}": "the run is open",
         f"capacity/{open_run}": "the run is open",
         "capacity/done-1": "",
@@ -90,7 +90,7 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
         "NUMBER/base-1": "named by the schedule nightly",
         "NUMBER/done-1": "",
         "999999999999/theirs-1": "of another project, number 999999999999",
-        "notes.txt": "nothing that a run of ours left",
+        "notes.txt": "not written by a run of this product",
         "checkpoints/train-1": "", "checkpoints/train-2": "", f"pins/{OLD}.json": "",
     }  # fmt: skip
     before = left(settings, cloud)
@@ -99,9 +99,9 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
             "runs/checkpoints/train-1/run000-step000000009.json", "runs/checkpoints/train-2/lease.json",
             "runs/capacity/done-1/train-1/ladder.json", "runs/capacity/done-1/train-1/heartbeat.json",
             f"runs/pins/{OLD}.json"}  # fmt: skip
-    assert "1 folder of capacity" in cleaning_view.summary(planned) and before - left(settings, cloud) == gone
+    assert "1 folder of capacity" in cleaning_view.summarize(planned) and before - left(settings, cloud) == gone
     assert removed.objects == 6 and removed.changed == 0  # without the leases, one of them its own
-    assert plans.plan(load(file), MONTHS, later=LATER).going == []
+    assert plans.make_plan(load(file), MONTHS, later=LATER).going == []
 
 
 def test_what_is_young_stays_with_what_its_pins_name(cloud: Cloud, settings: Settings, put: Any) -> None:
@@ -110,15 +110,15 @@ def test_what_is_young_stays_with_what_its_pins_name(cloud: Cloud, settings: Set
         f"runs/pins/{YOUNG}.json",
         text=json.dumps({"folder": f"gs://test-bucket/runs/{cloud.project_number}/champion-1"}),
     )
-    young = plans.plan(settings, MONTHS)
+    young = plans.make_plan(settings, MONTHS)
     assert set(reasons(young, cloud).values()) == {"younger than 60 days", "named by the pins of a run"}
-    assert not young.going and "Nothing goes." in cleaning_view.summary(young)
+    assert not young.going and "Nothing goes." in cleaning_view.summarize(young)
 
 
 def test_a_lease_is_respected_and_one_is_taken_while_checkpoints_go(cloud: Cloud, settings: Settings, put: Any) -> None:
     put(*[f"runs/checkpoints/train-{n}/run000-step000000009.json" for n in (1, 2)])
     put("runs/checkpoints/train-2/run000-step000000009-ab-00000.safetensors")
-    planned = plans.plan(settings, MONTHS, later=LATER)
+    planned = plans.make_plan(settings, MONTHS, later=LATER)
     assert len(planned.going) == 2
     put("runs/checkpoints/train-1/lease.json")  # a run began after the plan was shown
     leases: list[Any] = []
@@ -138,7 +138,7 @@ def test_a_lease_is_respected_and_one_is_taken_while_checkpoints_go(cloud: Cloud
 
 def test_what_is_written_anew_meanwhile_stays(cloud: Cloud, settings: Settings, put: Any) -> None:
     put("runs/NUMBER/done-1/a", "runs/NUMBER/done-1/b", "runs/checkpoints/train-1/run000.json")
-    planned = plans.plan(settings, MONTHS, later=LATER)
+    planned = plans.make_plan(settings, MONTHS, later=LATER)
     put("runs/NUMBER/done-1/a", "runs/checkpoints/train-1/run001.json")
     assert remove(planned).changed == 2
     assert left(settings, cloud) == {
@@ -150,21 +150,21 @@ def test_a_deletion_that_was_broken_off_is_finished_by_the_next(cloud: Cloud, se
     put(*[f"runs/NUMBER/done-1/{n}" for n in range(5)], *[f"runs/checkpoints/train-1/run00{n}.json" for n in range(3)])
     cloud.fail(DELETE, status(403))
     with pytest.raises(WorkFailed, match="delete from gs://test-bucket/runs"):
-        remove(plans.plan(settings, MONTHS, later=LATER))
+        remove(plans.make_plan(settings, MONTHS, later=LATER))
     assert "runs/checkpoints/train-1/lease.json" in left(settings, cloud)  # nobody reads what is half gone
-    assert "a run holds its lease" in reasons(plans.plan(settings, MONTHS), cloud).values()
-    remove(plans.plan(settings, MONTHS, later=LATER))
+    assert "a run holds its lease" in reasons(plans.make_plan(settings, MONTHS), cloud).values()
+    remove(plans.make_plan(settings, MONTHS, later=LATER))
     assert left(settings, cloud) == set()
 
 
 def test_only_what_lies_below_runs_can_be_deleted(settings: Settings, cloud: Cloud) -> None:
     root = Root.of(settings)
     assert root.uri == "gs://test-bucket/runs" and root.prefix == "runs/"
-    with pytest.raises(WorkFailed, match="nothing was done"):
+    with pytest.raises(WorkFailed, match="left unchanged"):
         root.path("raw/a.csv")
     now = datetime.now(UTC)
     outside = plans.Group("run", "1/a", [Item("raw/a.csv", 1, 1, now)])
-    with pytest.raises(WorkFailed, match="nothing was done"):
+    with pytest.raises(WorkFailed, match="left unchanged"):
         remove(plans.Plan(root, now, MONTHS, [plans.Decision(outside, True, "")]))
 
 
@@ -182,7 +182,7 @@ def test_only_what_lies_below_runs_can_be_deleted(settings: Settings, cloud: Clo
     ],
 )
 def test_an_address_keeps_what_it_stands_for(text: str, stays: set[str], settings: Settings) -> None:
-    needed = Needed(Root.of(settings))
+    needed = NeededGroups(Root.of(settings))
     needed.add(text, "so")
     groups = [plans.Group("run", folder) for folder in ("1/a", "1/ab", "2/a")]
     assert {group.folder for group in groups if needed.reason(group)} == stays
@@ -191,8 +191,8 @@ def test_an_address_keeps_what_it_stands_for(text: str, stays: set[str], setting
 @pytest.mark.parametrize("text", ["27d", "3w", "0d", "sixty", "60", "-60d"])
 def test_an_age_that_the_cache_still_needs_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="--older-than"):
-        plans.age(text)
-    assert plans.age("4w") == timedelta(days=2 * EPOCH_DAYS)
+        plans.parse_age(text)
+    assert plans.parse_age("4w") == timedelta(days=2 * EPOCH_DAYS)
 
 
 def test_on_the_command_line_it_is_shown_first_and_asked(
@@ -200,7 +200,7 @@ def test_on_the_command_line_it_is_shown_first_and_asked(
     tmp_path: Path,
 ) -> None:  # fmt: skip
     put("runs/NUMBER/done-1/a", "runs/NUMBER/done-1/b")
-    monkeypatch.setattr(plans, "listed", lambda root: (listed(root)[0], listed(root)[1] + LATER))
+    monkeypatch.setattr(plans, "list_groups", lambda root: (list_groups(root)[0], list_groups(root)[1] + LATER))
     monkeypatch.chdir(tmp_path)
 
     def clean(*words: str) -> tuple[int, str, str]:

@@ -58,7 +58,7 @@ class Release:
 
 def done(record: Record, key: str) -> bool:
     """Whether the record holds the release with this key."""
-    return record.keyed(key) is not None or record.event("kept", key) is not None
+    return record.find_key(key) is not None or record.event("kept", key) is not None
 
 
 def applied(record: Record, release: Release) -> Record:
@@ -97,7 +97,7 @@ def _registered(record: Record, release: Release, why: str, used_up: str) -> Rec
     elif not waits and reigns != expected:
         why = f"{why}{NOT_CHAMPION}compared with {compared(expected)}, while the champion is {named(reigns)} by now."
     record = changes.register(record, version, who=release.who, why=why)
-    registered = record.keyed(release.key)
+    registered = record.find_key(release.key)
     assert registered
     if waits or reigns != expected:
         return record

@@ -59,7 +59,7 @@ def of(record: Record, key: str, who: str) -> Outcome:
     event = _first(record, key)
     if event is None:
         return Outcome("not decided", "not registered: there are no predictions to judge the model by", None, record)
-    version = record.keyed(key)
+    version = record.find_key(key)
     code, words = _registered(record, version, key) if version else ("kept", _kept(record, event))
     if event.who != who:
         words = f"nothing new; {event.who} decided on this model already: {words}"

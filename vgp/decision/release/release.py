@@ -87,11 +87,11 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
         gate.confidence,
     )  # fmt: skip
     record = registry.read()
-    if not effects.done(record, release.key) and effects.applied(record, release).keyed(release.key):
+    if not effects.done(record, release.key) and effects.applied(record, release).find_key(release.key):
         release = _copied(release, registry, inputs)
     record = registry.change(lambda newer: effects.applied(newer, release))
     result = outcome.of(record, release.key, release.who)
-    return replace(result, read=lambda: registry.with_places(registry.read()).model_dump(mode="json"))
+    return replace(result, read=lambda: registry.with_present_folders(registry.read()).model_dump(mode="json"))
 
 
 def _version(

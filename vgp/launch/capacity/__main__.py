@@ -50,33 +50,33 @@ def run_launcher(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
     """
     launcher, climbs, since = uuid.uuid4().hex, list[Climb](), clock.now()
 
-    def climb(go: Callable[[Climb], Verdict]) -> Verdict:
+    def climb(action: Callable[[Climb], Verdict]) -> Verdict:
         with google_api.session() as session:
             climbs.append(Climb(plan, run, session, launcher, clock, log_line))
-            return go(climbs[-1])
+            return action(climbs[-1])
 
     def after_sigterm() -> Verdict:
         """Cancels the job, or continues if the run is still active. A further SIGTERM checks the run again."""
-        began = any(climb.journal.term for climb in climbs)
+        had_term = any(climb.journal.term for climb in climbs)
         if why := reason_to_end(plan, run.run, clock):
             signal.signal(signal.SIGTERM, _pass_over)
             log_line(f"SIGTERM: {why}; cancelling its job")
-            return climb(partial(Climb.cancel, why=why, again=began, since=since))
+            return climb(partial(Climb.cancel, why=why, again=had_term, since=since))
         log_line(
             "SIGTERM, but the run is still active, so this machine is shutting down. The job keeps running for the "
             f"next launcher; without one, it saves a checkpoint and stops after {format_duration(plan.orphan_s)}"
         )
-        return climb(partial(Climb.go_on, again=began, since=since))
+        return climb(partial(Climb.resume, again=had_term, since=since))
 
-    work: Callable[[], Verdict] = partial(climb, Climb.go)
+    action: Callable[[], Verdict] = partial(climb, Climb.start)
     while True:
         try:
             signal.signal(signal.SIGTERM, _stop)
-            ended = _explained(work)
+            verdict = _run_explained(action)
             signal.signal(signal.SIGTERM, _pass_over)
-            return ended
+            return verdict
         except Stopped:
-            work = after_sigterm
+            action = after_sigterm
 
 
 def log_line(text: str) -> None:
@@ -93,13 +93,13 @@ def _read_plan(text: str, size: str) -> Plan:
     return plan
 
 
-def _explained(go: Callable[[], Verdict]) -> Verdict:
-    """Returns the verdict of `go`; errors of Google's and of the launcher become failed verdicts."""
+def _run_explained(action: Callable[[], Verdict]) -> Verdict:
+    """Returns the verdict of `action`, or a failed verdict for an error of Google's or of the launcher."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError
 
     try:
-        return go()
+        return action()
     except Superseded as error:
         return Verdict(1, f"{error}")
     except Unreachable as error:

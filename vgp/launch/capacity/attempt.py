@@ -16,13 +16,12 @@ from typing import Any
 
 from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import format_duration, format_usd
-from vgp.launch.capacity import journal as heartbeat
-from vgp.launch.capacity import situation as progress
 from vgp.launch.capacity.jobs import Jobs, Sweep
-from vgp.launch.capacity.journal import Heartbeat, Journal
+from vgp.launch.capacity.journal import NO_ATTEMPT, Heartbeat, Journal
 from vgp.launch.capacity.outage_retry import Patience, Superseded, reason
-from vgp.launch.capacity.outcome import ENDED, Outcome, describe_state, outcome, state
+from vgp.launch.capacity.outcome import ENDED, Outcome, decide_outcome, describe_state, state
 from vgp.launch.capacity.situation import (
+    FIGURES,
     Progress,
     held_s,
     last_moment,
@@ -31,6 +30,7 @@ from vgp.launch.capacity.situation import (
     time_left_s,
     wait_s,
 )
+from vgp.launch.capacity.situation import NAME as PROGRESS_NAME
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.step_run import uri as bucket_uri
 from vgp.protocol.capacity.control_folder import ControlFolder, Json
@@ -60,7 +60,7 @@ class End:
 
 
 #: Returns the reason to end a running job early, or None to let it run.
-Look = Callable[[Attempt], End | None]
+ReasonToEnd = Callable[[Attempt], End | None]
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Attempts:
     folder: ControlFolder
     clock: Clock
     patience: Patience
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     sweep: Sweep
     search_s: float = SEARCH_S
 
@@ -103,7 +103,7 @@ class Attempts:
         until = self.clock.now() + self.search_s
         while True:
             try:
-                jobs = self.jobs.found(attempt)
+                jobs = self.jobs.find(attempt)
             except Forbidden as error:
                 return self.close(attempt, Outcome("failed", f"the search for its job was refused: {reason(error)}"))
             if jobs:  # the sweep cancels any others
@@ -121,11 +121,11 @@ class Attempts:
             created = parse_time(job.get("createTime")) or self.clock.now()
             self.journal.write(replace(attempt, job=job["name"], created=created))
         except Superseded:
-            self.sweep.unless_taken_up(job)
+            self.sweep.cancel_if_unknown(job)
             raise
 
-    def follow(self, attempt: Attempt, look: Look) -> None:
-        """Watches the job until it has ended, by itself or because of `look`, or is fenced off."""
+    def follow(self, attempt: Attempt, reason_to_end: ReasonToEnd) -> None:
+        """Watches the job until it has ended, by itself or because of `reason_to_end`, or is fenced off."""
         self._show(attempt)
         unknown_since, last_state = None, ""
         while True:
@@ -140,17 +140,17 @@ class Attempts:
                 attempt = self._note_start(attempt, job)
                 if state(job) != last_state:
                     last_state = state(job)
-                    self.tell(f"attempt {attempt.number}: the job {describe_state(last_state)}")
+                    self.log(f"attempt {attempt.number}: the job {describe_state(last_state)}")
                 if last_state in ENDED:
                     return self._close_ended(attempt, job)
-                attempt = self._end_if_due(attempt, job, look)
+                attempt = self._end_if_due(attempt, job, reason_to_end)
                 if attempt.ending_at and now - attempt.ending_at > self._fence_s():
                     return self._fence_off(attempt)
             self.clock.sleep(POLL_S)
 
     def end(self, attempt: Attempt, why: End) -> Attempt:
         """Writes the reason into the journal, logs it, and cancels the job; `follow` waits for its end."""
-        self.tell(f"attempt {attempt.number}: ending the job: {why.words}")
+        self.log(f"attempt {attempt.number}: ending the job: {why.words}")
         ending = replace(attempt, ending=why.kind, ending_at=self.clock.now(), words=why.words, next_rung=why.next_rung)
         self.journal.write(ending)
         if ending.job:
@@ -160,22 +160,22 @@ class Attempts:
     def close(self, attempt: Attempt, how: Outcome, at: float | None = None) -> None:
         """Writes the end of an attempt into the journal and logs it; until the next one, no job may run."""
         at = at or self.clock.now()
-        known = self.progress()
-        here = known if known and known.attempt == attempt.token else None
+        progress = self.progress()
+        own = progress if progress and progress.attempt == attempt.token else None
         hours, rung = held_s(replace(attempt, ended=at), at) / 3600, self.rung(attempt)
-        self.heartbeat.allow(heartbeat.NOBODY)
+        self.heartbeat.allow(NO_ATTEMPT)
         ladder = self.journal.write(
             replace(
                 attempt, ended=at, outcome=how.kind, words=attempt.words if attempt.ending else how.words, hours=hours,
                 usd=None if rung.usd_per_hour is None else hours * rung.usd_per_hour,
-                step_from=attempt.step_from if here is None or here.from_step is None else here.from_step,
-                step_to=here.saved_step if here else attempt.step_from,
-                steps_lost=here.steps_unsaved if here and how.kind != "succeeded" else None,
-                **({name: getattr(here, name) for name in progress.FIGURES} if here else {}),
+                step_from=attempt.step_from if own is None or own.from_step is None else own.from_step,
+                step_to=own.saved_step if own else attempt.step_from,
+                steps_lost=own.steps_unsaved if own and how.kind != "succeeded" else None,
+                **({name: getattr(own, name) for name in FIGURES} if own else {}),
             )
         )  # fmt: skip
-        lost = f", {here.steps_unsaved} steps lost" if here and how.kind != "succeeded" else ""
-        self.tell(
+        lost = f", {own.steps_unsaved} steps lost" if own and how.kind != "succeeded" else ""
+        self.log(
             f"attempt {attempt.number} on {rung.name}: {how.kind.replace('_', ' ')} after "
             f"{format_duration(hours * 3600)}{lost}; "
             f"{format_usd(ladder.usd)} so far"
@@ -183,13 +183,13 @@ class Attempts:
 
     def progress(self) -> Progress | None:
         """Returns the last progress that a job wrote, or None."""
-        document = self.patience("read the progress", lambda: self.folder.read(progress.NAME))
+        document = self.patience("read the progress", lambda: self.folder.read(PROGRESS_NAME))
         return parse_progress(document.content) if document else None
 
     def saved_step(self) -> int | None:
         """Returns the training step of the newest checkpoint in the progress, or None."""
-        known = self.progress()
-        return known.saved_step if known else None
+        progress = self.progress()
+        return progress.saved_step if progress else None
 
     def rung(self, attempt: Attempt) -> PlannedRung:
         """Returns the rung of the attempt; a rung without a price if the plan does not have it anymore."""
@@ -198,8 +198,8 @@ class Attempts:
 
     def _show(self, attempt: Attempt) -> None:
         """Logs the address of the current job and writes it to `gcp_resources`."""
-        self.sweep.soon()
-        self.tell(f"attempt {attempt.number} on {attempt.rung}: {page(attempt.job or '', self.plan.project)}")
+        self.sweep.schedule()
+        self.log(f"attempt {attempt.number} on {attempt.rung}: {page(attempt.job or '', self.plan.project)}")
         if self.run.gcp_resources:
             path = self.run.gcp_resources
             self.patience("write gcp_resources", lambda: write_gcp_resources(path, attempt.job or ""))
@@ -212,13 +212,12 @@ class Attempts:
         self.journal.write(running)
         return running
 
-    def _end_if_due(self, attempt: Attempt, job: Json, look: Look) -> Attempt:
-        """Ends a running job if it is overdue or `look` gives a reason; repeats the cancellation of one that is
-        ending."""
+    def _end_if_due(self, attempt: Attempt, job: Json, reason_to_end: ReasonToEnd) -> Attempt:
+        """Ends a running job that is overdue or has a `reason_to_end`; repeats the cancellation of an ending job."""
         now = self.clock.now()
         if not attempt.ending:
-            self.sweep.if_due()
-            if why := self._overdue(attempt, now) or look(attempt):
+            self.sweep.sweep_if_due()
+            if why := self._overdue(attempt, now) or reason_to_end(attempt):
                 attempt = self.end(attempt, why)
         if attempt.ending and state(job) != "CANCELLING":
             self.jobs.cancel(attempt.job or "")
@@ -239,7 +238,7 @@ class Attempts:
             job = self.jobs.get(attempt) or job
         rung = self.rung(attempt)
         allowed = _seconds(job.get("jobSpec", {}).get("scheduling", {}).get("timeout"), rung.timeout_s)
-        self.close(attempt, outcome(job, rung.strategy, allowed, attempt.ending), parse_time(job.get("endTime")))
+        self.close(attempt, decide_outcome(job, rung.strategy, allowed, attempt.ending), parse_time(job.get("endTime")))
 
     def _fence_s(self) -> float:
         """Returns how long a cancelled job may take to end; shorter when the next job already has its machines."""
@@ -248,7 +247,7 @@ class Attempts:
 
     def _fence_off(self, attempt: Attempt) -> None:
         limit = format_duration(self._fence_s())
-        self.tell(f"attempt {attempt.number}: the job has not ended {limit} after its cancellation; fenced off")
+        self.log(f"attempt {attempt.number}: the job has not ended {limit} after its cancellation; fenced off")
         self.close(attempt, Outcome(attempt.ending or "moved", "fenced"))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from vgp.base.clock import Clock
 from vgp.launch.capacity.journal import Journal
-from vgp.launch.capacity.outage_retry import Patience, is_passing, message, reason
+from vgp.launch.capacity.outage_retry import Patience, is_transient, message, reason
 from vgp.launch.capacity.outcome import ENDED, Outcome, refusal_outcome, state
 from vgp.launch.capacity.step_run import digest
 from vgp.protocol import environment as variables
@@ -46,25 +46,26 @@ class Jobs:
         except (GoogleAPICallError, RequestException, ConnectionError) as error:
             if isinstance(error, GoogleAPICallError) and not isinstance(error, ServerError) and error.code != 408:
                 return refusal_outcome(int(error.code or 0), message(error))
-            self.patience.tell(f"creating a job: {reason(error)}; searching for the job, because it may exist")
+            self.patience.log(f"creating a job: {reason(error)}; searching for the job, because it may exist")
             return None
 
     def body(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json:
         """Returns the request for a job, with its token, labels and timeout."""
-        body = self._working(fill_job(rung.job, executor_input), new)
+        body = self._with_variables(fill_job(rung.job, executor_input), new)
         labels = {**_system_labels(), **body.get("labels", {})}
         body["labels"] = labels | {new.LABEL: new.token, LADDER_LABEL: self.ladder}
         body["jobSpec"].setdefault("scheduling", {})["timeout"] = f"{int(timeout_s)}s"
         return body
 
-    def _working(self, body: Json, attempt: Creation) -> Json:
+    def _with_variables(self, body: Json, attempt: Creation) -> Json:
+        """Adds the environment variables with the control folder and the token."""
         values = {variables.CONTROL_FOLDER: self.folder, variables.ATTEMPT: attempt.token}
-        variables_of_job = [{"name": name, "value": value} for name, value in values.items()]
+        entries = [{"name": name, "value": value} for name, value in values.items()]
         for pool in body["jobSpec"]["workerPoolSpecs"]:
             container = next((pool[kind] for kind in ("containerSpec", "pythonPackageSpec") if kind in pool), None)
             if container is not None:
                 others = [entry for entry in container.get("env", []) if entry.get("name") not in values]
-                container["env"] = [*others, *variables_of_job]
+                container["env"] = [*others, *entries]
         return body
 
     def get(self, of: Creation) -> Json | None:
@@ -75,12 +76,12 @@ class Jobs:
             return self.patience(
                 "look at the job",
                 lambda: self.service(of.region).get(of.job or ""),
-                lambda error: is_passing(error) or isinstance(error, Forbidden),
+                lambda error: is_transient(error) or isinstance(error, Forbidden),
             )
         except NotFound:
             return None
 
-    def found(self, of: Creation) -> list[Json]:
+    def find(self, of: Creation) -> list[Json]:
         """Returns the jobs with the token of the attempt, the oldest first."""
         service = self.service(of.region)
         return self.patience("look for the job", lambda: service.labelled(of.LABEL, of.token))
@@ -89,12 +90,12 @@ class Jobs:
         """Cancels a job; does not wait for its end."""
         self.patience("cancel the job", lambda: self.service(job.split("/")[3]).cancel(job))
 
-    def going_on(self, regions: Iterable[str]) -> list[Json]:
+    def list_active(self, regions: Iterable[str]) -> list[Json]:
         """Returns the step's jobs of all launchers that have not ended and are not being cancelled."""
-        jobs = [job for region in dict.fromkeys(regions) for job in self._of_ladder(region)]
+        jobs = [job for region in dict.fromkeys(regions) for job in self._list_jobs(region)]
         return [job for job in jobs if state(job) not in (*ENDED, "CANCELLING")]
 
-    def _of_ladder(self, region: str) -> list[Json]:
+    def _list_jobs(self, region: str) -> list[Json]:
         service = self.service(region)
         return self.patience("look for jobs of the step", lambda: service.labelled(LADDER_LABEL, self.ladder))
 
@@ -104,9 +105,11 @@ def is_known(job: Json, ladder: Ladder) -> bool:
     return any(entry is not None and is_of(job, entry) for entry in (ladder.open, ladder.next))
 
 
-def is_of(job: Json, one: Creation) -> bool:
+def is_of(job: Json, creation: Creation) -> bool:
     """Whether the job belongs to this attempt or waiting job: by its name, or by its token if no name is known."""
-    return bool(job["name"] == one.job if one.job else job.get("labels", {}).get(one.LABEL) == one.token)
+    if creation.job:
+        return bool(job["name"] == creation.job)
+    return bool(job.get("labels", {}).get(creation.LABEL) == creation.token)
 
 
 def _was_not_handled(error: Exception) -> bool:
@@ -137,25 +140,25 @@ FIRST_SWEEP_S, SWEEP_AGAIN_S = 30.0, 300.0
 
 
 class Sweep:
-    """The search for orphaned jobs, which it cancels: at once by `sweep()`, or on schedule by `if_due`."""
+    """The search for orphaned jobs, which it cancels: at once by `sweep()`, or on schedule by `sweep_if_due`."""
 
-    def __init__(self, jobs: Jobs, journal: Journal, clock: Clock, tell: Callable[[str], None]) -> None:
-        self.jobs, self.journal, self.clock, self.tell = jobs, journal, clock, tell
+    def __init__(self, jobs: Jobs, journal: Journal, clock: Clock, log: Callable[[str], None]) -> None:
+        self.jobs, self.journal, self.clock, self.log = jobs, journal, clock, log
         self._due_at = 0.0
 
-    def soon(self) -> None:
+    def schedule(self) -> None:
         """Schedules a sweep soon after the creation of a job."""
         self._due_at = self.clock.now() + FIRST_SWEEP_S
 
-    def if_due(self) -> None:
+    def sweep_if_due(self) -> None:
         if self.clock.now() >= self._due_at:
             self()
 
-    def unless_taken_up(self, job: Json) -> None:
+    def cancel_if_unknown(self, job: Json) -> None:
         """Cancels a new job, unless a newer launcher has entered it in the journal."""
-        ladder = self.journal.there()
+        ladder = self.journal.read_any()
         if ladder is None or not is_known(job, ladder):
-            self.tell(f"{job['name']} came too late for its attempt; cancelling it")
+            self.log(f"{job['name']} came too late for its attempt; cancelling it")
             self.jobs.cancel(job["name"])
 
     def __call__(self) -> None:
@@ -164,12 +167,12 @@ class Sweep:
         self._due_at = self.clock.now() + SWEEP_AGAIN_S
         ladder = self.journal.ladder
         try:
-            jobs = self.jobs.going_on(entry.region for entry in (*ladder.attempts, *ladder.waiting))
+            jobs = self.jobs.list_active(entry.region for entry in (*ladder.attempts, *ladder.waiting))
         except GoogleAPICallError as error:
-            return self.tell(f"the search for orphaned jobs was refused: {reason(error)}")
+            return self.log(f"the search for orphaned jobs was refused: {reason(error)}")
         # The journal is read after the list, so that it has the jobs of a newer launcher.
         ladder = self.journal.read()
         for job in jobs:
             if not is_known(job, ladder):
-                self.tell(f"{job['name']} belongs to no attempt; cancelling it")
+                self.log(f"{job['name']} belongs to no attempt; cancelling it")
                 self.jobs.cancel(job["name"])

@@ -77,7 +77,7 @@ class Journal:
         """Reads the ladder. Raises Superseded if a newer launcher has taken over."""
         return self.change(lambda ladder: ladder)
 
-    def there(self) -> Ladder | None:
+    def read_any(self) -> Ladder | None:
         """Reads the ladder of any launcher; returns None if there is none."""
         document = self.patience("read the ladder", lambda: self.folder.read(NAME))
         return Ladder.from_json(document.content) if document else None
@@ -104,7 +104,7 @@ class Journal:
 
 HEARTBEAT_NAME = "heartbeat.json"
 #: The token in the heartbeat while no attempt may run.
-NOBODY = ""
+NO_ATTEMPT = ""
 
 
 class Heartbeat:
@@ -119,15 +119,15 @@ class Heartbeat:
         self,
         folder: ControlFolder,
         clock: Clock,
-        tell: Callable[[str], None],
+        log: Callable[[str], None],
         term: int,
         every_s: float,
         orphan_s: float,
     ) -> None:
-        self.folder, self.clock, self.tell = folder, clock, tell
+        self.folder, self.clock, self.log = folder, clock, log
         self.term, self.every_s, self.orphan_s = term, every_s, orphan_s
-        self.patience = Patience(clock, tell)
-        self.attempt, self.next = NOBODY, NOBODY
+        self.patience = Patience(clock, log)
+        self.attempt, self.next = NO_ATTEMPT, NO_ATTEMPT
         self._generation = 0
         self._lock = threading.Lock()
         self._ended, self._superseded = threading.Event(), threading.Event()
@@ -153,7 +153,7 @@ class Heartbeat:
         with self._lock:
             self.attempt = attempt
             if self.next == attempt:
-                self.next = NOBODY
+                self.next = NO_ATTEMPT
         self.patience("write the heartbeat", self.beat)
 
     def expect(self, attempt: str) -> None:
@@ -204,5 +204,5 @@ class Heartbeat:
                 return
             except Exception as error:  # retry: if it keeps failing, the job saves a checkpoint and stops
                 if not failing:
-                    self.tell(f"cannot write the heartbeat: {reason(error)}; retrying")
+                    self.log(f"cannot write the heartbeat: {reason(error)}; retrying")
                 failing = True

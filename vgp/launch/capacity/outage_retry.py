@@ -23,38 +23,42 @@ class Patience:
 
     Args:
         clock: The clock for the pauses.
-        tell: Logs a line when Google stops answering, and one when it answers again.
+        log: Logs a line when Google stops answering, and one when it answers again.
     """
 
-    def __init__(self, clock: Clock, tell: Callable[[str], None], most_s: float = MOST_S) -> None:
-        self.clock, self.tell, self.most_s = clock, tell, most_s
+    def __init__(self, clock: Clock, log: Callable[[str], None], most_s: float = MOST_S) -> None:
+        self.clock, self.log, self.most_s = clock, log, most_s
 
     def __call__(
-        self, what: str, call: Callable[[], Answer], again: Callable[[Exception], bool] | None = None
+        self, action: str, call: Callable[[], Answer], retries: Callable[[Exception], bool] | None = None
     ) -> Answer:
-        """Calls `call` and returns its result; retries errors for which `again` (default: `is_passing`) is true.
+        """Calls `call` and returns its result.
+
+        Args:
+            action: The action, for messages, as in "read the ladder".
+            retries: Whether an error is retried; default: `is_transient`.
 
         Raises:
             Unreachable: No answer for `most_s` seconds.
         """
         began, failures = self.clock.now(), list[Failure]()
 
-        def note(failure: Failure) -> None:
+        def note_failure(failure: Failure) -> None:
             if failure.lasted_s >= self.most_s:
-                gone = f"{what}: no answer for {format_duration(failure.lasted_s)} ({reason(failure.error)})."
-                raise Unreachable(gone) from None
+                outage = f"no answer for {format_duration(failure.lasted_s)} ({reason(failure.error)})"
+                raise Unreachable(f"{action}: {outage}.") from None
             if not failures:
-                self.tell(f"{what}: {reason(failure.error)}; retrying for up to {format_duration(self.most_s)}")
+                self.log(f"{action}: {reason(failure.error)}; retrying for up to {format_duration(self.most_s)}")
             failures.append(failure)
 
         pauses = Pauses(FIRST_S, LONGEST_S)
-        answer = retry(call, pauses, is_transient=again or is_passing, clock=self.clock, on_failure=note)
+        answer = retry(call, pauses, is_transient=retries or is_transient, clock=self.clock, on_failure=note_failure)
         if failures:
-            self.tell(f"{what}: answered after {format_duration(self.clock.now() - began)}")
+            self.log(f"{action}: answered after {format_duration(self.clock.now() - began)}")
         return answer
 
 
-def is_passing(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether a retry may succeed: Google is busy or down, a connection or token was lost, another write came first."""
     from google.api_core.exceptions import Unauthorized
     from google.auth.exceptions import GoogleAuthError, TransportError
@@ -93,9 +97,9 @@ class Superseded(Exception):
 
 
 class Unreachable(Exception):
-    """Google has not answered for the longest outage that the launcher waits for."""
+    """An outage of Google that is longer than the launcher waits."""
 
 
 class Stopped(BaseException):
-    """SIGTERM: the run is cancelled, or this machine shuts down. A BaseException, so no `except Exception` catches
+    """A SIGTERM: the run is cancelled, or this machine shuts down. A BaseException, so no `except Exception` catches
     it."""

@@ -30,7 +30,7 @@ from vgp.base.text.printable import one_line
 from vgp.protocol.capacity.job_service import Json
 
 #: Outcomes after which the launcher tries another job; all others except `succeeded` fail the step.
-MOVES_ON = ("stockout", "preempted", "wait_expired", "quota", "timeout", "moved", "lost")
+RETRIED = ("stockout", "preempted", "wait_expired", "quota", "timeout", "moved", "lost")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PAUSED", "PARTIALLY_SUCCEEDED")
 #: A job that ran for its timeout, less this, has reached it, seconds.
 _SLACK_S = 90.0
@@ -73,7 +73,7 @@ def runtime_s(job: Json) -> float:
     return max(0.0, ended - began) if began and ended else 0.0
 
 
-def outcome(job: Json, strategy: str, timeout_s: float, ending: str | None) -> Outcome:
+def decide_outcome(job: Json, strategy: str, timeout_s: float, ending: str | None) -> Outcome:
     """Returns the outcome of a job that has ended.
 
     Args:
@@ -84,7 +84,7 @@ def outcome(job: Json, strategy: str, timeout_s: float, ending: str | None) -> O
     name, message = state(job), one_line(job.get("error", {}).get("message", ""), 500)
     if name == "SUCCEEDED":
         return Outcome("succeeded", "the job succeeded")
-    by_itself = _by_itself(job, name, message, strategy, timeout_s)
+    by_itself = _outcome_by_itself(job, name, message, strategy, timeout_s)
     if ending and by_itself.kind != "user_error":
         return Outcome(ending, f"ended by the launcher: {ending}")
     return by_itself
@@ -100,7 +100,7 @@ def refusal_outcome(code: int, message: str) -> Outcome:
     return Outcome("user_error", f"Google refused the job: {code} {words}")
 
 
-def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: float) -> Outcome:
+def _outcome_by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: float) -> Outcome:
     started = bool(job.get("startTime"))
     timed_out = started and runtime_s(job) >= timeout_s - _SLACK_S
     code = int(job.get("error", {}).get("code", 0))
@@ -114,12 +114,12 @@ def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: flo
         return Outcome("cancelled", "the job was cancelled from outside the launcher")
     if name != "FAILED":
         return Outcome("failed", f"the job {describe_state(name)}: {message}".rstrip(": "))
-    return _failed(message, code, strategy, started, timed_out)
+    return _failure_outcome(message, code, strategy, started, timed_out)
 
 
-def _failed(message: str, code: int, strategy: str, started: bool, timed_out: bool) -> Outcome:
-    if exited := _EXIT.search(message):
-        return _exited(exited, message, strategy)
+def _failure_outcome(message: str, code: int, strategy: str, started: bool, timed_out: bool) -> Outcome:
+    if match := _EXIT.search(message):
+        return _exit_outcome(match, message, strategy)
     if _MEMORY.search(message):
         return Outcome("user_error", message)
     if _QUOTA.search(message):
@@ -133,8 +133,8 @@ def _failed(message: str, code: int, strategy: str, started: bool, timed_out: bo
     return Outcome("user_error" if code in (3, 5, 7, 9, 11, 12) else "failed", message or "Vertex AI gives no reason")
 
 
-def _exited(exited: re.Match[str], message: str, strategy: str) -> Outcome:
-    replica, memory, code = exited[1], exited[2], int(exited[3])
+def _exit_outcome(match: re.Match[str], message: str, strategy: str) -> Outcome:
+    replica, memory, code = match[1], match[2], int(match[3])
     if code == _SAVED:
         return Outcome("preempted", f"{replica} saved a checkpoint and stopped (exit code 75)")
     if code == _STORE_DOWN:

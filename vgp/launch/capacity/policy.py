@@ -55,32 +55,32 @@ def decide(situation: Situation, offers: Sequence[Offer]) -> Choice:
         raise ValueError(f"{len(records)} records for {len(offers)} rungs. Give one record per rung.")
     prospect = Prospect(situation, offers, records)
     if situation.on is None:
-        return _without_job(prospect)
+        return _choose_without_job(prospect)
     offer = offers[situation.on]
-    return _with_machines(prospect, offer) if situation.running else _waiting(prospect, offer)
+    return _choose_with_machines(prospect, offer) if situation.running else _choose_while_waiting(prospect, offer)
 
 
-def _choice(prospect: Prospect, rung: int | None, look_s: float, why: str, beside: int | None = None) -> Choice:
+def _make_choice(prospect: Prospect, rung: int | None, look_s: float, why: str, beside: int | None = None) -> Choice:
     if prospect.left_s < inf:
         slack = "" if prospect.slack_s == inf else f", {prospect.slack_s / 3600:.1f} h of slack"
         why = f"{why}; {prospect.left_s / 3600:.1f} h to the deadline{slack}"
     return Choice(rung=rung, look_again_s=max(min(look_s, LOOK_S), 5.0), why=f"{why}.", beside=beside)
 
 
-def _without_job(prospect: Prospect) -> Choice:
+def _choose_without_job(prospect: Prospect) -> Choice:
     if prospect.left_s == inf:
-        return _next_open(prospect, prospect.offers, "no deadline: the first rung in order that may be asked")
+        return _choose_first_open(prospect, prospect.offers, "no deadline: the first rung in order that may be asked")
     net = prospect.net
     cheaper = [offer for offer in prospect.cheaper(net) if prospect.fits_s(offer) >= 0]
     for offer in cheaper:
         # Rungs that have just refused must not use the reserve: of several rungs, one could always be asked.
         if not prospect.open_in_s(offer) and (_spare_s(prospect, offer) > 0 or not prospect.failures(offer)):
-            return _choice(prospect, offer.index, prospect.fits_s(offer), "the cheapest rung that may be asked")
+            return _make_choice(prospect, offer.index, prospect.fits_s(offer), "the cheapest rung that may be asked")
     spare = max((_spare_s(prospect, offer) for offer in cheaper), default=0.0)
     if spare > 0:
         soonest = min(prospect.open_in_s(offer) for offer in cheaper)
-        return _choice(prospect, None, min(soonest, spare), "a cheaper rung may be asked again by then")
-    return _on_demand(prospect, "on demand, to meet the deadline")
+        return _make_choice(prospect, None, min(soonest, spare), "a cheaper rung may be asked again by then")
+    return _choose_on_demand(prospect, "on demand, to meet the deadline")
 
 
 def _spare_s(prospect: Prospect, offer: Offer) -> float:
@@ -89,23 +89,23 @@ def _spare_s(prospect: Prospect, offer: Offer) -> float:
     return min(prospect.fits_s(offer), wait) if prospect.net else inf
 
 
-def _on_demand(prospect: Prospect, why: str) -> Choice:
+def _choose_on_demand(prospect: Prospect, why: str) -> Choice:
     net = prospect.net
     if net and not prospect.open_in_s(net):
-        return _choice(prospect, net.index, LOOK_S, why)
+        return _make_choice(prospect, net.index, LOOK_S, why)
     order = sorted(prospect.offers, key=lambda offer: (not offer.is_net, prospect.work_s(offer), offer.index))
-    return _next_open(prospect, order, f"{why}; its cheapest rung has just refused")
+    return _choose_first_open(prospect, order, f"{why}; its cheapest rung has just refused")
 
 
-def _next_open(prospect: Prospect, order: Sequence[Offer], why: str) -> Choice:
+def _choose_first_open(prospect: Prospect, order: Sequence[Offer], why: str) -> Choice:
     for offer in order:
         if not prospect.open_in_s(offer):
-            return _choice(prospect, offer.index, LOOK_S, why)
+            return _make_choice(prospect, offer.index, LOOK_S, why)
     soonest = min(prospect.open_in_s(offer) for offer in order)
-    return _choice(prospect, None, soonest, f"{why}: every rung has just refused")
+    return _make_choice(prospect, None, soonest, f"{why}: every rung has just refused")
 
 
-def _waiting(prospect: Prospect, on: Offer) -> Choice:
+def _choose_while_waiting(prospect: Prospect, on: Offer) -> Choice:
     """Returns the choice while the current job has no machines yet."""
     situation, net = prospect.situation, prospect.net
     waited_s = situation.now_s - (situation.now_s if situation.asked_s is None else situation.asked_s)
@@ -113,15 +113,15 @@ def _waiting(prospect: Prospect, on: Offer) -> Choice:
     if net and on is not net and prospect.price(on) < prospect.price(net) and not prospect.open_in_s(net):
         can_wait_s = _spare_s(prospect, on) if waited_s >= LOOK_S else prospect.fits_s(on)
         if can_wait_s < 0:
-            return _on_demand(prospect, "no time left to wait: on demand, to meet the deadline")
-    if waited_s >= PATIENCE_S and on.max_wait_s is None and (other := _other(prospect, on)):
-        return _choice(
+            return _choose_on_demand(prospect, "no time left to wait: on demand, to meet the deadline")
+    if waited_s >= PATIENCE_S and on.max_wait_s is None and (other := _find_other_rung(prospect, on)):
+        return _make_choice(
             prospect, other.index, LOOK_S, f"no machines for {waited_s / 60:.0f} minutes: trying another rung"
         )
-    return _choice(prospect, on.index, can_wait_s, f"waiting for machines for {waited_s / 60:.0f} minutes")
+    return _make_choice(prospect, on.index, can_wait_s, f"waiting for machines for {waited_s / 60:.0f} minutes")
 
 
-def _other(prospect: Prospect, on: Offer) -> Offer | None:
+def _find_other_rung(prospect: Prospect, on: Offer) -> Offer | None:
     """Returns another rung to ask instead of `on`, which does not answer, or None."""
     rungs = prospect.offers if prospect.left_s == inf else prospect.cheaper(None)
     ready = (offer for offer in rungs if offer is not on and not prospect.open_in_s(offer))
@@ -134,37 +134,39 @@ def _other(prospect: Prospect, on: Offer) -> Offer | None:
     return next(fitting, None)
 
 
-def _with_machines(prospect: Prospect, on: Offer) -> Choice:
+def _choose_with_machines(prospect: Prospect, on: Offer) -> Choice:
     net, situation = prospect.net, prospect.situation
     if not on.stays:
         saved = net is None or prospect.left_s < net.change_over_s + prospect.work_s(net) - situation.at_risk_s
         if prospect.slack_s < 0 and not saved:
-            return _on_demand(prospect, "losing Spot now would miss the deadline: on demand")
-        return _choice(prospect, on.index, max(prospect.slack_s, 60.0), "on Spot until it is preempted")
+            return _choose_on_demand(prospect, "losing Spot now would miss the deadline: on demand")
+        return _make_choice(prospect, on.index, max(prospect.slack_s, 60.0), "on Spot until it is preempted")
     if net and net is not on and prospect.left_s < prospect.work_s(on) and prospect.net_s(net) <= prospect.left_s:
-        return _on_demand(prospect, "this rung is too slow for the deadline: moving to a faster one")
+        return _choose_on_demand(prospect, "this rung is too slow for the deadline: moving to a faster one")
     if on.strategy != "standard":
-        return _choice(prospect, on.index, LOOK_S, "these machines are not preempted")
-    return _looking(prospect, on)
+        return _make_choice(prospect, on.index, LOOK_S, "these machines are not preempted")
+    return _choose_while_on_demand(prospect, on)
 
 
-def _looking(prospect: Prospect, on: Offer) -> Choice:
+def _choose_while_on_demand(prospect: Prospect, on: Offer) -> Choice:
     """Returns the choice on demand: move to the waiting job if it has machines, else ask for Spot as soon as
     allowed."""
     situation = prospect.situation
     worth = [offer for offer in prospect.cheaper(on) if not offer.stays and _is_worth(prospect, on, offer)]
     waiting = next((offer for offer in worth if offer.index == situation.next_on), None)
     if waiting and situation.next_running:
-        return _choice(prospect, waiting.index, LOOK_S, "a cheaper rung has machines again")
+        return _make_choice(prospect, waiting.index, LOOK_S, "a cheaper rung has machines again")
     if waiting:
-        return _choice(prospect, on.index, LOOK_S, "on demand; a job waits for Spot", waiting.index)
+        return _make_choice(prospect, on.index, LOOK_S, "on demand; a job waits for Spot", waiting.index)
     if not situation.can_ask_beside:
-        return _choice(prospect, on.index, LOOK_S, "on demand")
+        return _make_choice(prospect, on.index, LOOK_S, "on demand")
     for offer in worth:
         if not prospect.open_in_s(offer):
-            return _choice(prospect, on.index, LOOK_S, "on demand; creating a job that waits for Spot", offer.index)
+            return _make_choice(
+                prospect, on.index, LOOK_S, "on demand; creating a job that waits for Spot", offer.index
+            )
     soonest = min((prospect.open_in_s(offer) for offer in worth), default=LOOK_S)
-    return _choice(prospect, on.index, soonest or LOOK_S, "on demand until Spot may be asked again")
+    return _make_choice(prospect, on.index, soonest or LOOK_S, "on demand until Spot may be asked again")
 
 
 def _is_worth(prospect: Prospect, on: Offer, offer: Offer) -> bool:

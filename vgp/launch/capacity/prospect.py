@@ -157,22 +157,23 @@ class Prospect:
     def failures(self, offer: Offer) -> list[float]:
         """Returns when a rung failed after its last use: refusals, and preemptions before the training began."""
         record = self.records[offer.index]
-        taken = record.preempted_s[-10:]
-        short = {
-            at: min((lost for lost in taken if at < lost <= at + offer.change_over_s), default=None)
+        preempted = record.preempted_s[-10:]
+        #: For each grant, when the machines were preempted before the training began, or None.
+        losses = {
+            at: min((lost for lost in preempted if at < lost <= at + offer.change_over_s), default=None)
             for at in record.granted_s[-10:]
         }
-        useful = max((at for at, lost in short.items() if lost is None), default=-inf)
-        failed = [*record.refused_s[-10:], *(lost for lost in short.values() if lost is not None)]
-        return sorted(at for at in failed if at > useful)
+        last_use = max((at for at, lost in losses.items() if lost is None), default=-inf)
+        failures = [*record.refused_s[-10:], *(lost for lost in losses.values() if lost is not None)]
+        return sorted(at for at in failures if at > last_use)
 
     def open_in_s(self, offer: Offer) -> float:
         """Returns how long until a rung that failed may be asked again; doubles with each failure in a row."""
-        if not (failed := self.failures(offer)):
+        if not (failures := self.failures(offer)):
             return 0.0
         least, most = PAUSES_S if self.left_s < inf else PAUSES_WITHOUT_DEADLINE_S
-        pause = min(least * 2.0 ** (len(failed) - 1), most)
-        return max(failed[-1] + pause - self.situation.now_s, 0.0)
+        pause = min(least * 2.0 ** (len(failures) - 1), most)
+        return max(failures[-1] + pause - self.situation.now_s, 0.0)
 
     def entry_s(self, offer: Offer) -> float:
         """Returns the most slack that trying a rung can take: to start, and to lose unsaved work."""
@@ -190,7 +191,7 @@ class Prospect:
         """Returns the slack that waiting for a rung must leave for later change-overs."""
         return RESERVE * self.work_s(offer)
 
-    def returns(self, on: Offer) -> float:
+    def return_cost(self, on: Offer) -> float:
         """Returns the cost of going back to on demand, in the unit of `gain`."""
         return (on.change_over_s * on.speed + self.situation.at_risk_s / 2) * self.price(on)
 
@@ -200,4 +201,4 @@ class Prospect:
         life = min(self.life_s(offer), needed)
         worked = max(life - offer.change_over_s, 0.0) * offer.speed
         start = offer.change_over_s * offer.speed * self.price(offer)
-        return worked * (self.price(on) - self.price(offer)) - start - (self.returns(on) if life < needed else 0.0)
+        return worked * (self.price(on) - self.price(offer)) - start - (self.return_cost(on) if life < needed else 0.0)

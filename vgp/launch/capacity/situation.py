@@ -82,9 +82,9 @@ def at_risk_s(ladder: Ladder, progress: Progress | None) -> float:
     """Returns the most work that a preemption can lose, in seconds: the checkpoint interval plus the time of a save."""
     measured = (figures for _, figures in _newest_first(ladder, progress) if figures.checkpoint_every_s)
     newest = next(measured, None)
-    known = (newest.checkpoint_every_s or 0.0) + (newest.save_s or 0.0) if newest else AT_RISK_S
-    unsaved = progress.steps_unsaved * (progress.seconds_per_step or 0.0) if progress else 0.0
-    return max(known, unsaved)
+    interval_s = (newest.checkpoint_every_s or 0.0) + (newest.save_s or 0.0) if newest else AT_RISK_S
+    unsaved_s = progress.steps_unsaved * (progress.seconds_per_step or 0.0) if progress else 0.0
+    return max(interval_s, unsaved_s)
 
 
 def change_over_s(rung: PlannedRung, ladder: Ladder, progress: Progress | None) -> float:
@@ -94,9 +94,8 @@ def change_over_s(rung: PlannedRung, ladder: Ladder, progress: Progress | None) 
     """
     waits = [(attempt.rung, _provisioning_s(attempt)) for attempt in ladder.attempts if attempt.started]
     own = [seconds for name, seconds in waits if name == rung.name]
-    known = own or [seconds for _, seconds in waits]
-    queued = rung.strategy in ("spot", "flex_start") or not own
-    provisioning = (min if queued else max)(known, default=0.0)
+    has_queue = rung.strategy in ("spot", "flex_start") or not own
+    provisioning = (min if has_queue else max)(own or [seconds for _, seconds in waits], default=0.0)
     starts = [figures.start_s for _, figures in _newest_first(ladder, progress) if figures.start_s]
     ends = [attempt.ended - attempt.ending_at for attempt in ladder.attempts if attempt.ended and attempt.ending_at]
     seconds = LONGER * (provisioning + max(starts, default=0.0)) + max(ends, default=0.0) + POLLS_S
@@ -164,7 +163,7 @@ def open_rungs(plan: Plan, ladder: Ladder, now: float) -> list[PlannedRung]:
     return [rung for rung in plan.rungs if rung.name == on or time_left_s(rung, ladder, now) >= LEAST_S]
 
 
-def offers_of(rungs: Sequence[PlannedRung], ladder: Ladder, progress: Progress | None) -> list[Offer]:
+def make_offers(rungs: Sequence[PlannedRung], ladder: Ladder, progress: Progress | None) -> list[Offer]:
     """Returns the rungs as offers for the policy, numbered from 0."""
     return [
         Offer(
@@ -179,7 +178,7 @@ def offers_of(rungs: Sequence[PlannedRung], ladder: Ladder, progress: Progress |
     ]
 
 
-def situation(
+def build_situation(
     plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float
 ) -> Situation:
     """Returns the situation for the policy; `rungs` are the offered rungs."""
@@ -190,7 +189,7 @@ def situation(
         work_left_s=work_left_s(plan, ladder, progress),
         on=next((index for index, rung in enumerate(rungs) if attempt and rung.name == attempt.rung), None),
         running=bool(attempt and attempt.started),
-        asked_s=_here(attempt, attempt.created or attempt.intended, now) if attempt else None,
+        asked_s=_clamp(attempt, attempt.created or attempt.intended, now) if attempt else None,
         records=tuple(_record(rung, ladder, now) for rung in rungs),
         at_risk_s=at_risk_s(ladder, progress),
         next_on=next((index for index, rung in enumerate(rungs) if waiting and rung.name == waiting.rung), None),
@@ -202,17 +201,17 @@ def situation(
 def work_left_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
     """Returns the work after the newest checkpoint, in seconds at speed 1; all work if there is no progress."""
     if progress is None or progress.steps <= 0:
-        return _whole_s(plan)
+        return _total_work_s(plan)
     steps = max(0, progress.steps - progress.saved_step)
     pace = pace_s(plan, ladder, progress)
-    return _whole_s(plan) * steps / progress.steps if pace is None else steps * pace
+    return _total_work_s(plan) * steps / progress.steps if pace is None else steps * pace
 
 
-def _whole_s(plan: Plan) -> float:
+def _total_work_s(plan: Plan) -> float:
     """Returns all work in seconds at speed 1: `work_hours` if set, else the timeout.
 
-    A timeout that is not shorter than the deadline (the default) tells nothing about the work and would leave no time
-    for Spot, so a share of the deadline counts until the first job has measured its steps.
+    A timeout that is not shorter than the deadline (the default) is no estimate of the work and would leave no time for
+    Spot, so a share of the deadline counts until the first job has measured its steps.
     """
     first, estimated = plan.rungs[0], next((rung for rung in plan.rungs if rung.work_hours), None)
     if estimated and estimated.work_hours:
@@ -225,26 +224,24 @@ def _whole_s(plan: Plan) -> float:
 
 def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     attempts = [attempt for attempt in ladder.attempts if attempt.rung == rung.name]
-    waiting = [each for each in ladder.waiting if each.rung == rung.name and each.ended is not None]
-    ended = [(each, _here(each, each.ended, now)) for each in attempts if each.ended is not None]
-    refused = [at for each, at in ended if _was_refused(each)]
+    waiting = [job for job in ladder.waiting if job.rung == rung.name and job.ended is not None]
+    ends = [(attempt, _clamp(attempt, attempt.ended, now)) for attempt in attempts if attempt.ended is not None]
+    refused = [at for attempt, at in ends if _was_refused(attempt)]
     # A job that the launcher cancelled shows nothing about the rung.
     refused += [
-        _here(each, each.ended or now, now)
-        for each in waiting
-        if each.outcome != "granted" and each.ending != "cancelled"
+        _clamp(job, job.ended or now, now) for job in waiting if job.outcome != "granted" and job.ending != "cancelled"
     ]
-    granted = [_here(each, each.started, now) for each in attempts if each.started is not None]
+    granted = [_clamp(attempt, attempt.started, now) for attempt in attempts if attempt.started is not None]
     return Record(
         refused_s=tuple(sorted(refused)),
         granted_s=tuple(sorted(granted)),
-        preempted_s=tuple(at for each, at in ended if each.outcome == "preempted" and each.started),
+        preempted_s=tuple(at for attempt, at in ends if attempt.outcome == "preempted" and attempt.started),
         held_s=sum(held_s(attempt, now) for attempt in attempts),
     )
 
 
-def _here(creation: Creation, at: float, now: float) -> float:
-    """Returns a time of Google's clock, limited to between the journal entry and now on this machine's clock.
+def _clamp(creation: Creation, at: float, now: float) -> float:
+    """Returns a time on Google's clock, limited to between the journal entry and now on this machine's clock.
 
     Otherwise, clocks that differ by minutes would make an answer look stale, or later than its successor.
     """

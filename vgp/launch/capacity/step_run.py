@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from vgp.base import google_api
 from vgp.base.clock import Clock
-from vgp.launch.capacity.outage_retry import is_passing, reason
+from vgp.launch.capacity.outage_retry import is_transient, reason
 from vgp.protocol.capacity.plan import Plan
 
 #: <root>/<project number>/<run>/<step>_<task id>/<output>: the id differs for each attempt at the task.
@@ -51,20 +51,20 @@ class StepRun:
     def read(cls, executor_input: str) -> Self:
         """Reads an executor input. Raises ValueError if it is not one of a step on Vertex AI."""
         try:
-            whole = json.loads(executor_input)
+            document = json.loads(executor_input)
         except ValueError as error:
             raise ValueError(f"--executor_input is not JSON: {error}.") from None
-        inputs, outputs = (_table(whole, key) for key in ("inputs", "outputs"))
-        places = sorted(set(_places(outputs)))
-        match = next(filter(None, (_OUTPUT.fullmatch(uri(place)) for place in places)), None)
+        inputs, outputs = (_object(document, key) for key in ("inputs", "outputs"))
+        addresses = sorted(set(_addresses(outputs)))
+        match = next(filter(None, (_OUTPUT.fullmatch(uri(address)) for address in addresses)), None)
         if match is None:
             raise ValueError(
                 "--executor_input names no output below gs://<root>/<project number>/<run>/<step>_<task id>/. A "
                 "capacity ladder runs only on Vertex AI."
             )
-        values = {"parameters": _table(inputs, "parameterValues"), "artifacts": _uris(_table(inputs, "artifacts"))}
-        resources = _table(_table(outputs, "parameters"), "gcp_resources").get("outputFile", "")
-        return cls(executor_input, match["root"], match["run"], digest(values), digest(places), str(resources))
+        values = {"parameters": _object(inputs, "parameterValues"), "artifacts": _uris(_object(inputs, "artifacts"))}
+        resources = _object(_object(outputs, "parameters"), "gcp_resources").get("outputFile", "")
+        return cls(executor_input, match["root"], match["run"], digest(values), digest(addresses), str(resources))
 
     def control_folder(self, step: str) -> str:
         """Returns the URI of the folder that the launcher and jobs of a step share, over all attempts."""
@@ -82,29 +82,30 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_HEX]
 
 
-def _table(value: Any, key: str) -> dict[str, Any]:
+def _object(value: Any, key: str) -> dict[str, Any]:
+    """Returns the JSON object under a key, or an empty one."""
     inner = value.get(key) if isinstance(value, Mapping) else None
     return dict(inner) if isinstance(inner, Mapping) else {}
 
 
 def _uris(artifacts: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {name: sorted(_places(each)) for name, each in artifacts.items()}
+    return {name: sorted(_addresses(artifact)) for name, artifact in artifacts.items()}
 
 
-def _places(value: Any) -> Iterator[str]:
+def _addresses(value: Any) -> Iterator[str]:
     """Yields every artifact URI and parameter file below a value."""
     if isinstance(value, Mapping):
-        for key, each in value.items():
-            if key in ("uri", "outputFile") and isinstance(each, str):
-                yield each
+        for key, inner in value.items():
+            if key in ("uri", "outputFile") and isinstance(inner, str):
+                yield inner
             else:
-                yield from _places(each)
+                yield from _addresses(inner)
     elif isinstance(value, list):
-        for each in value:
-            yield from _places(each)
+        for inner in value:
+            yield from _addresses(inner)
 
 
-GOES_ON = ("QUEUED", "PENDING", "RUNNING")
+ACTIVE = ("QUEUED", "PENDING", "RUNNING")
 CANCELLED = ("CANCELLING", "CANCELLED")
 #: Number of requests, pause between them and timeout of one, seconds: time is short, and a cancellation may show late.
 TIMES, PAUSE_S, ANSWER_S = 3, 3.0, 5.0
@@ -121,10 +122,10 @@ def reason_to_end(plan: Plan, run: str, clock: Clock) -> str:
             state = _state(name)
         except Exception as error:  # no error may leave the job without a launcher
             unknown = f"the run's state is not known ({reason(error)}), so it counts as cancelled"
-            if not is_passing(error):
+            if not is_transient(error):
                 break
         else:
-            if state not in GOES_ON:
+            if state not in ACTIVE:
                 return "the run is cancelled" if state in CANCELLED else f"the run's state is {state.lower()}"
             unknown = ""
     return unknown

@@ -19,14 +19,14 @@ from typing import Any
 from vgp.base import google_api
 from vgp.base.text.figures import format_count, format_duration, format_usd, join_words
 from vgp.base.text.printable import printable
-from vgp.launch.capacity.outage_retry import MOST_S, is_passing, reason
-from vgp.launch.capacity.outcome import MOVES_ON
+from vgp.launch.capacity.outage_retry import MOST_S, is_transient, reason
+from vgp.launch.capacity.outcome import RETRIED
 from vgp.launch.capacity.situation import LEAST_S, held_s, is_silent, last_moment, open_rungs, reason_for_last_moment
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan
 
 #: The step fails after this many jobs in a row that Google lost and that saved no step.
-MOST_LOST = 5
+MAX_LOST = 5
 
 
 @dataclass(frozen=True)
@@ -39,69 +39,72 @@ class Verdict:
 
 
 def decide_verdict(
-    plan: Plan, ladder: Ladder, outputs: str, now: float, last_words: Callable[[str], Sequence[str]]
+    plan: Plan, ladder: Ladder, outputs: str, now: float, read_log: Callable[[str], Sequence[str]]
 ) -> Verdict | None:
     """Returns how the step ends, or None to continue with another attempt.
 
     Args:
         outputs: Digest of the output paths of this attempt of Vertex AI.
-        last_words: Returns the last log lines of a job.
+        read_log: Returns the last log lines of a job.
     """
 
     def failure(last: Attempt, why: str) -> Verdict:
         job = last.job if last.started is not None and last.outcome != "cancelled" else None
         words = f"{plan.step} failed on {last.rung}: {why}".rstrip(".")
-        return Verdict(1, f"{words}. {_way(ladder)}", tuple(last_words(job)) if job else ())
+        return Verdict(1, f"{words}. {_summarize(ladder)}", tuple(read_log(job)) if job else ())
 
     last = ladder.attempts[-1] if ladder.attempts else None
-    mine = last if last and last.outputs == outputs else None
-    if mine and mine.outcome == "succeeded":
-        return Verdict(0, f"{plan.step} succeeded: {_way(ladder)}")
-    if last and last.outcome not in (*MOVES_ON, "succeeded") and (mine or last.ending != "cancelled"):
+    own = last if last and last.outputs == outputs else None
+    if own and own.outcome == "succeeded":
+        return Verdict(0, f"{plan.step} succeeded: {_summarize(ladder)}")
+    if last and last.outcome not in (*RETRIED, "succeeded") and (own or last.ending != "cancelled"):
         return failure(last, last.words)
     if now + LEAST_S > last_moment(ladder):
-        return Verdict(1, f"{reason_for_last_moment(ladder)}: {_way(ladder)}")
+        return Verdict(1, f"{reason_for_last_moment(ladder)}: {_summarize(ladder)}")
     if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
         return Verdict(1, f"{last.rung}: {last.words}, and saved no step. Set a larger timeout")
-    if gone := _why_lost(ladder):
-        return Verdict(1, gone)
+    if lost_jobs := _describe_lost_jobs(ladder):
+        return Verdict(1, lost_jobs)
     if last and (words := describe_futile_attempts(ladder)):
         return failure(last, words)
     if not open_rungs(plan, ladder, now):
-        return Verdict(1, f"every rung has used up its timeout: {_way(ladder)}")
+        return Verdict(1, f"every rung has used up its timeout: {_summarize(ladder)}")
     return None
 
 
-def _why_lost(ladder: Ladder) -> str:
+def _describe_lost_jobs(ladder: Ladder) -> str:
     """Returns the failure after too many lost jobs in a row, or an empty text to try again.
 
     An outage that leaves creations unanswered costs no machines, so it may last as long as that of any other request.
     """
-    lost = list(takewhile(lambda attempt: attempt.outcome == "lost" and not _saved(attempt), reversed(ladder.attempts)))
+    lost = list(
+        takewhile(lambda attempt: attempt.outcome == "lost" and not _has_saved(attempt), reversed(ladder.attempts))
+    )
+    # Attempts whose job existed, and the last attempts whose creation got no answer.
     jobs, silent = [attempt for attempt in lost if attempt.job], list(takewhile(is_silent, lost))
-    if len(jobs) >= MOST_LOST:
-        return f"{MOST_LOST} jobs in a row were lost: {jobs[0].words}"
+    if len(jobs) >= MAX_LOST:
+        return f"{MAX_LOST} jobs in a row were lost: {jobs[0].words}"
     lasted_s = (silent[0].ended or 0.0) - silent[-1].intended if silent else 0.0
-    if len(silent) >= MOST_LOST and lasted_s >= MOST_S:
+    if len(silent) >= MAX_LOST and lasted_s >= MOST_S:
         return f"no job could be created for {format_duration(lasted_s)}: {silent[0].words}"
     return ""
 
 
-def _saved(attempt: Attempt) -> bool:
+def _has_saved(attempt: Attempt) -> bool:
     return (attempt.step_to or 0) > (attempt.step_from or 0)
 
 
-def _way(ladder: Ladder) -> str:
+def _summarize(ladder: Ladder) -> str:
     """Returns a summary: `4 attempts, Spot asked for 12 times beside them, 5h 12m of machines, $41.20`."""
-    hours = format_duration(sum(each.hours for each in (*ladder.attempts, *ladder.waiting)) * 3600)
-    asked = f"Spot asked for {format_count(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
-    return f"{format_count(len(ladder.attempts), 'attempt')}, {asked}{hours} of machines, {format_usd(ladder.usd)}"
+    hours = format_duration(sum(job.hours for job in (*ladder.attempts, *ladder.waiting)) * 3600)
+    spot = f"Spot asked for {format_count(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
+    return f"{format_count(len(ladder.attempts), 'attempt')}, {spot}{hours} of machines, {format_usd(ladder.usd)}"
 
 
 #: Futile attempts until the step fails if the program reports its steps: it also saves on a preemption notice.
-MOST_WITH_STEPS = 3
+MAX_WITH_STEPS = 3
 #: For a script without progress: this many with one exit code, all within SOON_S or after about equal times.
-MOST_ALIKE, SOON_S, MUCH_THE_SAME = 5, 600.0, 1.25
+MAX_SIMILAR, SOON_S, SIMILAR_RATIO = 5, 600.0, 1.25
 _CODE = re.compile(r"exit code (\d+)")
 _ADVICE = {
     "137": "The program was killed, often for lack of memory: use machines with more memory, or load less data.",
@@ -112,29 +115,29 @@ _ADVICE = {
 
 def describe_futile_attempts(ladder: Ladder) -> str | None:
     """Returns a message with the futile attempts and advice, or None while another machine may help."""
-    in_vain = _in_vain(ladder)
-    with_steps = [attempt for attempt in in_vain if attempt.steps_lost is not None]
-    if len(with_steps) >= MOST_WITH_STEPS:
-        return _sentences(with_steps[:MOST_WITH_STEPS])
-    return _sentences(in_vain[:MOST_ALIKE]) if not with_steps and _alike(in_vain[:MOST_ALIKE]) else None
+    futile = _futile_attempts(ladder)
+    with_steps = [attempt for attempt in futile if attempt.steps_lost is not None]
+    if len(with_steps) >= MAX_WITH_STEPS:
+        return _describe_attempts(with_steps[:MAX_WITH_STEPS])
+    return _describe_attempts(futile[:MAX_SIMILAR]) if not with_steps and _are_similar(futile[:MAX_SIMILAR]) else None
 
 
-def _in_vain(ladder: Ladder) -> list[Attempt]:
+def _futile_attempts(ladder: Ladder) -> list[Attempt]:
     """Returns the futile attempts after the last one that saved a step, newest first."""
     futile = list[Attempt]()
     for attempt in reversed(ladder.attempts):
-        if (attempt.step_to or 0) > (attempt.step_from or 0):
+        if _has_saved(attempt):
             break
         if attempt.started and attempt.outcome == "preempted" and _code(attempt):
             futile.append(attempt)
     return futile
 
 
-def _alike(attempts: Sequence[Attempt]) -> bool:
+def _are_similar(attempts: Sequence[Attempt]) -> bool:
     times = [_ran_s(attempt) for attempt in attempts]
-    if len(times) < MOST_ALIKE or len({_code(attempt) for attempt in attempts}) > 1:
+    if len(times) < MAX_SIMILAR or len({_code(attempt) for attempt in attempts}) > 1:
         return False
-    return max(times) < SOON_S or max(times) <= MUCH_THE_SAME * min(times)
+    return max(times) < SOON_S or max(times) <= SIMILAR_RATIO * min(times)
 
 
 def _ran_s(attempt: Attempt) -> float:
@@ -146,9 +149,10 @@ def _code(attempt: Attempt) -> str:
     return match[1] if match else ""
 
 
-def _sentences(attempts: Sequence[Attempt]) -> str:
+def _describe_attempts(attempts: Sequence[Attempt]) -> str:
     ends = join_words(
-        (f"exit code {_code(each)} after {format_duration(_ran_s(each))}" for each in reversed(attempts)), "and"
+        (f"exit code {_code(attempt)} after {format_duration(_ran_s(attempt))}" for attempt in reversed(attempts)),
+        "and",
     )
     return (
         f"{format_count(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "
@@ -165,7 +169,7 @@ def read_log_tail(session: Any, project: str, job: str) -> list[str]:
     try:
         return _lines(session, project, job.rpartition("/")[2])
     except Exception as error:  # the log is optional: an error while reading it must not hide the failure
-        if is_passing(error) or getattr(error, "code", 0) != 403:
+        if is_transient(error) or getattr(error, "code", 0) != 403:
             return [f"(its log could not be read: {reason(error)})"]
         return ["(its log could not be read: the step's account needs logging.logEntries.list, roles/logging.viewer)"]
 

@@ -14,9 +14,9 @@ from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import format_duration
 from vgp.launch.capacity.attempt import ERROR_S, SEARCH_S, UNKNOWN_S
 from vgp.launch.capacity.jobs import Jobs
-from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
+from vgp.launch.capacity.journal import NO_ATTEMPT, Heartbeat, Journal
 from vgp.launch.capacity.outage_retry import reason
-from vgp.launch.capacity.outcome import ENDED, Outcome, outcome, state
+from vgp.launch.capacity.outcome import ENDED, Outcome, decide_outcome, state
 from vgp.launch.capacity.policy import PATIENCE_S
 from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s
 from vgp.launch.capacity.step_run import StepRun
@@ -30,14 +30,14 @@ CANCEL_S = 300.0
 POLL_S = 5.0
 
 
-def may_ask(ladder: Ladder, on_demand_s: float) -> bool:
-    """Whether one more job may wait: at most one per started hour on demand may have got machines."""
+def may_create(ladder: Ladder, on_demand_s: float) -> bool:
+    """Whether another waiting job may be created: at most one per started hour on demand may have got machines."""
     got_machines = sum(1 for job in ladder.waiting if job.started)
     return got_machines < ceil(on_demand_s / 3600)
 
 
 @dataclass
-class NextJob:
+class WaitingJob:
     """The waiting job of a step. After each method, another launcher can continue from the journal."""
 
     plan: Plan
@@ -46,19 +46,19 @@ class NextJob:
     journal: Journal
     heartbeat: Heartbeat
     clock: Clock
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
 
-    def want(self, rung: PlannedRung | None) -> None:
-        """Makes a job wait for this rung, and cancels one for another rung; None cancels any waiting job."""
+    def set_rung(self, rung: PlannedRung | None) -> None:
+        """Creates a job that waits for this rung, or cancels one that waits for another rung; None cancels any."""
         waiting = self.journal.ladder.next
         if waiting and (rung is None or waiting.rung != rung.name):
-            self.tend("cancelled")
+            self.update("cancelled")
         elif rung and not waiting:
-            self._ask(rung)
+            self._create(rung)
 
-    def _ask(self, rung: PlannedRung) -> None:
+    def _create(self, rung: PlannedRung) -> None:
         ladder, now = self.journal.ladder, self.clock.now()
-        if not may_ask(ladder, self._on_demand_s(ladder, now)):
+        if not may_create(ladder, self._on_demand_s(ladder, now)):
             return
         number, token = len(ladder.waiting) + 1, uuid.uuid4().hex[:16]
         waiting = Waiting(
@@ -73,8 +73,8 @@ class NextJob:
         elif job is not None:
             self._adopt(waiting, job)
 
-    def take_turn(self, step_from: int | None) -> bool:
-        """Turns the waiting job into the next attempt, after the attempt before has ended; returns whether it did.
+    def become_attempt(self, step_from: int | None) -> bool:
+        """Makes the waiting job the next attempt, after the attempt before has ended; returns whether it did.
 
         A job without machines becomes the attempt only if the attempt before was ended in favor of its rung.
 
@@ -101,7 +101,7 @@ class NextJob:
         self.heartbeat.allow(waiting.token)
         return True
 
-    def tend(self, ending: str | None = None) -> None:
+    def update(self, ending: str | None = None) -> None:
         """Polls the waiting job, if there is one, and updates the journal; `ending` is a reason to cancel it."""
         waiting = self.journal.ladder.next
         if waiting and waiting.job is None:
@@ -115,19 +115,19 @@ class NextJob:
         elif state(job) in ENDED:
             self._close_ended(waiting, job)
         else:
-            self._going_on(waiting, job, ending)
+            self._update_active(waiting, job, ending)
 
     def has_changed(self) -> bool:
         """Polls the waiting job; returns whether it has got its machines or ended."""
         before = self.journal.ladder.next
-        self.tend()
+        self.update()
         after = self.journal.ladder.next
         return before is not None and (after is None or after.started != before.started)
 
     def end(self) -> None:
         """Cancels the waiting job and waits for its end."""
         while self.journal.ladder.next:
-            self.tend("cancelled")
+            self.update("cancelled")
             if self.journal.ladder.next:
                 self.clock.sleep(POLL_S)
 
@@ -141,7 +141,7 @@ class NextJob:
         from google.api_core.exceptions import Forbidden
 
         try:
-            jobs = self.jobs.found(waiting)
+            jobs = self.jobs.find(waiting)
         except Forbidden as error:
             self._close(waiting, Outcome("failed", f"the search for its job was refused: {reason(error)}"))
             return None
@@ -154,10 +154,10 @@ class NextJob:
     def _adopt(self, waiting: Waiting, job: Json) -> Waiting:
         adopted = replace(waiting, job=job["name"], created=parse_time(job.get("createTime")) or self.clock.now())
         self.journal.write(adopted)
-        self.tell(f"a job waits for {waiting.rung}: {page(job['name'], self.plan.project)}")
+        self.log(f"a job waits for {waiting.rung}: {page(job['name'], self.plan.project)}")
         return adopted
 
-    def _going_on(self, waiting: Waiting, job: Json, ending: str | None) -> None:
+    def _update_active(self, waiting: Waiting, job: Json, ending: str | None) -> None:
         now, started = self.clock.now(), parse_time(job.get("startTime"))
         if started and not waiting.started:
             waiting = replace(waiting, started=started)
@@ -189,7 +189,7 @@ class NextJob:
         is_explained = state(job) != "FAILED" or job.get("error", {}).get("message")
         if not is_explained and self.clock.now() - (parse_time(job.get("endTime")) or 0.0) < ERROR_S:
             return
-        self._close(waiting, outcome(job, "spot", inf, waiting.ending), job)
+        self._close(waiting, decide_outcome(job, "spot", inf, waiting.ending), job)
 
     def _close(self, waiting: Waiting, how: Outcome, job: Json | None = None) -> None:
         started = waiting.started or (parse_time(job.get("startTime")) if job else None)
@@ -202,5 +202,5 @@ class NextJob:
                 usd=None if price is None else hours * price,
             )
         )  # fmt: skip
-        self.heartbeat.expect(NOBODY)
-        self.tell(f"the job that waited for {waiting.rung}: {how.kind.replace('_', ' ')}: {how.words}")
+        self.heartbeat.expect(NO_ATTEMPT)
+        self.log(f"the job that waited for {waiting.rung}: {how.kind.replace('_', ' ')}: {how.words}")

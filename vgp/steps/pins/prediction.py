@@ -145,7 +145,7 @@ def chosen(record: Record, given: str) -> Version:
     """
     if given not in (CHAMPION, reigning.AUTO):
         try:
-            version = reigning.version(record, given)
+            version = reigning.find_version(record, given)
         except UserError as error:
             raise UserError(str(error).replace("champion = ", "model = ", 1)) from None
         assert version

@@ -51,13 +51,13 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
 def _check_registry(request: Request) -> None:
     """Raises UserError if a registry on this machine that was given cannot be read or written, is of another task, or
     lacks the champion; of one in a bucket its step resolve tells."""
-    model = documents.chosen(request.model_name, request.task, request.task_options)
+    model = documents.choose_model_name(request.model_name, request.task, request.task_options)
     if request.registry and not storage.is_remote(storage.uri(request.registry)):
-        registry = reigning.opened(request.registry, model)
+        registry = reigning.open_registry(request.registry, model)
         record = reigning.read(registry, request.task, "")
         registry.require_writable()
         if request.champion and not reigning.is_folder(request.champion):
-            reigning.version(record, request.champion)
+            reigning.find_version(record, request.champion)
 
 
 def _check_files(work: Task, given: str) -> None:

@@ -114,7 +114,7 @@ def _champion(
         return (reigning.pin_folder(given, epoch) if given else None), ()
     if registry is None or record is None:
         raise UserError(f"champion = {given} names a version, and no registry is known: give a folder.")
-    version = reigning.version(record, given)
+    version = reigning.find_version(record, given)
     if version is None:
         return None, (f"champion: {record.model} has none yet; the model is compared with the baseline.",)
     pins = reigning.pin(registry, record, version, epoch)

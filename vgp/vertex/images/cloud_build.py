@@ -15,7 +15,7 @@ from vgp.base.text.printable import one_line, printable
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.google_errors import explained
-from vgp.vertex.patient_reads import Patience, passing
+from vgp.vertex.patient_reads import Patience, is_transient
 
 #: Of one build, pushing a new image of 8 GB included.
 TIMEOUT_S = 3600
@@ -128,7 +128,7 @@ def start(settings: Settings, build: Build) -> Build:
             )
         except Exception as error:
             # Cloud Build gives the ids, so a repeated request would build twice: look whether it began instead.
-            if passing(error) and (running := _running(settings, build["tags"][0])):
+            if is_transient(error) and (running := _running(settings, build["tags"][0])):
                 return running
             raise
     started: Build = operation["metadata"]["build"]

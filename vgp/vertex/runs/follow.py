@@ -1,7 +1,7 @@
-"""Following a run until it ends, by a live table or a line for each change, and cancelling it.
+"""`vgp wait`: follows a run until it ends, with a live table, or a line for each change. `vgp cancel`: cancels a run.
 
-Nothing is remembered but the run's name: killed and started again, it goes on where the run is. Losing the network
-or pressing Ctrl-C changes nothing about the run.
+The command only reads the run: it can be killed and started again, and neither Ctrl-C nor a lost connection affects
+the run.
 """
 
 import time
@@ -26,26 +26,26 @@ from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import outputs, run_cost, run_search, run_view
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.run_cost import Rows
-from vgp.vertex.runs.step_jobs import with_started_if_told, with_ways_if_told
+from vgp.vertex.runs.step_jobs import with_ladders_if_allowed, with_started_jobs_if_allowed
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "cancelled": 3}
-#: As timeout(1) and a shell have them.
+#: The exit codes of timeout(1), and of a shell after Ctrl-C.
 TIMED_OUT, DETACHED = 124, 130
-#: Seconds between two looks: after a change, and the longest; and after how long a log gets a line anyway.
+#: Seconds between two polls after a change, and at most; and without a line in the log, until it gets one anyway.
 FIRST_S, LONGEST_S, SILENCE_S = 3.0, 30.0, 600.0
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the waiting ended. `result` is what --json prints."""
+    """The exit code of `vgp wait`, and its output for --json."""
 
     exit_code: int
     result: JsonObject
 
 
 class _Late(Exception):
-    """The time to wait is over."""
+    """The timeout of `vgp wait` has passed."""
 
 
 def follow(
@@ -56,8 +56,13 @@ def follow(
     timeout_s: float | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Shows the run until it ends, and returns its exit status: 0 succeeded, 1 failed, 3 cancelled, 124 still running
-    after `timeout_s`, 130 Ctrl-C. The run itself is never touched. `reference` is whatever search.find takes.
+    """Shows the run until it ends.
+
+    The exit code is 0 if the run succeeded, 1 if it failed, 3 if it was cancelled, 124 if it is still active after
+    `timeout_s`, and 130 after Ctrl-C.
+
+    Args:
+        reference: The run, as for `run_search.find`.
 
     Raises:
         RequestError: there is no such run.
@@ -66,53 +71,58 @@ def follow(
     clock = clock or Clock()
     deadline = clock.now() + timeout_s if timeout_s is not None else None
 
-    def until() -> None:
+    def stop_if_late() -> None:
         if deadline is not None and clock.now() >= deadline:
             raise _Late
 
-    display = Display(console, clock, until)
+    display = Display(console, clock, stop_if_late)
     try:
         with explained(f"follow {resource_names.short(reference)}", settings), display:
-            _watch(settings, reference, display, until)
+            _watch(settings, reference, display, stop_if_late)
         code = EXIT_CODES[display.run.state] if display.run else 1
     except (KeyboardInterrupt, _Late) as reason:
         code = TIMED_OUT if isinstance(reason, _Late) else DETACHED
-        run_view.write(console, _left(display.run.id if display.run else reference, code, timeout_s))
+        run_view.write(console, _describe_exit(display.run.id if display.run else reference, code, timeout_s))
     else:
-        _conclude(settings, display, console)
+        _print_end(settings, display, console)
     result = (
         outputs.report_json(settings, display.run, display.rows, clock.moment()) if display.run else {"name": reference}
     )
     return Outcome(code, {**result, "exit_code": code})
 
 
-def _watch(settings: Settings, reference: str, display: "Display", until: Callable[[], None]) -> None:
+def _watch(settings: Settings, reference: str, display: "Display", stop_if_late: Callable[[], None]) -> None:
     client = clients.pipeline_service(settings)
-    job = display.patience(lambda: run_search.look_for(settings, reference, calls=clients.once))
-    name, wait = job.name, FIRST_S
+    job = display.patience(lambda: run_search.find_job(settings, reference, calls=clients.once))
+    name, pause = job.name, FIRST_S
     while True:
-        changed = display.update(with_ways_if_told(settings, read(job)))
+        has_changed = display.update(with_ladders_if_allowed(settings, read(job)))
         if display.run and display.run.over:
             return
-        wait = FIRST_S if changed else min(1.4 * wait, LONGEST_S)
-        until()
-        display.clock.sleep(wait)
-        until()
+        pause = FIRST_S if has_changed else min(1.4 * pause, LONGEST_S)
+        stop_if_late()
+        display.clock.sleep(pause)
+        stop_if_late()
         job = display.patience(lambda: client.get_pipeline_job(name=name, **clients.once()))
 
 
 class Display:
-    """What a person sees meanwhile. A context manager, so that the terminal is put right again."""
+    """The live table of a run on a terminal, or the log of its changes. A context manager, to restore the terminal.
 
-    def __init__(self, console: Console, clock: Clock, until: Callable[[], None] = lambda: None) -> None:
+    Args:
+        stop: Called before each retry after a lost connection; ends the wait by raising an exception.
+    """
+
+    def __init__(self, console: Console, clock: Clock, stop: Callable[[], None] = lambda: None) -> None:
         self.console, self.clock = console, clock
-        self.patience = Patience(self.line, clock, until)
+        self.patience = Patience(self.log, clock, stop)
         self.run: Run | None = None
         self.rows: Rows = {}
-        self.seen: dict[str, str] = {}
-        self.spoke = clock.moment()
+        #: The last state of each step and ladder, and of the run under an empty name.
+        self.states: dict[str, str] = {}
+        self.logged_at = clock.moment()
         self.is_live = console.is_terminal and not console.is_dumb_terminal
-        self.live = Live(get_renderable=self.drawn, console=console, refresh_per_second=4, transient=True)
+        self.live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "Display":
         if self.is_live:
@@ -126,28 +136,28 @@ class Display:
             self.live.stop()
 
     def update(self, run: Run) -> bool:
-        """Takes a new look at the run; whether anything changed."""
-        self.rows = self.rows or run_cost.machines(run)
-        now = {step.name: f"{step.state} {step.tries} {step.retrying}" for step in run.steps} | {"": run.state}
-        now |= {f"{way.step} ": _way(way) for way in run.ways}
-        changed = [name for name, state in now.items() if self.seen.get(name, "waiting 0 ") != state]
-        self.run, self.seen = run, now
+        """Shows a new state of the run; returns whether it differs from the last one."""
+        self.rows = self.rows or run_cost.list_machines(run)
+        states = {step.name: f"{step.state} {step.tries} {step.retrying}" for step in run.steps} | {"": run.state}
+        states |= {f"{way.step} ": _describe_attempt(way) for way in run.ways}
+        changed = [name for name, state in states.items() if self.states.get(name, "waiting 0 ") != state]
+        self.run, self.states = run, states
         if not self.is_live:
-            self._tell(run, changed)
+            self._log_changes(run, changed)
         return bool(changed)
 
-    def line(self, text: str) -> None:
-        """A line that stays; on a terminal above the table."""
-        self.spoke = self.clock.moment()
-        run_view.write(self.console, f"{self.spoke.astimezone():%H:%M:%S}  {text}")
+    def log(self, text: str) -> None:
+        """Prints a line with the time; on a terminal, above the live table."""
+        self.logged_at = self.clock.moment()
+        run_view.write(self.console, f"{self.logged_at.astimezone():%H:%M:%S}  {text}")
 
-    def drawn(self) -> RenderableType:
+    def render(self) -> RenderableType:
         if self.run is None:
             return Text.assemble("looking for the run", (f"  {self.patience.note}", "yellow"))
         now = self.clock.moment()
-        head = run_view.headline(self.run, self.rows, now)
+        head = run_view.render_headline(self.run, self.rows, now)
         size = self.console.size
-        steps = run_view.steps(self.run, self.rows, now, width=size.width - 1, room=max(3, size.height - 6))
+        steps = run_view.render_steps(self.run, self.rows, now, width=size.width - 1, max_lines=max(3, size.height - 6))
         foot = (
             Text(self.patience.note, "yellow") if self.patience.note else Text("Ctrl-C leaves; the run goes on", "dim")
         )
@@ -156,20 +166,20 @@ class Display:
             text.truncate(size.width - 1, overflow="ellipsis")
         return Group(head, steps, foot)
 
-    def _tell(self, run: Run, changed: list[str]) -> None:
+    def _log_changes(self, run: Run, changed: list[str]) -> None:
         now = self.clock.moment()
         for step in run.steps:
             if step.name in changed and step.state != "waiting":
-                self.line(run_view.change(step, self.rows, now))
+                self.log(run_view.describe_step(step, self.rows, now))
         for way in run.ways:
             if f"{way.step} " in changed:
-                self.line(one_line(f"{way.step}, {_way(way)}", 500))
-        if "" in changed or (now - self.spoke).total_seconds() > SILENCE_S:
-            self.line(run_view.headline(run, self.rows, now).plain)
+                self.log(one_line(f"{way.step}, {_describe_attempt(way)}", 500))
+        if "" in changed or (now - self.logged_at).total_seconds() > SILENCE_S:
+            self.log(run_view.render_headline(run, self.rows, now).plain)
 
 
-def _way(way: Way) -> str:
-    """The last attempt at a ladder: `attempt 3 on 8xA100 in europe-west4: running`."""
+def _describe_attempt(way: Way) -> str:
+    """Returns the last attempt of a ladder: `attempt 3 on 8xA100 in europe-west4: running`."""
     if not way.attempts:
         return "no attempt yet"
     last = way.attempts[-1]
@@ -177,28 +187,29 @@ def _way(way: Way) -> str:
     return f"attempt {last.number} on {last.rung} in {last.region}: {last.state}{why}"
 
 
-def _conclude(settings: Settings, display: Display, console: Console) -> None:
+def _print_end(settings: Settings, display: Display, console: Console) -> None:
     run, now = display.run, display.clock.moment()
     assert run
-    console.print(run_view.steps(run, display.rows, now, width=console.width))
-    run_view.write(console, run_view.headline(run, display.rows, now))
-    if prices := run_view.prices(display.rows, now):
+    console.print(run_view.render_steps(run, display.rows, now, width=console.width))
+    run_view.write(console, run_view.render_headline(run, display.rows, now))
+    if prices := run_view.render_price_dates(display.rows, now):
         run_view.write(console, prices)
     if run.state != "succeeded":
-        run_view.write(console, run_view.failures(with_started_if_told(settings, run), settings, display.rows))
+        with_jobs = with_started_jobs_if_allowed(settings, run)
+        run_view.write(console, run_view.render_failures(with_jobs, settings, display.rows))
     run_view.write(console, resource_names.run_link(settings, run.id))
 
 
-def _left(run_id: str, code: int, timeout_s: float | None) -> str:
+def _describe_exit(run_id: str, code: int, timeout_s: float | None) -> str:
     why = f"not over after {format_duration(timeout_s or 0)}" if code == TIMED_OUT else "left"
     return f"{why}; the run continues.\n  Follow it again: vgp wait {run_id}\n  End it:          vgp cancel {run_id}"
 
 
 def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
-    """The run, and whether this call asked for its end. `latest` is refused: it may be another user's run by now.
+    """Cancels a run that has not ended; returns the run, and whether this call has requested the cancellation.
 
     Raises:
-        RequestError: there is no such run.
+        RequestError: there is no such run, or `reference` is `latest`, which may be the run of another user by now.
     """
     from google.api_core.exceptions import BadRequest
 
@@ -214,14 +225,14 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
         try:
             client.cancel_pipeline_job(name=run.name, **clients.reading())
         except BadRequest:  # FAILED_PRECONDITION over HTTP: it ended between the two calls
-            now = read(client.get_pipeline_job(name=run.name, **clients.reading()))
-            if not now.over and now.state != "cancelling":
+            latest = read(client.get_pipeline_job(name=run.name, **clients.reading()))
+            if not latest.over and latest.state != "cancelling":
                 raise
-            return now, False
+            return latest, False
         return read(client.get_pipeline_job(name=run.name, **clients.reading())), True
 
 
-def cancelled_json(settings: Settings, run: Run, asked: bool) -> JsonObject:
-    """For --json: the run, and whether this call asked for its end."""
+def cancelled_json(settings: Settings, run: Run, requested: bool) -> JsonObject:
+    """Returns the result of `cancel` for --json."""
     link = resource_names.run_link(settings, run.id)
-    return {"id": run.id, "name": run.name, "state": run.state, "asked": asked, "url": link}
+    return {"id": run.id, "name": run.name, "state": run.state, "asked": requested, "url": link}

@@ -1,6 +1,6 @@
-"""`vgp shell RUN STEP`: where a browser finds the interactive shells of the machines on which a step works now.
+"""`vgp shell RUN STEP`: links to interactive shells on the machines of a running step.
 
-Vertex AI gives a job with enableWebAccess one URI for each machine, some time after it runs:
+Vertex AI gives a job with enableWebAccess one URI per machine, some time after the job starts to run:
 https://cloud.google.com/vertex-ai/docs/training/monitor-debug-interactive-shell
 """
 
@@ -20,102 +20,102 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
-from vgp.vertex.runs.run_logs import known
-from vgp.vertex.runs.step_jobs import job_link, started_by, with_ways
+from vgp.vertex.runs.run_logs import find_steps
+from vgp.vertex.runs.step_jobs import job_link, newest_started_job, with_ladders
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import CustomJob
 
-#: Seconds between two looks.
-_LOOK_S = 5.0
+_POLL_S = 5.0
 _OVER = ("succeeded", "cached", "failed", "cancelled", "not triggered", "not run")
 _ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED")
 
 
 @dataclass(frozen=True)
 class Shells:
-    """The machines of a job: name, such as workerpool0-0, and the URI of its shell."""
+    """The shells of a step's job."""
 
     run: str
     step: str
-    #: Resource name.
+    #: The resource name of the job.
     job: str
     link: str
+    #: The URI of the shell by machine, such as workerpool0-0.
     uris: dict[str, str]
 
     def as_json(self) -> JsonObject:
         return {"run": self.run, "step": self.step, "job": self.job, "url": self.link, "shells": self.uris}
 
 
-def shells(
+def wait_for_shells(
     settings: Settings,
     reference: str,
     name: str,
     *,
     timeout_s: float | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
     clock: Clock | None = None,
 ) -> Shells:
-    """The shells of the step's job, waited for until they are there; of a ladder, of the job of the moment.
+    """Waits until the step's job has shells, and returns them; for a ladder, those of its current job.
 
     Args:
-        reference: Whatever search.find takes.
-        name: Of the step.
-        timeout_s: Waits no longer; None: until the step ends.
-        tell: Receives a line whenever the state changes.
+        reference: The run, as for `run_search.find`.
+        name: The name of the step.
+        timeout_s: The longest wait; None: until the step ends.
+        log: Logs a line when the state changes.
 
     Raises:
-        RequestError: there is no such run or step, it has no web access, or is over.
-        WorkFailed: Google refused, or nothing was there in time.
+        RequestError: there is no such run or step, or the step has no web access, or has ended.
+        WorkFailed: Google refused, or there was no shell within `timeout_s`.
     """
     clock = clock or Clock()
-    began, said = clock.moment(), ""
+    began, last_state = clock.moment(), ""
     with explained(f"look for the shells of {name}", settings):
-        patience = Patience(tell, clock)
+        patience = Patience(log, clock)
         job_name = run_search.find(settings, reference).name
         while True:
-            run = patience(lambda: _run(settings, job_name))
-            step = _step(run, name)
-            job = patience(lambda run=run, step=step: _job(settings, run, step))  # type: ignore[misc]
+            run = patience(lambda: _read_run(settings, job_name))
+            step = _running_step(run, name)
+            job = patience(lambda run=run, step=step: _read_job(settings, run, step))  # type: ignore[misc]
             uris = _uris(job, step, run) if job is not None else {}
             if job is not None and uris:
                 return Shells(run.id, step.name, job.name, job_link(settings, job.name), uris)
-            waits = _waits(job, step)
-            if waits != said:
-                tell(waits)
-            said = waits
+            state = _describe_wait(job, step)
+            if state != last_state:
+                log(state)
+            last_state = state
             if timeout_s is not None and (clock.moment() - began).total_seconds() >= timeout_s:
                 raise WorkFailed(
-                    f"{waits}; no shell after {format_duration(timeout_s)}. Wait longer: --timeout SECONDS."
+                    f"{state}; no shell after {format_duration(timeout_s)}. Wait longer: --timeout SECONDS."
                 )
-            clock.sleep(_LOOK_S)
+            clock.sleep(_POLL_S)
 
 
-def _run(settings: Settings, name: str) -> Run:
+def _read_run(settings: Settings, name: str) -> Run:
     client = clients.pipeline_service(settings)
-    return with_ways(settings, read(client.get_pipeline_job(name=name, **clients.once())))
+    return with_ladders(settings, read(client.get_pipeline_job(name=name, **clients.once())))
 
 
-def _step(run: Run, name: str) -> Step:
-    """The one step of that name that is not over; else the reason why there is none."""
-    steps = known(run, name)
-    going = [step for step in steps if step.state not in _OVER]
-    if len(going) > 1:
-        more = ", ".join(one_line(step.name) for step in going[:5])
+def _running_step(run: Run, name: str) -> Step:
+    """Returns the one step of this name that has not ended. Raises RequestError if there is none, or several."""
+    steps = find_steps(run, name)
+    running = [step for step in steps if step.state not in _OVER]
+    if len(running) > 1:
+        more = ", ".join(one_line(step.name) for step in running[:5])
         raise RequestError(f"{run.id} has several running steps {name}: {more}. Name one of them.")
-    if not going:
+    if not running:
         states = ", ".join(dict.fromkeys(step.state for step in steps))
-        why = "it is over" if any(step.end for step in steps) else "no machine works on it"
+        why = "it has ended" if any(step.end for step in steps) else "it has no machine"
         raise RequestError(f"{name} of {run.id} is {states}: {why}, and a shell is available only while the job runs.")
     if run.over:
         raise RequestError(f"{run.id} has ended: {run.state}. A shell is available only while the job runs.")
-    return going[0]
+    return running[0]
 
 
-def _job(settings: Settings, run: Run, step: Step) -> "CustomJob | None":
-    """The custom job that works for the step now; None where there is none yet."""
-    climbing = [way.job for way in run.ways if way.step == step.task and way.job]
-    name = climbing[-1] if climbing else started_by(settings, run, step)
+def _read_job(settings: Settings, run: Run, step: Step) -> "CustomJob | None":
+    """Returns the current custom job of the step, or None if it has none yet."""
+    of_ladder = [way.job for way in run.ways if way.step == step.task and way.job]
+    name = of_ladder[-1] if of_ladder else newest_started_job(settings, run, step)
     if not name:
         return None
     region = name.split("/")[3]
@@ -124,7 +124,7 @@ def _job(settings: Settings, run: Run, step: Step) -> "CustomJob | None":
 
 
 def _uris(job: "CustomJob", step: Step, run: Run) -> dict[str, str]:
-    """Raises RequestError: there will be none."""
+    """Returns the URIs of the job's shells by machine. Raises RequestError if the job cannot have any."""
     if not job.job_spec.enable_web_access:
         raise RequestError(
             f"the job of {step.name} in {run.id} runs without web access, which cannot be added to a running job. Set\n"
@@ -136,15 +136,15 @@ def _uris(job: "CustomJob", step: Step, run: Run) -> dict[str, str]:
             "A shell is available only while the job runs."
         )
     uris = job.web_access_uris if job.state.name == "JOB_STATE_RUNNING" else {}
-    return dict(sorted(uris.items(), key=lambda pair: _in_order(pair[0])))
+    return dict(sorted(uris.items(), key=lambda pair: _sort_key(pair[0])))
 
 
-def _in_order(machine: str) -> list[int | str]:
-    """workerpool1-2 before workerpool1-10; the chief first."""
+def _sort_key(machine: str) -> list[int | str]:
+    """Returns a key that sorts workerpool1-2 before workerpool1-10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", machine)]
 
 
-def _waits(job: "CustomJob | None", step: Step) -> str:
+def _describe_wait(job: "CustomJob | None", step: Step) -> str:
     if job is None:
         return f"{step.name} is {step.state}; waiting for its job"
     state = job.state.name.removeprefix("JOB_STATE_").lower()

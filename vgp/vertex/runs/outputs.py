@@ -1,7 +1,7 @@
-"""What the steps of a run left: artifacts, metrics, and the values that they returned; all about a run as JSON.
+"""The outputs of a run's steps: artifacts, metrics and return values; a run as JSON.
 
-Google keeps them in ML Metadata and repeats them in the run: artifacts in `outputs`, returned values as
-`output:NAME` in the metadata of the step's execution.
+They are in the run's task details: artifacts in `outputs`, return values as `output:NAME` in the metadata of the
+step's execution.
 """
 
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import run_cost
-from vgp.vertex.runs.remote_run import Run, Step, whole
+from vgp.vertex.runs.remote_run import Run, Step, restore_integers
 from vgp.vertex.runs.run_cost import Rows
 
-#: Types whose metadata are metrics; the google.* ones are of Google's own components.
+#: Types whose metadata are metrics; those of Google's components begin with `google.`.
 _METRICS = (
     "system.Metrics", "system.ClassificationMetrics", "system.SlicedClassificationMetrics",
     "google.ClassificationMetrics", "google.RegressionMetrics", "google.ForecastingMetrics",
 )  # fmt: skip
 _OUTPUT = "output:"
-#: Google's components list the jobs they started under this name; it is not a result.
+#: Outputs that are not results: the list of jobs that a step of Google's components has started.
 _NO_RESULT = ("gcp_resources",)
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """An output of a step. `metadata` is JSON."""
+    """An output artifact of a step."""
 
     step: str
     name: str
@@ -44,7 +44,7 @@ class Artifact:
 
     @property
     def url(self) -> str:
-        """Its page in the console."""
+        """Returns the link to its page in the console, or an empty text."""
         parts = self.resource.split("/")
         if len(parts) != 8:
             return ""
@@ -53,14 +53,14 @@ class Artifact:
 
 
 def artifacts(run: Run) -> list[Artifact]:
-    """The artifacts of all steps, in DAG order."""
+    """Returns the artifacts of all steps, in DAG order."""
     return [artifact for step in run.steps for artifact in _artifacts(step)]
 
 
 def metrics(run: Run) -> JsonObject:
-    """`evaluate.auc` -> value: every scalar of the metrics artifacts; curves and matrices are left out.
+    """Returns the scalar metrics by STEP.METRIC, such as evaluate.auc, without curves and matrices.
 
-    Where two artifacts of a step have the same metric, its name holds theirs: evaluate.challenger.auc.
+    If two artifacts of a step have a metric of one name, its key has the artifact's name: evaluate.challenger.auc.
     """
     scalars: JsonObject = {}
     for step in run.steps:
@@ -79,18 +79,18 @@ def metrics(run: Run) -> JsonObject:
     return scalars
 
 
-def returned(run: Run) -> JsonObject:
-    """`evaluate.Output` -> value: what the steps returned."""
+def return_values(run: Run) -> JsonObject:
+    """Returns the values that the steps returned, by STEP.NAME, such as evaluate.Output."""
     return {
         f"{step.name}.{key}": value
         for step in run.steps
-        for key, value in values(step).items()
+        for key, value in step_values(step).items()
         if key not in _NO_RESULT and value is not None
     }
 
 
-def values(step: Step) -> JsonObject:
-    """The values that a step returned, by name."""
+def step_values(step: Step) -> JsonObject:
+    """Returns the values that a step returned, by name."""
     if step.detail is None:
         return {}
     metadata = sorted(_json(step.detail.execution).items())
@@ -108,19 +108,19 @@ def _artifacts(step: Step) -> list[Artifact]:
 
 
 def _json(message: Any) -> JsonObject:
-    """The metadata of an artifact or execution."""
+    """Returns the metadata of an artifact or execution."""
     from google.protobuf import json_format
 
-    return dict(whole(json_format.MessageToDict(type(message).pb(message).metadata)))
+    return dict(restore_integers(json_format.MessageToDict(type(message).pb(message).metadata)))
 
 
 def short_type(title: str) -> str:
-    """system.Dataset -> Dataset, google.VertexModel -> VertexModel."""
+    """Returns the last part of a type: Dataset for system.Dataset."""
     return resource_names.short(title).rsplit(".", 1)[-1]
 
 
 def brief_report(settings: Settings, run: Run, now: datetime) -> JsonObject:
-    """A row of `vgp runs`."""
+    """Returns a run as JSON, for the list of `vgp runs`."""
     return {
         "id": run.id,
         "state": run.state,
@@ -139,11 +139,11 @@ def brief_report(settings: Settings, run: Run, now: datetime) -> JsonObject:
 
 
 def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> JsonObject:
-    """The whole run. Dollars are an estimate by list prices; null where a price is not known.
+    """Returns a run with its steps and outputs as JSON.
 
-    `words`, `nothing_new`, `since` and `decision` are those of the run's summary: docs/how-to/alerts.md.
-    `ladders` are the ways up: docs/explanation/how-capacity-is-chosen.md; what their machines cost is in `usd`.
-    `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
+    `words`, `nothing_new`, `since` and `decision` are from the run's summary: docs/how-to/alerts.md. `usd` is an
+    estimate from list prices, without the steps in `unpriced`; it includes the machines of `ladders`.
+    `usd_at_most` is a limit, or null if a price is unknown.
     """
     spent, most = run_cost.sum_costs(run, rows, now), run_cost.cost_limit(run, rows)
     return {
@@ -163,13 +163,13 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> Json
         "steps": [_step_report(step, rows, now) for step in run.steps],
         "parameters": parameters(run),
         "metrics": metrics(run),
-        "outputs": returned(run),
+        "outputs": return_values(run),
         "artifacts": [artifact.as_json() for artifact in artifacts(run)],
     }
 
 
 def parameters(run: Run) -> dict[str, JsonObject]:
-    """Name -> value in this run, default, and whether they differ."""
+    """Returns the value in this run, the default, and whether they differ, by parameter."""
     rows = {}
     for name in sorted({*run.spec.parameters, *run.arguments}):
         default = run.spec.defaults.get(name)

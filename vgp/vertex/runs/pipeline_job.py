@@ -1,4 +1,4 @@
-"""The PipelineJob of a request: its body, an id that follows from it, and a create that can be repeated."""
+"""The PipelineJob of a request: its body, its id, a digest of the request, and a create that can be repeated."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.runs.remote_run import whole
+from vgp.vertex.runs.remote_run import restore_integers
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
@@ -23,21 +23,20 @@ if TYPE_CHECKING:
 
 #: The label that marks the runs and schedules of this product.
 MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
-#: The labels with the digest of a request, its key and the number of its attempt, and the one that tells which of
-#: several callers started the run.
+#: Labels: the digest of the request, its key, the number of the attempt, and a random text of the call that created it.
 REQUEST, KEY, ATTEMPT, SUBMISSION = "request", "request-key", "attempt", "submission"
-#: The label that names the run whose pins an attempt goes on with; empty where its id is too long.
+#: The label with the id of the run whose pins an attempt uses; empty if the id is too long for a label.
 PINNED_BY = "pinned-by"
 #: The parameter of a pipeline that takes the URI of pins.
 PINS = "pins"
 _IDENTITY = (REQUEST, KEY, ATTEMPT, SUBMISSION, PINNED_BY)
 _POLICIES = {"fast": "PIPELINE_FAILURE_POLICY_FAIL_FAST", "slow": "PIPELINE_FAILURE_POLICY_FAIL_SLOW"}
-#: Characters of a label's value, and those that are left for the pipeline's name and the key in an id which fits into
-#: one: 21 are the digest's, 7 those of attempt -a99999. A long key leaves 10 to the name.
+#: An id must fit into the value of a label, 63 characters: up to 35 for the pipeline's name and the key (at least 10
+#: for the name), 21 for the digest, 7 for the attempt (-a99999).
 _LABEL, _ID_HEAD, _ID_NAME = 63, 35, 10
 
 
-def body(
+def build_body(
     settings: Settings,
     spec: Mapping[str, object],
     values: JsonObject,
@@ -48,13 +47,17 @@ def body(
     key: str = "",
     code: str = "",
 ) -> JsonObject:
-    """The PipelineJob as the REST API takes it,
+    """Returns the PipelineJob for the REST API,
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
 
-    `values` are parameters that were checked against the spec. `caching` overrides every step's; None leaves the
-    spec's. The label `request` is the digest of everything that determines what the run does, and where; a value that
-    is the parameter's default determines nothing. `key` tells apart what is otherwise the same request. `code` is the
-    commit that the spec is of, which is told and determines nothing.
+    Its label `request` is a digest of everything that determines what the run does, and where. A value that equals the
+    parameter's default does not change the digest.
+
+    Args:
+        values: Parameters that were checked against the spec.
+        caching: Whether steps may use cached results; None keeps the setting of each step in the spec.
+        key: Makes a request of its own of an otherwise equal one.
+        code: The commit of the spec, for a label; not part of the digest.
     """
     values = {**_registry(settings, PipelineSpec(spec)), **values}
     config = {
@@ -71,49 +74,52 @@ def body(
         "templateUri": template_uri,
     }
     job = {key: value for key, value in job.items() if value is not None}
-    asked = {**settings.labels, **(labels or {})}
-    arguments = {"parameterValues": whole({**PipelineSpec(spec).defaults, **values})}
+    user_labels = {**settings.labels, **(labels or {})}
+    arguments = {"parameterValues": restore_integers({**PipelineSpec(spec).defaults, **values})}
     decisive = {**job, "runtimeConfig": {**config, **arguments}}
     place = [settings.project, settings.region, settings.environment, settings.experiment]
-    request = {REQUEST: digest([decisive, place, asked, key]), **({KEY: key} if key else {})}
+    request = {REQUEST: digest([decisive, place, user_labels, key]), **({KEY: key} if key else {})}
     code_label = {commit.LABEL: code} if commit.is_commit(code) else {}
-    return {**job, "labels": {**code_label, **_labels(settings, spec, request, asked)}}
+    return {**job, "labels": {**code_label, **_labels(settings, spec, request, user_labels)}}
 
 
 def _registry(settings: Settings, spec: PipelineSpec) -> dict[str, str]:
-    """The registry of the settings for a template that was compiled without one, or for another environment."""
+    """Returns the parameter `registry` for a template that was compiled without it, or for another environment."""
     root = settings.registry_root
-    default = "" if root == f"{settings.bucket}/registry" else None  # the place of the run leads to it
+    default = "" if root == f"{settings.bucket}/registry" else None  # a run finds the default registry by itself
     others = [other for other in ("", *settings.registries.values()) if other not in (root, default)]
     return {"registry": root} if root and registry_is(spec, others) else {}
 
 
 def digest(request: object) -> str:
-    """What stands for a request in ids and labels: equal for equal JSON."""
+    """Returns a digest of a JSON value for ids and labels: 32 hexadecimal digits."""
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def job_id(body: JsonObject, *, chosen: str | None = None) -> str:
-    """The id of the run: `chosen`, or one that follows from the request, `training-2026-11-21-26127078f4d132249daf`.
+def job_id(body: JsonObject, *, own_id: str | None = None) -> str:
+    """Returns the id of the run: `own_id`, else pipeline, key and digest: `training-26127078f4d132249daf`.
 
-    The same request gives the same id, so a repeated submission finds the run that it started before.
+    Equal requests have equal ids, so a repeated submission finds the run that it started.
+
+    Raises:
+        RequestError: `own_id` is not a valid id.
     """
-    if chosen is not None:
-        return resource_names.job_id(chosen)
-    name, key = _plain(body["pipelineSpec"]), body["labels"].get(KEY, "")
+    if own_id is not None:
+        return resource_names.job_id(own_id)
+    name, key = _plain_name(body["pipelineSpec"]), body["labels"].get(KEY, "")
     head = f"{name[: max(_ID_HEAD - len(key) - 1, _ID_NAME)]}-{key}" if key else name
     head = head if head[:1].isalpha() else f"run-{head}"
     return f"{head[:_ID_HEAD]}-{body['labels'][REQUEST][:20]}"
 
 
-def _plain(spec: Mapping[str, object]) -> str:
-    """The pipeline's name in letters that ids and labels may have."""
+def _plain_name(spec: Mapping[str, object]) -> str:
+    """Returns the pipeline's name in characters that ids and labels may have."""
     return re.sub(r"[^a-z0-9-]", "-", PipelineSpec(spec).name.lower())
 
 
 def message(body: JsonObject) -> "PipelineJob":
-    """`body` as Google's message; fields that it does not have are refused."""
+    """Returns the body as a message. Raises json_format.ParseError for an unknown field."""
     from google.cloud.aiplatform_v1.types import PipelineJob
     from google.protobuf import json_format
 
@@ -123,7 +129,7 @@ def message(body: JsonObject) -> "PipelineJob":
 
 
 def create(settings: Settings, body: JsonObject, job_id: str) -> tuple["PipelineJob", bool]:
-    """The PipelineJob of exactly this id, and whether this call started it. However often called, one run is started.
+    """Returns the PipelineJob with this id, and whether this call started it. Repeated calls start one run.
 
     Raises:
         RequestError: the id belongs to a run of another request.
@@ -131,16 +137,22 @@ def create(settings: Settings, body: JsonObject, job_id: str) -> tuple["Pipeline
     client = clients.pipeline_service(settings)
     with explained(f"start {job_id}", settings):
         job = find(client, settings, job_id)
-        return (job, False) if job and same(job, body) else created(client, settings, body, job_id)
+        if job is None:
+            return create_free(client, settings, body, job_id)
+        require_same_request(job, body)
+        return job, False
 
 
-def created(
+def create_free(
     client: "PipelineServiceClient", settings: Settings, body: JsonObject, job_id: str
 ) -> tuple["PipelineJob", bool]:
-    """The PipelineJob of an id that seems to be free, and whether this call started it, with Google's own errors.
+    """Creates a PipelineJob under an id that seems free; returns the job with the id, and whether this call created it.
 
-    A create whose answer was lost is repeated under the same id. Google then says that the id exists, and the label
+    A create without an answer is repeated with the same id. If Google then refuses because the id exists, the label
     `submission` shows whether this call created the run.
+
+    Raises:
+        RequestError: the id belongs to a run of another request. Also raises Google's errors.
     """
     from google.api_core import exceptions
 
@@ -151,14 +163,15 @@ def created(
     try:
         return client.create_pipeline_job(request=request, **clients.reading()), True
     except exceptions.Conflict:
-        there = find(client, settings, job_id)
-        if there is None:
+        existing = find(client, settings, job_id)
+        if existing is None:
             raise
-        return there, same(there, body) and there.labels.get(SUBMISSION) == submission
+        require_same_request(existing, body)
+        return existing, existing.labels.get(SUBMISSION) == submission
 
 
 def find(client: "PipelineServiceClient", settings: Settings, job_id: str) -> "PipelineJob | None":
-    """The PipelineJob; None if there is none."""
+    """Returns the PipelineJob, or None if it does not exist."""
     from google.api_core import exceptions
 
     try:
@@ -167,33 +180,29 @@ def find(client: "PipelineServiceClient", settings: Settings, job_id: str) -> "P
         return None
 
 
-def same(job: "PipelineJob", body: JsonObject) -> bool:
-    """True: the job is a run of this request.
-
-    Raises:
-        RequestError: it is one of another request.
-    """
+def require_same_request(job: "PipelineJob", body: JsonObject) -> None:
+    """Raises RequestError if the job is a run of another request."""
     if job.labels.get(REQUEST) != body["labels"][REQUEST]:
         taken = resource_names.short(job.name)
         raise RequestError(f"the id {taken} belongs to a run of another request. Omit --id, or choose another id.")
-    return True
 
 
 def _labels(
-    settings: Settings, spec: Mapping[str, object], request: Mapping[str, str], asked: Mapping[str, str]
+    settings: Settings, spec: Mapping[str, object], request: Mapping[str, str], user_labels: Mapping[str, str]
 ) -> dict[str, str]:
-    taken = [key for key in asked if key in _IDENTITY]
-    if taken:
+    reserved = [key for key in user_labels if key in _IDENTITY]
+    if reserved:
         raise RequestError(
-            f"labels.{taken[0]}: this label is reserved for identifying runs and attempts. Use another name."
+            f"labels.{reserved[0]}: this label is reserved for identifying runs and attempts. Use another name."
         )
-    ours = {
+    own = {
         MANAGED_BY[0]: MANAGED_BY[1],
-        "pipeline": _plain(spec)[:_LABEL],
+        "pipeline": _plain_name(spec)[:_LABEL],
         **request,
         "version": __version__.replace(".", "-"),
     }
     if settings.environment:
-        ours["environment"] = settings.environment
-    resource_names.labels({**dict.fromkeys(_IDENTITY, ""), **asked, **ours})  # all that an attempt may have
-    return {**asked, **ours}
+        own["environment"] = settings.environment
+    # Validates the number of labels with those that an attempt adds.
+    resource_names.labels({**dict.fromkeys(_IDENTITY, ""), **user_labels, **own})
+    return {**user_labels, **own}

@@ -1,7 +1,7 @@
-"""A run as Google describes it, in our words: state, times, parameters, errors, and its steps in DAG order.
+"""A run, read from its PipelineJob: state, times, parameters, errors, and its steps in DAG order.
 
-Google lists the tasks that it has begun to look at; the spec knows the others. Loops, conditions and nested pipelines
-are tasks with tasks inside (parent_task_id).
+Google lists only tasks that it has begun to process; the others come from the spec. Loops, conditions and nested
+pipelines are tasks that contain tasks (parent_task_id).
 """
 
 import json
@@ -23,49 +23,47 @@ from vgp.vertex import resource_names
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import PipelineJob, PipelineTaskDetail
 
-#: PipelineTaskDetail.State -> our word, where lower case would not do.
+#: PipelineTaskDetail.State -> the displayed state, if that is not the name in lower case.
 _TASK_STATES = {
     "STATE_UNSPECIFIED": "unknown",
     "SKIPPED": "cached",
     "NOT_TRIGGERED": "not triggered",
     "CANCEL_PENDING": "cancelling",
 }
-#: States after which nothing more happens in a group of tasks.
-_OVER = ("succeeded", "failed", "cancelled")
-#: More than Google runs; a spec whose components contain each other would have no end.
-_MAX_NESTING, _MAX_STEPS = 50, 10_000
-
-#: PipelineState -> our word, where lower case would not do; and the states after which nothing more happens.
-_RUN_STATES = {"PIPELINE_STATE_UNSPECIFIED": "unknown"}
+#: The final states of a run, or of a group of tasks.
 ENDED = ("succeeded", "failed", "cancelled")
+#: Limits for a spec whose components contain each other; both exceed Google's own limits.
+_MAX_NESTING, _MAX_STEPS = 50, 10_000
+#: PipelineState -> the displayed state, if that is not the name in lower case.
+_RUN_STATES = {"PIPELINE_STATE_UNSPECIFIED": "unknown"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One task that does work; `waiting` and `not run` are tasks that Google does not list (yet)."""
+    """A task that does work. A task that Google does not list is `waiting`, or `not run` if the run has ended."""
 
-    #: The way to it: for-loop-1/train[2].
+    #: Its path in the DAG: for-loop-1/train[2].
     name: str
     state: str
-    #: The same without iterations, for-loop-1/train, and its last part: how the spec calls it.
+    #: The path without iterations, for-loop-1/train, and the name of the task in the spec, train.
     path: str = ""
     task: str = ""
     start: datetime | None = None
     end: datetime | None = None
     error: str = ""
-    #: The error of an attempt after which Google tries again.
+    #: The error of the last try, if Google retries the task.
     retrying: str = ""
-    #: Google's custom jobs that ran it, by number, earlier attempts first.
+    #: The ids of the custom jobs of the step, those of earlier tries first.
     jobs: tuple[str, ...] = ()
-    #: How often Vertex AI has started it. What it starts itself, such as the jobs of a ladder, are no tries of it.
+    #: How often Vertex AI has started the step, without jobs that the step starts itself, such as those of a ladder.
     tries: int = 0
-    #: What its ladder has cost, where somebody asked for that and it is known.
+    #: The cost of its ladder so far; None if it was not read, or is unknown.
     ladder_usd: float | None = None
     #: The PipelineTaskDetail.
     detail: "PipelineTaskDetail | None" = field(default=None, compare=False, repr=False)
 
     def seconds(self, now: datetime) -> float | None:
-        """How long it has been running, or ran; None if it did not."""
+        """Returns how long the step has been running, or ran; None if it did not run."""
         if self.start is None or self.state in ("cached", "not triggered", "pending", "waiting", "not run"):
             return None
         return max(0.0, ((self.end or now) - self.start).total_seconds())
@@ -73,20 +71,21 @@ class Step:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where in the DAG the walk stands."""
+    """A group of tasks in the DAG, with the prefixes for the names of its steps."""
 
     group: Component
+    #: The prefixes of `Step.name` and `Step.path`.
     label: str = ""
     path: str = ""
-    #: State of a task that Google does not list here.
+    #: The state of the group's tasks that Google does not list.
     absent: str = "waiting"
     depth: int = 0
-    #: Whether it is a loop, which may hold its iterations instead of its tasks.
+    #: Whether the group is a loop; Google lists iterations or tasks in a loop.
     loop: bool = False
 
 
 def steps_of(spec: PipelineSpec, details: Sequence["PipelineTaskDetail"], run_id: str, *, over: bool) -> list[Step]:
-    """The steps of a run from its spec and its PipelineTaskDetails, in DAG order. `over`: the run has ended."""
+    """Returns the steps of a run in DAG order; `over` is whether the run has ended."""
     tree = _Tree(details)
     top = tree.children.pop(0, [])
     root = _Place(spec.root, absent="not run" if over else "waiting")
@@ -96,37 +95,38 @@ def steps_of(spec: PipelineSpec, details: Sequence["PipelineTaskDetail"], run_id
 
 
 def _is_the_run(detail: "PipelineTaskDetail", run_id: str) -> bool:
-    """Whether the task stands for the whole run, as its execution in ML Metadata does."""
+    """Whether the task is the root of the run's DAG, which contains the pipeline's tasks."""
     return detail.task_name == run_id or detail.execution.schema_title in ("system.Run", "system.PipelineRun")
 
 
 class _Tree:
-    """The tasks that Google lists, below those that they are part of."""
+    """The tasks that Google lists, by the id of their parent; 0 for none."""
 
     def __init__(self, details: Sequence["PipelineTaskDetail"]) -> None:
-        known = {detail.task_id for detail in details}
+        ids = {detail.task_id for detail in details}
         self.children: dict[int, list[PipelineTaskDetail]] = {}
         for detail in sorted(details, key=lambda detail: (_seconds(detail), detail.task_id)):
-            parent = detail.parent_task_id if detail.parent_task_id in known - {detail.task_id} else 0
+            parent = detail.parent_task_id if detail.parent_task_id in ids - {detail.task_id} else 0
             self.children.setdefault(parent, []).append(detail)
 
     def level(self, place: _Place, details: Sequence["PipelineTaskDetail"]) -> Iterator[Step]:
-        """The steps of one DAG. Tasks that its spec does not know come last."""
+        """Yields the steps of a group, those that are not in the spec last."""
         tasks = place.group.tasks
         by_name: dict[str, list[PipelineTaskDetail]] = {name: [] for name in tasks}
         for detail in details:
             by_name.setdefault(detail.task_name, []).append(detail)
-        turns = place.loop and by_name.keys() != tasks.keys()
-        for name, listed in by_name.items():
-            if not listed and not turns:
-                yield from self._absent(tasks[name], place)
-            for number, detail in enumerate(listed):
-                label = f"{name}[{number}]" if len(listed) > 1 else name
-                yield from self._task(detail, place, label)
+        has_iterations = place.loop and by_name.keys() != tasks.keys()
+        for name, task_details in by_name.items():
+            if not task_details and not has_iterations:
+                yield from self._absent_steps(tasks[name], place)
+            for number, detail in enumerate(task_details):
+                label = f"{name}[{number}]" if len(task_details) > 1 else name
+                yield from self._steps(detail, place, label)
 
-    def _task(self, detail: "PipelineTaskDetail", place: _Place, label: str) -> Iterator[Step]:
+    def _steps(self, detail: "PipelineTaskDetail", place: _Place, label: str) -> Iterator[Step]:
+        """Yields the step of a task, or the steps in a group."""
         task = place.group.tasks.get(detail.task_name)
-        # A task that is not in the spec is an iteration of the loop around it, and holds the same tasks.
+        # A task that is not in the spec is an iteration of a loop, and contains the loop's tasks.
         group = task.component if task else place.group
         path = f"{place.path}{detail.task_name}" if task else place.path.rstrip("/")
         step = _step(detail, f"{place.label}{label}", path)
@@ -139,9 +139,10 @@ class _Tree:
         steps = list(islice(self.level(inside, children), _MAX_STEPS))
         yield from steps
         if step.state == "failed" and not any(inner.state == "failed" for inner in steps):
-            yield step  # the group itself failed, before its tasks or between them
+            yield step  # the group failed, but none of its tasks
 
-    def _absent(self, task: Task, place: _Place) -> Iterator[Step]:
+    def _absent_steps(self, task: Task, place: _Place) -> Iterator[Step]:
+        """Yields the steps of a task that Google does not list."""
         name, path = f"{place.label}{task.name}", f"{place.path}{task.name}"
         if task.component.is_group and place.depth <= _MAX_NESTING:
             yield from self.level(_inside(place, task, task.component, f"{name}/", place.absent), [])
@@ -150,50 +151,52 @@ class _Tree:
 
 
 def _inside(place: _Place, task: Task | None, group: Component, label: str, absent: str) -> _Place:
-    """Inside of a group, or of an iteration, which is no task of the spec. Exit handlers are not told."""
-    way = task.way if task else ""
-    label = label if way or not task else place.label
-    return _Place(group, label, f"{place.path}{way}", absent, place.depth + 1, bool(task and task.is_loop))
+    """Returns the place inside a group, or inside an iteration (`task` is None). Exit handlers add no prefix."""
+    prefix = task.way if task else ""
+    label = label if prefix or not task else place.label
+    return _Place(group, label, f"{place.path}{prefix}", absent, place.depth + 1, bool(task and task.is_loop))
 
 
 def _absent_state(group: str, around: str) -> str:
     if group == "not triggered":
         return group
-    return "not run" if group in _OVER else around
+    return "not run" if group in ENDED else around
 
 
 def _step(detail: "PipelineTaskDetail", name: str, path: str) -> Step:
     state = _TASK_STATES.get(detail.state.name, detail.state.name.lower())
     step = Step(
         name, state, path, detail.task_name, moment(detail.start_time), moment(detail.end_time), detail.error.message,
-        jobs=_jobs(detail), tries=len(_own(detail)), detail=detail,
+        jobs=_job_ids(detail), tries=len(_jobs_of_tries(detail)), detail=detail,
     )  # fmt: skip
-    failed = [status.error.message for status in detail.pipeline_task_status if status.error.message]
-    return replace(step, retrying=failed[-1]) if failed and state in ("pending", "running") else step
+    errors = [status.error.message for status in detail.pipeline_task_status if status.error.message]
+    return replace(step, retrying=errors[-1]) if errors and state in ("pending", "running") else step
 
 
-def _jobs(detail: "PipelineTaskDetail") -> tuple[str, ...]:
-    """The jobs of the step itself, and the one that a step of Google's components started (`gcp_resources`)."""
-    listed = _own(detail)
+def _job_ids(detail: "PipelineTaskDetail") -> tuple[str, ...]:
+    """Returns the ids of the jobs that run the step, and of a job that the step started (`gcp_resources`)."""
+    names = _jobs_of_tries(detail)
     if detail.state.name != "SKIPPED":  # the outputs of a cached step name the job of an earlier run
-        listed += _started(detail.execution.metadata or {})
-    return tuple(dict.fromkeys(number for number in map(resource_names.short, listed) if number.isdigit()))
+        names += _started_jobs(detail.execution.metadata or {})
+    return tuple(dict.fromkeys(number for number in map(resource_names.short, names) if number.isdigit()))
 
 
-def _own(detail: "PipelineTaskDetail") -> list[str]:
-    """A job for each try, the failed ones first."""
+def _jobs_of_tries(detail: "PipelineTaskDetail") -> list[str]:
+    """Returns the names of the jobs that ran the step, one for each try, failed ones first."""
     container, custom = detail.executor_detail.container_detail, detail.executor_detail.custom_job_detail
-    listed = [*container.failed_main_jobs, container.main_job, *custom.failed_jobs, custom.job]
-    return list(dict.fromkeys(filter(None, listed)))
+    names = [*container.failed_main_jobs, container.main_job, *custom.failed_jobs, custom.job]
+    return list(dict.fromkeys(filter(None, names)))
 
 
-def _started(metadata: Any) -> list[str]:
-    """https://github.com/kubeflow/pipelines/blob/master/components/google-cloud/google_cloud_pipeline_components/proto/gcp_resources.proto"""
+def _started_jobs(metadata: Any) -> list[str]:
+    """Returns the URIs of the custom jobs in the output `gcp_resources`, whose format is
+    https://github.com/kubeflow/pipelines/blob/master/components/google-cloud/google_cloud_pipeline_components/proto/gcp_resources.proto
+    """
     try:
         resources = json.loads(str(metadata.get("output:gcp_resources", "{}"))).get("resources", [])
         uris = [str(resource.get("resourceUri", "")) for resource in resources]
         return [uri for uri in uris if "/customJobs/" in uri]
-    except (ValueError, AttributeError, TypeError):  # some other tool's text
+    except (ValueError, AttributeError, TypeError):  # an output of another format
         return []
 
 
@@ -203,7 +206,7 @@ def _seconds(detail: "PipelineTaskDetail") -> float:
 
 @dataclass(frozen=True)
 class Run:
-    """A run at one moment."""
+    """The state of a run when its PipelineJob was read."""
 
     name: str
     state: str
@@ -213,13 +216,13 @@ class Run:
     error: str
     display_name: str
     labels: Mapping[str, str]
-    #: The compiled pipeline, and the values of its parameters that the run was started with.
+    #: The compiled pipeline, and the parameter values that the caller set.
     spec: PipelineSpec
     arguments: JsonObject
     steps: tuple[Step, ...]
     #: The PipelineJob.
     job: "PipelineJob" = field(compare=False, repr=False)
-    #: The ways up its ladders, where somebody asked for them.
+    #: The histories of its ladders, if they were read (step_jobs.py).
     ways: tuple[Way, ...] = ()
 
     @property
@@ -239,13 +242,13 @@ class Run:
         return self.state in ENDED
 
     def seconds(self, now: datetime) -> float | None:
-        """From its start, or its creation, until its end, or now."""
+        """Returns the time from the start (else the creation) to the end, or to now; None if there is neither."""
         begin = self.started or self.created
         return max(0.0, ((self.ended or now) - begin).total_seconds()) if begin else None
 
     @cached_property
     def summary(self) -> Summary:
-        """What it says of itself, as its exit step says it; without prices."""
+        """Returns the summary that the run's exit step reports, without prices."""
         from google.protobuf import json_format
 
         return summary_of(json_format.MessageToDict(type(self.job).pb(self.job)))
@@ -255,7 +258,7 @@ class Run:
 
 
 def read(job: "PipelineJob") -> Run:
-    """The run of a PipelineJob message."""
+    """Returns the run of a PipelineJob."""
     from google.protobuf import json_format
 
     message = type(job).pb(job)
@@ -271,22 +274,22 @@ def read(job: "PipelineJob") -> Run:
 
 @lru_cache(maxsize=16)
 def _spec(serialized: bytes) -> PipelineSpec:
-    """Returns the compiled pipeline of a Struct; a run that is followed has the same one at every look."""
+    """Returns the compiled pipeline of a serialized Struct; cached, because a followed run is read often."""
     from google.protobuf import json_format, struct_pb2
 
-    return PipelineSpec(whole(json_format.MessageToDict(struct_pb2.Struct.FromString(serialized))))
+    return PipelineSpec(restore_integers(json_format.MessageToDict(struct_pb2.Struct.FromString(serialized))))
 
 
-def whole(value: Any) -> Any:
-    """JSON as it was before Google's Struct made every number a float."""
+def restore_integers(value: Any) -> Any:
+    """Returns a JSON value with its integers, which Google's Struct stores as floats."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if isinstance(value, dict):
-        return {key: whole(inner) for key, inner in value.items()}
-    return [whole(inner) for inner in value] if isinstance(value, list) else value
+        return {key: restore_integers(inner) for key, inner in value.items()}
+    return [restore_integers(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _arguments(config: JsonObject) -> JsonObject:
-    """Parameter values, those of kfp 1.8 too: {"parameters": {"epochs": {"intValue": "3"}}}."""
+    """Returns the parameter values, also in the form of kfp 1.8: {"parameters": {"epochs": {"intValue": "3"}}}."""
     old = {name: next(iter(value.values()), None) for name, value in config.get("parameters", {}).items()}
-    return {**old, **whole(config.get("parameterValues", {}))}
+    return {**old, **restore_integers(config.get("parameterValues", {}))}

@@ -1,7 +1,7 @@
-"""`vgp rerun RUN`: the same run again, from what Google keeps of it: spec, parameters, account, network, key.
+"""`vgp rerun RUN`: starts a run again with the spec, parameters, account, network and key of its PipelineJob.
 
-The new id follows from the old one and from what is changed, so a command that is repeated starts one run. The rerun
-from a failed step goes on with what the old run had pinned; any other pins anew.
+The id of the rerun is derived from the old run's id and the changes, so a repeated command starts one run. With
+--from-failed, the rerun uses the pins of the old run; otherwise it pins the current data.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,20 +25,20 @@ from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import Policy, Started
 from vgp.workflow.compiling import workflow_files
 
-#: What a run is made from; the rest of a PipelineJob is what became of it.
+#: The fields of a PipelineJob that the caller sets; Google sets the others.
 _INPUTS = (
     "pipelineSpec", "runtimeConfig", "serviceAccount", "network", "encryptionSpec", "templateUri", "reservedIpRanges",
     "pscInterfaceConfig",
 )  # fmt: skip
-#: Google sets it, for each run another.
-_GOOGLES = "vertex-ai-pipelines-run-billing-id"
-#: The label that names the run before; a longer id than a label can hold is left out.
-_OF = "rerun-of"
-#: Labels of the old run that do not apply to the new one.
-_OLD = (_GOOGLES, _OF, ATTEMPT, KEY, PINNED_BY)
+#: A label that Google sets, with a different value for each run.
+_BILLING = "vertex-ai-pipelines-run-billing-id"
+#: The label with the id of the earlier run, if the id is short enough for a label.
+_RERUN_OF = "rerun-of"
+#: Labels of the earlier run that do not apply to the rerun.
+_DROPPED = (_BILLING, _RERUN_OF, ATTEMPT, KEY, PINNED_BY)
 
 
-def body(
+def build_body(
     run: Run,
     parameters: Sequence[str] = (),
     *,
@@ -46,36 +46,39 @@ def body(
     members: Members = dict,
     expanded: Callable[[JsonObject], JsonObject] = dict,
 ) -> JsonObject:
-    """The PipelineJob of the second run.
+    """Returns the PipelineJob of the rerun.
 
-    `from_failed`: whether it goes on with the pins of the old run, and takes its finished steps: those that the spec
-    lets take earlier results, or all if the spec does not set it. `members`: as of `parse_arguments`;
-    `expanded`: puts the text of a file in place of its name.
+    Args:
+        parameters: Changes, each as NAME=VALUE.
+        from_failed: Whether the rerun uses the pins and finished steps of the run. Cached results are enabled for the
+            steps whose spec enables them, or for all if the spec enables none; without `from_failed`, for none.
+        members: As for `parse_arguments`.
+        expanded: Replaces file names in parameter values by the files' text.
 
     Raises:
-        RequestError: a parameter that the pipeline does not have, or a value of the wrong type.
+        RequestError: the pipeline has no such parameter, or a value has the wrong type.
     """
     from google.protobuf import json_format
 
     old = json_format.MessageToDict(type(run.job).pb(run.job))
-    made = {key: old[key] for key in _INPUTS if key in old}
-    if not made.get("pipelineSpec"):
+    job = {key: old[key] for key in _INPUTS if key in old}
+    if not job.get("pipelineSpec"):
         raise RequestError(f"{run.id} has no pipeline spec, so it cannot be rerun.")
-    spec = PipelineSpec(made["pipelineSpec"])
+    spec = PipelineSpec(job["pipelineSpec"])
     if not from_failed or not cached(spec):
-        made["pipelineSpec"] = switched(spec, from_failed).content
+        job["pipelineSpec"] = switched(spec, from_failed).content
     if PINNED_BY in run.labels:
-        made["runtimeConfig"] = attempts.unpinned(made)["runtimeConfig"]
+        job["runtimeConfig"] = attempts.without_pins(job)["runtimeConfig"]
     if parameters:
-        config = made.setdefault("runtimeConfig", {})
-        values = {**config.get("parameterValues", {}), **_changed(run, parameters, members)}
+        config = job.setdefault("runtimeConfig", {})
+        values = {**config.get("parameterValues", {}), **_parse_changes(run, parameters, members)}
         config["parameterValues"] = expanded(values)
-    kept = {key: value for key, value in run.labels.items() if key not in _OLD}
-    of = {_OF: run.id} if resource_names.in_label(run.id) else {}
-    labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made])}
-    named = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
-    again = {**made, **named, "labels": labels}
-    return attempts.going_on(again, run) if from_failed else again
+    kept = {key: value for key, value in run.labels.items() if key not in _DROPPED}
+    rerun_of = {_RERUN_OF: run.id} if resource_names.in_label(run.id) else {}
+    labels = {**kept, **rerun_of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, job])}
+    name = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
+    job = {**job, **name, "labels": labels}
+    return attempts.with_pins_of(job, run) if from_failed else job
 
 
 def rerun(
@@ -87,32 +90,32 @@ def rerun(
     new: bool = False,
     max_usd: float | None = None,
 ) -> Started:
-    """Starts the run of `reference` again, or finds the rerun that was started before.
+    """Starts a rerun of `reference`, or finds the rerun that the same command has started.
 
     Raises:
-        RequestError: there is no such run, it goes on under a moving name, a parameter is wrong, or the run can cost
-            more than `max_usd`.
+        RequestError: there is no such run; `reference` is `latest` and the run is active; a parameter is invalid; or
+            the rerun can cost more than `max_usd`.
     """
     old = run_search.find(settings, reference)
     if run_search.is_latest(reference) and not old.over:
-        # Else a command that is repeated would repeat its own rerun.
+        # Otherwise a repeated command would rerun its own rerun.
         raise RequestError(f"{reference} is {old.id}, which is still running. Give its id: vgp rerun {old.id}.")
     policy = Policy(if_exists="new" if new else "attach")
     members = partial(workflow_files.members, old.pipeline, settings.repository)
-    known = old.pipeline in workflow_files.find(settings.repository)
-    replaced = partial(workflow_files.expanded, old.pipeline, repository=settings.repository, folder=Path.cwd())
-    again = body(
-        old, parameters, from_failed=from_failed, members=members if known else dict,
-        expanded=replaced if known else dict,
+    is_local = old.pipeline in workflow_files.find(settings.repository)
+    expand = partial(workflow_files.expanded, old.pipeline, repository=settings.repository, folder=Path.cwd())
+    body = build_body(
+        old, parameters, from_failed=from_failed, members=members if is_local else dict,
+        expanded=expand if is_local else dict,
     )  # fmt: skip
-    if max_usd is not None:  # with --from-failed the cache may be empty: every step counts
-        cost_bound.refuse_above(check([Document(old.id, again, "")], regions=[old.region]).steps, max_usd)
-    job, fresh = attempts.start(settings, again, policy)
+    if max_usd is not None:  # the cost of all steps, because with --from-failed the cache may be empty
+        cost_bound.refuse_above(check([Document(old.id, body, "")], regions=[old.region]).steps, max_usd)
+    job, fresh = attempts.start(settings, body, policy)
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 
 
-def _changed(run: Run, texts: Sequence[str], members: Members) -> JsonObject:
-    """The values of `--set`, checked against the spec; the old run's values stand in for the others."""
+def _parse_changes(run: Run, texts: Sequence[str], members: Members) -> JsonObject:
+    """Parses and checks the values of `--set`; parameters that are not set have the old run's values as defaults."""
     parameters = {
         name: replace(parameter, has_default=True, default=run.arguments[name]) if name in run.arguments else parameter
         for name, parameter in run.spec.parameters.items()

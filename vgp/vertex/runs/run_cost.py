@@ -1,13 +1,12 @@
-"""What a run has cost so far and can cost at most, and what the last runs of its pipeline cost.
+"""The cost of a run so far, its cost limit, and the cost of the last runs of a pipeline.
 
-An estimate from the machines of the run's spec, their list prices and the steps' times. Google bills a step from when
-its machines are there, we count from when it started; discounts, disks and the machine on which one of Google's
-launchers waits are not in what was spent so far. The cost of BigQuery or Dataflow does not follow from a step's time:
-it is named as having no price.
+Costs are estimates: the machines of the run's spec, times their list prices, times the steps' durations. Google bills
+a step from the start of its machines; the estimate counts from the start of the step, without discounts, disks and
+the machine of a launcher of Google's. The cost of BigQuery and Dataflow does not depend on the duration of the step,
+so these services are listed as unpriced.
 
-A run that took its dearest step from the cache cost next to nothing, and does not tell what one costs that does the
-work: the last runs are counted in two groups. Only the newest runs are read, within seconds; no answer delays no
-command.
+The last runs are counted in two groups: those that ran the most expensive step, and those for which it was a cache
+hit. Only the newest runs are read, and reading them takes at most a few seconds.
 """
 
 import statistics
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
 
 Rows = Mapping[str, tuple[StepRow, ...]]
 
-#: Runs that are looked at, and seconds that it may take.
+#: The number of last runs, and the timeout for reading them, seconds.
 NEWEST, WITHIN_S = 10, 5.0
 _FIELDS = (
     "name", "state", "create_time", "start_time", "end_time", "labels", "pipeline_spec", "runtime_config", "job_detail",
 )  # fmt: skip
 
 
-def machines(run: Run) -> Rows:
-    """The machines of every step of the run's spec with the run's own parameters, by the step's name there."""
+def list_machines(run: Run) -> Rows:
+    """Returns the machines of every step, for the run's parameters, by the name of the step in the checker."""
     data = {"pipelineSpec": run.spec.content, "runtimeConfig": {"parameterValues": run.arguments}}
     rows: dict[str, tuple[StepRow, ...]] = {}
     for row in check([Document(run.id, data, "")], regions=[run.region]).steps:
@@ -56,20 +55,20 @@ def machines(run: Run) -> Rows:
 
 
 def step_rows(step: Step, rows: Rows) -> tuple[StepRow, ...]:
-    """The machines of one step. The checker names a step by its way only where its own name is taken."""
+    """Returns the machines of a step. The checker uses the path as a name only if another step has the task's name."""
     return rows.get(step.path) or rows.get(step.task, ())
 
 
 def step_cost(step: Step, rows: Rows, now: datetime) -> float | None:
-    """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known.
+    """Returns the cost of a step so far in USD: duration x machines x price; 0 if it did not run, None if unknown.
 
-    Of a step with a ladder its time does not tell on which rung it was: its launcher has written that down.
+    The cost of a ladder comes from the history that its launcher writes (step_jobs.py).
     """
     seconds = step.seconds(now)
     if seconds is None:
         return 0.0
-    climbs = any(row.rungs for row in step_rows(step, rows))
-    if climbs and step.ladder_usd is None:
+    has_ladder = any(row.rungs for row in step_rows(step, rows))
+    if has_ladder and step.ladder_usd is None:
         return None
     hourly = [usd_per_hour(row) for row in step_rows(step, rows)]
     own = None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
@@ -77,63 +76,66 @@ def step_cost(step: Step, rows: Rows, now: datetime) -> float | None:
 
 
 def sum_costs(run: Run, rows: Rows, now: datetime) -> Cost:
-    """The sum over the steps that ran or run."""
+    """Returns the cost so far of all steps."""
     machines = [(step.name, step_cost(step, rows, now)) for step in run.steps]
     ran = [step for step in run.steps if step.seconds(now) is not None]
-    used = [
-        (f"{used.name} of {step.name}", None) for step in ran for row in step_rows(step, rows) for used in row.services
+    services = [
+        (f"{service.name} of {step.name}", None)
+        for step in ran
+        for row in step_rows(step, rows)
+        for service in row.services
     ]
-    return _sum([*machines, *used])
+    return _sum([*machines, *services])
 
 
 def cost_limit(run: Run, rows: Rows) -> Cost:
-    """The most that all steps can cost, by their timeouts. A loop counts as often as it is known to turn."""
+    """Returns the most that all steps can cost, by their timeouts, with the iterations of loops that are known."""
     return _sum((step.name, row.max_usd_a_turn) for step in run.steps for row in step_rows(step, rows))
 
 
 def price_dates(rows: Rows) -> list[str]:
-    """The days of the prices that are reckoned with, the oldest first."""
-    return dates_of([row for each in rows.values() for row in each])
+    """Returns the dates of the prices, the oldest first."""
+    return dates_of([row for step_machines in rows.values() for row in step_machines])
 
 
-def machine(step: Step, rows: Rows) -> str:
-    """`2 x g2-standard-24 (2 L4) spot`; empty for a step without a machine of its own."""
-    return " + ".join(_words(row) for row in step_rows(step, rows))
+def describe_machines(step: Step, rows: Rows) -> str:
+    """Returns `2 x g2-standard-24 (2 L4) spot`; empty for a step without a machine of its own."""
+    return " + ".join(_describe_machine(row) for row in step_rows(step, rows))
 
 
 def _sum(amounts: Iterable[tuple[str, float | None]]) -> Cost:
-    listed = list(amounts)
-    unpriced = dict.fromkeys(name for name, amount in listed if amount is None)
-    return Cost(sum(amount or 0.0 for _, amount in listed), tuple(unpriced))
+    pairs = list(amounts)
+    unpriced = dict.fromkeys(name for name, amount in pairs if amount is None)
+    return Cost(sum(amount or 0.0 for _, amount in pairs), tuple(unpriced))
 
 
 def usd_per_hour(row: StepRow) -> float | None:
-    """Of all its machines."""
+    """Returns the price of all replicas, or None if it is unknown."""
     return None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
 
 
-def _words(row: StepRow) -> str:
+def _describe_machine(row: StepRow) -> str:
     if row.rungs:
-        first = " + ".join(_words(each) for each in row.rungs[0].rows)
+        first = " + ".join(map(_describe_machine, row.rungs[0].rows))
         return f"ladder of {len(row.rungs)}: {first} ..."
     nodes = "" if row.replicas == 1 else f"{'?' if row.replicas is None else row.replicas} x "
     kind = short_name(row.accelerator_type or "")
     gpus = f" ({row.count_text} {kind})" if kind else ""
-    way = "" if row.strategy in ("STANDARD", "") else f" {row.strategy.lower().replace('_', '-')}"
-    return f"{nodes}{row.machine_type or 'machine ?'}{gpus}{way}"
+    strategy = "" if row.strategy in ("STANDARD", "") else f" {row.strategy.lower().replace('_', '-')}"
+    return f"{nodes}{row.machine_type or 'machine ?'}{gpus}{strategy}"
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """What several runs cost, in USD by list prices."""
+    """The costs of several runs, in USD by list prices."""
 
     usd: tuple[float, ...]
-    #: Whether a step without a known price is missing in one of them.
+    #: Whether the cost of at least one run lacks a step whose price is unknown.
     partly: bool = False
 
     @property
     def words(self) -> str:
-        """`$1.83 to $2.10, median $1.95`."""
+        """Returns `$1.83 to $2.10, median $1.95`."""
         low, high = format_usd(min(self.usd)), format_usd(max(self.usd))
         text = low if low == high else f"{low} to {high}"
         text = f"at least {text}" if self.partly else text
@@ -152,17 +154,18 @@ class Amounts:
 
 @dataclass(frozen=True)
 class LastRuns:
-    """What the last runs cost that succeeded: those that ran the dearest step, and those that did not."""
+    """The costs of the last runs that succeeded, by whether they ran the most expensive step."""
 
+    #: The step with the highest price per hour.
     step: str = ""
     ran: Amounts | None = None
     without: Amounts | None = None
-    #: Why it is not known.
+    #: The reason why the costs are unknown, else empty.
     unknown: str = ""
 
     @property
     def words(self) -> str:
-        """`last 5 runs that ran train: $1.83 to $2.10, median $1.95 (list prices); 2 that did not: $0.02`."""
+        """Returns `last 5 runs that ran train: $1.83 to $2.10, median $1.95 (list prices); 2 that did not: $0.02`."""
         if self.unknown:
             return f"the cost of the last runs is unknown: {self.unknown}"
         if not self.ran and not self.without:
@@ -184,54 +187,58 @@ class LastRuns:
 
 
 def last_runs(settings: Settings, pipeline: str, *, without: str = "") -> LastRuns:
-    """What the newest runs of the pipeline cost that succeeded, but for the run called `without`.
+    """Returns the costs of the newest runs of a pipeline that succeeded.
 
-    Raises nothing and takes at most WITHIN_S; an unknown cost is reported as unknown.
+    Takes at most WITHIN_S seconds and raises no error; without an answer, `unknown` has the reason.
+
+    Args:
+        without: The id of a run to leave out.
     """
     answer: list[LastRuns] = []
-    asking = threading.Thread(target=lambda: answer.append(_asked(settings, pipeline, without)), daemon=True)
-    asking.start()
-    asking.join(WITHIN_S)
+    thread = threading.Thread(target=lambda: answer.append(_read_last_runs(settings, pipeline, without)), daemon=True)
+    thread.start()
+    thread.join(WITHIN_S)
     return answer[0] if answer else LastRuns(unknown=f"no answer from Google within {WITHIN_S:g} s.")
 
 
-def _asked(settings: Settings, pipeline: str, without: str) -> LastRuns:
+def _read_last_runs(settings: Settings, pipeline: str, without: str) -> LastRuns:
     try:
         with explained("list the last runs", settings):
-            runs = [read(job) for job in _jobs(settings, pipeline) if resource_names.short(job.name) != without]
+            runs = [read(job) for job in _newest_jobs(settings, pipeline) if resource_names.short(job.name) != without]
         return summarize_costs(runs)
     except (RequestError, WorkFailed) as error:
         return LastRuns(unknown=one_line(str(error).splitlines()[0], 200))
-    except Exception as error:  # in a thread: whatever it is, the run has been started
+    except Exception as error:  # no error here may fail the command, which has started a run
         return LastRuns(unknown=one_line(f"{type(error).__name__}: {error}", 200))
 
 
-def _jobs(settings: Settings, pipeline: str) -> list["PipelineJob"]:
-    """The newest jobs with their tasks: most lists have them, else each is asked for."""
+def _newest_jobs(settings: Settings, pipeline: str) -> list["PipelineJob"]:
+    """Returns the newest jobs that succeeded, with their tasks, which a list may lack."""
     client = clients.pipeline_service(settings)
-    only = run_search.expression(run_search.Filter(pipeline=pipeline, states=("succeeded",)), datetime.now(UTC))
-    quickly = clients.CallOptions(retry=None, timeout=WITHIN_S)
-    request = run_search.newest_first(settings, only, _FIELDS, NEWEST)
-    newest = islice(client.list_pipeline_jobs(request=request, **quickly), NEWEST)
-    return [job if job.job_detail.task_details else client.get_pipeline_job(name=job.name, **quickly) for job in newest]
+    conditions = run_search.Filter(pipeline=pipeline, states=("succeeded",))
+    expression = run_search.filter_expression(conditions, datetime.now(UTC))
+    options = clients.CallOptions(retry=None, timeout=WITHIN_S)
+    request = run_search.newest_first(settings, expression, _FIELDS, NEWEST)
+    newest = islice(client.list_pipeline_jobs(request=request, **options), NEWEST)
+    return [job if job.job_detail.task_details else client.get_pipeline_job(name=job.name, **options) for job in newest]
 
 
 def summarize_costs(runs: Sequence[Run]) -> LastRuns:
-    """What these runs cost, by whether they ran the step that costs most an hour."""
+    """Returns the costs of the runs, by whether they ran the step with the highest price per hour."""
     if not runs:
         return LastRuns()
-    priced = [(run, machines(run)) for run in runs]
-    step = _dearest(priced[0][1])
+    with_machines = [(run, list_machines(run)) for run in runs]
+    step = _most_expensive_step(with_machines[0][1])
     groups: dict[bool, list[Cost]] = {True: [], False: []}
-    for run, rows in priced:
+    for run, rows in with_machines:
         now = run.ended or datetime.now(UTC)
         ran = not step or any(step in (other.path, other.task) and other.seconds(now) for other in run.steps)
         groups[ran].append(sum_costs(run, rows, now))
     return LastRuns(step, _amounts(groups[True]), _amounts(groups[False]))
 
 
-def _dearest(rows: Rows) -> str:
-    """The step that costs most an hour; empty where no price is known."""
+def _most_expensive_step(rows: Rows) -> str:
+    """Returns the step with the highest price per hour; empty if no price is known."""
     hourly = {step: sum(usd_per_hour(row) or 0.0 for row in machines) for step, machines in rows.items()}
     step = max(hourly, key=lambda step: hourly[step], default="")
     return step if hourly.get(step) else ""

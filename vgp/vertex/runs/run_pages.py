@@ -1,4 +1,4 @@
-"""The pages about runs: `vgp show RUN`, and `vgp compare RUN RUN` with the runs side by side."""
+"""`vgp show RUN`: the page of a run. `vgp compare RUN RUN`: several runs side by side."""
 
 import hashlib
 import json
@@ -20,56 +20,59 @@ from vgp.base.text.times import format_local
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import outputs, run_cost, run_search, run_view, step_jobs
-from vgp.vertex.runs.remote_run import Run, whole
-from vgp.vertex.runs.run_cost import LastRuns, Rows, machines
-from vgp.vertex.runs.run_view import state
-from vgp.vertex.runs.step_jobs import with_started_if_told
+from vgp.vertex.runs.remote_run import Run, restore_integers
+from vgp.vertex.runs.run_cost import LastRuns, Rows, list_machines
+from vgp.vertex.runs.run_view import render_state
 
-#: Characters of a value on the page of a run, and in a comparison; --json has all of them.
-_MOST, _MOST_COMPARED = 70, 60
+#: The most characters of a value on the page of a run, and in a comparison; --json has whole values.
+_MAX_LENGTH, _MAX_LENGTH_COMPARED = 70, 60
 
 
-def look(settings: Settings, reference: str) -> tuple[Run, Rows]:
-    """The run that is meant, with the jobs that its steps started, and its machines.
+def find_run(settings: Settings, reference: str) -> tuple[Run, Rows]:
+    """Returns the run with the jobs that its steps started and its ladders, and its machines.
 
     Raises:
         RequestError: there is no such run.
     """
-    run = with_started_if_told(settings, run_search.find(settings, reference))
-    run = step_jobs.with_ways_if_told(settings, run)
-    return run, machines(run)
+    run = step_jobs.with_started_jobs_if_allowed(settings, run_search.find(settings, reference))
+    run = step_jobs.with_ladders_if_allowed(settings, run)
+    return run, list_machines(run)
 
 
-def page(
+def print_page(
     console: Console, settings: Settings, run: Run, rows: Rows, now: datetime, last: LastRuns | None = None
 ) -> None:
-    """Prints everything that is worth reading about the run, and what the `last` ones cost."""
-    run_view.write(console, run_view.headline(run, rows, now))
-    if prices := run_view.prices(rows, now):
+    """Prints the page of `vgp show`: state, cost, steps, errors, parameters and outputs of a run.
+
+    Args:
+        last: The costs of the last runs of the pipeline.
+    """
+    run_view.write(console, run_view.render_headline(run, rows, now))
+    if prices := run_view.render_price_dates(rows, now):
         run_view.write(console, prices)
     if last:
         run_view.write(console, Text(last.words, "dim"))
     for label, text in _facts(settings, run):
         run_view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()
-    console.print(run_view.steps(run, rows, now, width=console.width))
+    console.print(run_view.render_steps(run, rows, now, width=console.width))
     for way in run.ways:
         console.print()
-        run_view.write(console, step_jobs.ladder_page(settings, way))
+        run_view.write(console, step_jobs.render_ladder(settings, way))
     if run.state == "failed" or run.error:
         console.print()
-        run_view.write(console, run_view.failures(run, settings, rows))
+        run_view.write(console, run_view.render_failures(run, settings, rows))
     sections = {
-        "parameters": _parameters(run),
-        "metrics": _values(outputs.metrics(run)),
-        "outputs": _values(outputs.returned(run)),
-        "artifacts": _artifacts(run),
+        "parameters": _parameter_lines(run),
+        "metrics": _value_lines(outputs.metrics(run)),
+        "outputs": _value_lines(outputs.return_values(run)),
+        "artifacts": _artifact_lines(run),
     }
     for title, lines in sections.items():
         if lines:
             console.print()
             console.print(Text(title, "bold"))
-            run_view.write(console, Text("\n".join(_columns(lines))))
+            run_view.write(console, Text("\n".join(_align(lines))))
 
 
 def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
@@ -87,29 +90,29 @@ def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
     yield "page", resource_names.run_link(settings, run.id)
 
 
-def _parameters(run: Run) -> list[list[str]]:
-    """Those that differ from their default are marked, and show it."""
+def _parameter_lines(run: Run) -> list[list[str]]:
+    """Returns the cells of each parameter, with `*` and the default if the value is not the default."""
     return [
-        ["*", name, _shown(row["value"]), f"default {_shown(row['default'])}"]
+        ["*", name, _format(row["value"]), f"default {_format(row['default'])}"]
         if row["differs"]
-        else [" ", name, _shown(row["value"]), ""]
+        else [" ", name, _format(row["value"]), ""]
         for name, row in outputs.parameters(run).items()
     ]
 
 
-def _values(values: JsonObject) -> list[list[str]]:
-    return [[" ", name, _shown(value)] for name, value in values.items()]
+def _value_lines(values: JsonObject) -> list[list[str]]:
+    return [[" ", name, _format(value)] for name, value in values.items()]
 
 
-def _artifacts(run: Run) -> list[list[str]]:
+def _artifact_lines(run: Run) -> list[list[str]]:
     return [
         [" ", f"{artifact.step}.{artifact.name}", outputs.short_type(artifact.type), artifact.uri]
         for artifact in outputs.artifacts(run)
     ]
 
 
-def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """The cells under each other. In a table the last one would be folded, and a URI could not be copied."""
+def _align(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines with aligned cells. A rich table would fold the last cell, and its URI could not be copied."""
     clean = [[one_line(cell) for cell in cells] for cells in lines]
     widths = [max(map(cell_len, column)) for column in zip(*clean, strict=True)][:-1]
     return [
@@ -120,21 +123,22 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     value = summarise_texts(value)
-    shown = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) and value else ""
-    return one_line(shown or json.dumps(value, ensure_ascii=False), _MOST)
+    text = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) and value else ""
+    return one_line(text or json.dumps(value, ensure_ascii=False), _MAX_LENGTH)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing, and what it is in each run; None where a run does not have it."""
+    """A row of a comparison: a parameter, metric or fact, with its value in each run."""
 
     section: str
     name: str
+    #: None for a run without the parameter or metric.
     values: tuple[Any, ...]
-    #: The values as they are shown, if not as they are.
-    shown: tuple[str, ...] = ()
+    #: The values as text, if `_format` does not fit.
+    texts: tuple[str, ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -145,44 +149,44 @@ class Row:
 
 
 def find_runs(settings: Settings, references: Sequence[str]) -> list[Run]:
-    """The runs that are meant.
+    """Returns the run of each reference.
 
     Raises:
-        RequestError: there is no such run.
+        RequestError: there is no run for one of them.
     """
     return [run_search.find(settings, reference) for reference in references]
 
 
-def comparison_json(settings: Settings, several: Sequence[Run], rows: Sequence[Row]) -> JsonObject:
-    """For --json: the runs with their pages, and every row."""
-    links = [{"id": run.id, "url": resource_names.run_link(settings, run.id)} for run in several]
+def comparison_json(settings: Settings, runs: Sequence[Run], rows: Sequence[Row]) -> JsonObject:
+    """Returns the comparison for --json: links to the runs, and all rows."""
+    links = [{"id": run.id, "url": resource_names.run_link(settings, run.id)} for run in runs]
     return {"runs": links, "rows": [row.as_json() for row in rows]}
 
 
-def comparison_rows(several: Sequence[Run], now: datetime) -> list[Row]:
-    """Every row, equal ones too.
+def comparison_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
+    """Returns all rows of a comparison, also those with equal values.
 
     Raises:
-        RequestError: the same run is given twice, or only one.
+        RequestError: there is only one run, or one of them twice.
     """
-    ids = [run.id for run in several]
+    ids = [run.id for run in runs]
     if len(ids) < 2 or len(set(ids)) < len(ids):
         raise RequestError(f"compare needs two or more different runs; given: {', '.join(ids)}.")
     return [
-        *_about(several, now),
-        *_side_by_side("parameters", [_parameter_values(run) for run in several]),
-        *_side_by_side("metrics", [outputs.metrics(run) for run in several]),
-        *_side_by_side("outputs", [outputs.returned(run) for run in several]),
+        *_fact_rows(runs, now),
+        *_value_rows("parameters", [_parameter_values(run) for run in runs]),
+        *_value_rows("metrics", [outputs.metrics(run) for run in runs]),
+        *_value_rows("outputs", [outputs.return_values(run) for run in runs]),
     ]
 
 
 def _digest(spec: Mapping[str, object]) -> str:
-    """SHA-256 of the compiled pipeline in one textual form, so that equal pipelines have equal digests."""
+    """Returns the SHA-256 of the compiled pipeline as canonical JSON."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -> RenderableType:
-    """The rows that differ, marked; with `all_rows` the equal ones too."""
+def render_comparison(runs: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -> RenderableType:
+    """Renders the rows with different values, or all rows."""
     lines: list[list[Text]] = []
     section = ""
     for row in rows:
@@ -190,10 +194,10 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
             continue
         if row.section != section:
             section = row.section
-            lines.append([Text(), Text(section, "bold"), *(Text() for _ in several)])
+            lines.append([Text(), Text(section, "bold"), *(Text() for _ in runs)])
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
         lines.append([mark, Text(one_line(row.name)), *_cells(row)])
-    below = [
+    notes = [
         times.price_dates(
             day
             for row in rows
@@ -203,27 +207,25 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
         )
     ]
     equal = sum(not row.differs for row in rows)
-    below += [] if all_rows or not equal else [f"{equal} rows are equal: --all"]
-    shown = table(("", "", *(run.id for run in several)), lines, gap=2)
-    return Group(shown, *(Text(text, "dim") for text in below if text))
+    notes += [] if all_rows or not equal else [f"{equal} rows are equal; to show them: --all"]
+    cells = table(("", "", *(run.id for run in runs)), lines, gap=2)
+    return Group(cells, *(Text(text, "dim") for text in notes if text))
 
 
-def _about(several: Sequence[Run], now: datetime) -> list[Row]:
-    machines = [run_cost.machines(run) for run in several]
-    costs = [run_cost.sum_costs(run, each, now) for run, each in zip(several, machines, strict=True)]
-    days = [run_cost.price_dates(each) for each in machines]
-    seconds = [run.seconds(now) for run in several]
-    versions = [
-        run.job.template_metadata.version.removeprefix("sha256:") or _digest(run.spec.content) for run in several
-    ]
-    shown = tuple("" if value is None else format_duration(value) for value in seconds)
+def _fact_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
+    machines = [list_machines(run) for run in runs]
+    costs = [run_cost.sum_costs(run, rows, now) for run, rows in zip(runs, machines, strict=True)]
+    dates = [run_cost.price_dates(rows) for rows in machines]
+    seconds = [run.seconds(now) for run in runs]
+    versions = [run.job.template_metadata.version.removeprefix("sha256:") or _digest(run.spec.content) for run in runs]
+    durations = tuple("" if value is None else format_duration(value) for value in seconds)
     return [
-        Row("run", "state", tuple(run.state for run in several)),
-        Row("run", "pipeline", tuple(run.pipeline for run in several)),
+        Row("run", "state", tuple(run.state for run in runs)),
+        Row("run", "pipeline", tuple(run.pipeline for run in runs)),
         Row("run", "template", tuple(versions), tuple(version[:12] for version in versions)),
-        Row("run", "seconds", tuple(None if value is None else round(value, 1) for value in seconds), shown),
+        Row("run", "seconds", tuple(None if value is None else round(value, 1) for value in seconds), durations),
         Row("run", "usd", tuple(round(amount.usd, 4) for amount in costs), tuple(map(str, costs))),
-        Row("run", "price_dates", tuple(days), tuple(", ".join(each) for each in days)),
+        Row("run", "price_dates", tuple(dates), tuple(", ".join(run_dates) for run_dates in dates)),
     ]
 
 
@@ -231,18 +233,18 @@ def _parameter_values(run: Run) -> JsonObject:
     return {name: row["value"] for name, row in outputs.parameters(run).items()}
 
 
-def _side_by_side(section: str, several: Sequence[JsonObject]) -> list[Row]:
-    keys = dict.fromkeys(name for values in several for name in sorted(values))
-    return [Row(section, name, tuple(values.get(name) for values in several)) for name in keys]
+def _value_rows(section: str, values_of_runs: Sequence[JsonObject]) -> list[Row]:
+    keys = dict.fromkeys(name for values in values_of_runs for name in sorted(values))
+    return [Row(section, name, tuple(values.get(name) for values in values_of_runs)) for name in keys]
 
 
 def _cells(row: Row) -> list[Text]:
     if row.section == "run" and row.name == "state":
-        return [state(value) for value in row.values]
-    shown = row.shown or tuple("–" if value is None else _shown(value) for value in row.values)
-    return [Text(one_line(text, _MOST_COMPARED), "" if row.differs else "dim") for text in shown]
+        return [render_state(value) for value in row.values]
+    texts = row.texts or tuple("–" if value is None else _format(value) for value in row.values)
+    return [Text(one_line(text, _MAX_LENGTH_COMPARED), "" if row.differs else "dim") for text in texts]
 
 
 def _key(value: object) -> str:
-    """1 and 1.0 are one value, true and 1 are two."""
-    return json.dumps(whole(value), sort_keys=True)
+    """Returns a text that is equal for equal values; 1 and 1.0 are equal, true and 1 are not."""
+    return json.dumps(restore_integers(value), sort_keys=True)

@@ -1,4 +1,4 @@
-"""`vgp submit`: a run on Vertex AI, from request to console link, and into an experiment.
+"""`vgp submit`: starts a run of a workflow or template on Vertex AI, and adds it to an experiment.
 
 https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
 """
@@ -37,7 +37,7 @@ from vgp.workflow.compiling.compile import checked, compiled
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
 
-#: As Google's SDK writes them, so that its experiments and the console's are the same ones.
+#: The fields that Google's SDK writes, so that the SDK and the console list the experiment.
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
 
 
@@ -47,23 +47,23 @@ CODE = "code"
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is started, beside its parameters."""
+    """The options of `vgp submit`, without the parameters of the pipeline."""
 
-    #: An uploaded version instead of the local pipeline: a tag, sha256:..., or NAME@REFERENCE.
+    #: An uploaded version instead of the local workflow: a tag, sha256:..., or NAME@REFERENCE.
     template: str | None = None
-    #: The run's id; None: one that follows from the request.
+    #: The id of the run; None: derived from the request.
     id: str | None = None
-    #: What tells the request apart, of which there is one run then; None: nothing does.
+    #: Makes a request of its own, which has one run; None: the request follows from workflow and parameters.
     key: str | None = None
-    #: How long a run answers after its end: 90m, 12h; None: an hour, and with a key as long as it exists.
+    #: How long a run answers after its end: 90m, 12h; None: an hour, and with a key as long as the run exists.
     window: str | None = None
     #: Whether a run that failed or was cancelled is followed by the next attempt at once.
     retry: bool = False
-    #: What an open run does; None: it answers.
+    #: The policy for an open run; None for `attach`.
     if_exists: IfExists | None = None
-    #: if_exists = "new", and every step runs.
+    #: if_exists = "new", without cached results.
     new: bool = False
-    #: Whether every step takes results of earlier runs; None: as the settings say, else as the spec does.
+    #: Whether steps may use cached results; None: from the settings, else from the spec.
     caching: bool | None = None
     labels: Sequence[str] = ()
     max_usd: float | None = None
@@ -76,28 +76,28 @@ class Options:
 def submit(
     name: str, parameters: Sequence[str], *, settings: Settings, options: Options, console: Console
 ) -> JsonObject:
-    """Starts a run of the pipeline `name`, or finds the one that stands for the same request.
+    """Starts a run of the pipeline `name`, or finds the run that answers the request.
 
-    Returns its id, link and state, and whether it was started.
+    Returns its id, link and state, and whether it was started, as JSON.
 
     Raises:
-        RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
+        RequestError: the pipeline, a parameter or a setting is invalid; nothing was started.
     """
     policy = parse_policy(
         id=options.id, key=options.key, window=options.window, retry=options.retry, if_exists=options.if_exists,
         new=options.new,
     )  # fmt: skip
-    code = _packed_code(settings, options)
+    code = _pack_code(settings, options)
     settings = code.settings if code else settings
-    body, report = _request(name, parameters, settings, options, code)
-    steps, doubts = report.steps, [headline(finding) for finding in report.of_severity("warning")]
-    job_id = pipeline_job.job_id(body, chosen=options.id)
+    body, report = _build_request(name, parameters, settings, options, code)
+    steps, warnings = report.steps, [headline(finding) for finding in report.of_severity("warning")]
+    job_id = pipeline_job.job_id(body, own_id=options.id)
     sent = {"code": code.as_json()} if code else {}
     if options.dry_run:
         if code:
             write(console, str(code))
         console.print(cost_bound.steps_table(steps, width=console.width))
-        write(console, "\n".join([*doubts, f"dry run: {job_id} was not started"]))
+        write(console, "\n".join([*warnings, f"dry run: {job_id} was not started"]))
         return {"id": job_id, "started": False, "exit_code": 0, **cost_bound.as_json(steps), **sent, "job": body}
     if options.preflight:
         refuse_cheaply(settings)
@@ -111,7 +111,7 @@ def submit(
     else:
         job, fresh = attempts.start(settings, body, policy)
     started = Started(settings, read(job), fresh, policy, by_id=options.id is not None)
-    write(console, "\n".join([*started.lines(), *settings.warnings(), *(doubts if fresh else ())]))
+    write(console, "\n".join([*started.lines(), *settings.warnings(), *(warnings if fresh else ())]))
     last = last_runs(settings, started.run.pipeline) if fresh else None
     if last:
         console.print(cost_bound.steps_table(steps, width=console.width))
@@ -122,35 +122,37 @@ def submit(
     return {**started.as_json(), "state": job.state.name, **costs, **sent}
 
 
-def _packed_code(settings: Settings, options: Options) -> ProjectCode | None:
+def _pack_code(settings: Settings, options: Options) -> ProjectCode | None:
+    """Packs the project's code if `--code` asks for it. Raises RequestError for a template."""
     if options.code and options.template is not None:
         raise RequestError("--code changes the steps of the local pipeline; omit it, or --template.")
     return project_code.pack(settings) if options.code else None
 
 
-def _request(
+def _build_request(
     name: str, parameters: Sequence[str], settings: Settings, options: Options, code: ProjectCode | None
 ) -> tuple[JsonObject, Report]:
-    """The PipelineJob that is asked for, and what its check found."""
-    labels = {**_labels(options.labels), **({CODE: code.label} if code else {})}
-    spec, uri, report = _specification(name, settings, options)
+    """Returns the PipelineJob for the request, and the report of the checker."""
+    labels = {**_parse_labels(options.labels), **({CODE: code.label} if code else {})}
+    spec, uri, report = _read_spec(name, settings, options)
     members = partial(workflow_files.members, name, settings.repository)
     values = parse_arguments(spec.parameters, parameters, members)
     values = workflow_files.expanded(name, values, settings.repository, Path.cwd())
     workflow_files.check(name, spec, values, settings.repository, remote=True)
     image_contents.refuse_missing(settings, spec, values, code.files if code else ())
     caching = settings.caching if options.caching is None else options.caching
-    body = pipeline_job.body(
+    body = pipeline_job.build_body(
         settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or "",
         code=_commit(settings, options),
     )  # fmt: skip
-    if options.new and options.caching is None:  # of the same request, so that the next one does not go on without it
+    # Caching is switched off after the request's digest is computed, so a later attempt of the request uses the cache.
+    if options.new and options.caching is None:
         body["pipelineSpec"] = switched(PipelineSpec(body["pipelineSpec"]), False).content
     return body, report
 
 
-def _specification(name: str, settings: Settings, options: Options) -> tuple[PipelineSpec, str | None, Report]:
-    """Spec, template URI and what its check found: of the local workflow, or of an uploaded version of it."""
+def _read_spec(name: str, settings: Settings, options: Options) -> tuple[PipelineSpec, str | None, Report]:
+    """Returns the spec, the template's URI and the checker's report, for the local workflow or an uploaded version."""
     if options.template:
         template = resolve(settings, f"{name}@{options.template}")
         report = checked(name, template.spec, settings, max_usd=options.max_usd)
@@ -160,7 +162,7 @@ def _specification(name: str, settings: Settings, options: Options) -> tuple[Pip
 
 
 def _commit(settings: Settings, options: Options) -> str:
-    """The commit that the spec is of: the repository's, or what a template is tagged with."""
+    """Returns the commit of the spec: that of the repository, or the tag of the template."""
     return (
         options.template
         if options.template is not None
@@ -168,7 +170,7 @@ def _commit(settings: Settings, options: Options) -> str:
     )
 
 
-def _labels(texts: Sequence[str]) -> dict[str, str]:
+def _parse_labels(texts: Sequence[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     for key, equals, value in pairs:
         if not equals or not key:
@@ -177,20 +179,20 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
 
 
 def associate(settings: Settings, job_name: str, experiment: str, *, patience_s: float = 60.0) -> None:
-    """Puts the run into the experiment, which is created if it does not exist. May be repeated.
+    """Adds the run to an experiment, which is created if it does not exist. Repeating the call is safe.
 
     Raises:
-        WorkFailed: Google refused, or the run has no context after `patience_s` seconds.
+        WorkFailed: Google refused, or the run has no context in ML Metadata after `patience_s` seconds.
     """
     with explained(f"add the run to the experiment {experiment}", settings):
         client = clients.metadata_service(settings)
-        parent = _experiment(client, settings, experiment)
-        context = _run_context(settings, job_name, patience_s)
+        parent = _find_or_create_experiment(client, settings, experiment)
+        context = _wait_for_run_context(settings, job_name, patience_s)
         client.add_context_children(request={"context": parent, "child_contexts": [context]}, **clients.reading())
 
 
-def _experiment(client: "MetadataServiceClient", settings: Settings, experiment: str) -> str:
-    """Resource name of the experiment's context."""
+def _find_or_create_experiment(client: "MetadataServiceClient", settings: Settings, experiment: str) -> str:
+    """Returns the resource name of the experiment's context."""
     from google.api_core import exceptions
 
     store = f"{resource_names.location(settings)}/metadataStores/default"
@@ -200,25 +202,25 @@ def _experiment(client: "MetadataServiceClient", settings: Settings, experiment:
     except exceptions.NotFound:
         context = {"display_name": experiment, **_SCHEMA}
         request = {"parent": store, "context_id": experiment, "context": context}
-        with contextlib.suppress(exceptions.Conflict):  # after a lost answer, or somebody else was as quick
+        with contextlib.suppress(exceptions.Conflict):  # a retry after a lost answer, or a concurrent command
             client.create_context(request=request, **clients.reading())
     return name
 
 
-def _run_context(settings: Settings, job_name: str, patience_s: float) -> str:
-    """Resource name of the run's context, which Google makes some seconds after the run."""
+def _wait_for_run_context(settings: Settings, job_name: str, patience_s: float) -> str:
+    """Returns the resource name of the run's context, which Google creates some seconds after the run."""
     client = clients.pipeline_service(settings)
 
-    def look() -> str | None:
+    def read_context() -> str | None:
         job = client.get_pipeline_job(name=job_name, **clients.reading())
         name = str(job.job_detail.pipeline_run_context.name)
         return name if name or job.state.name in ENDED else None
 
-    name = poll(look, Pauses(1.0, 1.0, deadline_s=patience_s))
+    name = poll(read_context, Pauses(1.0, 1.0, deadline_s=patience_s))
     if not name:
         raise WorkFailed(
-            "the run was started, but has no context in ML Metadata: it is in no experiment.\n"
-            "  The same command adds it while the run answers for it; later, or after --new: the same command with "
+            "the run was started, but it has no context in ML Metadata, so it was not added to the experiment.\n"
+            "  To add it, repeat the command while the run answers the request. Later, or instead of --new, use "
             f"--id {resource_names.short(job_name)}."
         )
     return name

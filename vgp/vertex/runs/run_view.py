@@ -1,4 +1,4 @@
-"""Runs as a person sees them: a headline, the table of its steps, what failed and what to do; the list of runs."""
+"""A run for the terminal: headline, table of steps, failures with advice. The list of runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from vgp.vertex.google_errors import advice
 from vgp.vertex.runs import run_cost
 from vgp.vertex.runs.remote_run import Run, Step
 from vgp.vertex.runs.run_cost import Rows
-from vgp.vertex.runs.run_logs import link
+from vgp.vertex.runs.run_logs import logs_link
 
 MARKS = {"succeeded": "✓", "cached": "↺", "failed": "✗", "cancelled": "✗", "not triggered": "–", "not run": "–"}
 COLOURS = {
@@ -27,22 +27,22 @@ COLOURS = {
     "running": "cyan", "paused": "yellow",
 }  # fmt: skip
 _TITLES = ("", "step", "state", "took", "machine", "cost")
-#: The width from which machines are shown.
+#: The least width of a table with machines.
 _WIDE = 60
-#: Steps in the order in which a full screen keeps them.
-_INTEREST = ("failed", "running", "cancelling", "cancelled", "pending", "succeeded", "cached", "waiting")
-#: Failed steps that are told in full, and lines of the error of one.
-_TOLD, _LINES = 5, 20
+#: States of steps, the most important first, for a table with too few lines for all steps.
+_PRIORITY = ("failed", "running", "cancelling", "cancelled", "pending", "succeeded", "cached", "waiting")
+#: The most failed steps with their errors, and the most lines of an error.
+_MAX_FAILURES, _MAX_LINES = 5, 20
 
 
-def headline(run: Run, rows: Rows, now: datetime) -> Text:
-    """`training-3f2a running 12m 03s, $1.23 so far, at most $14.20`; a step without a price is named.
+def render_headline(run: Run, rows: Rows, now: datetime) -> Text:
+    """Renders `training-3f2a running 12m 03s, $1.23 so far, at most $14.20`, with the names of unpriced steps.
 
-    Of a run that succeeded also what came of it: `nothing new since training-1c07: nothing was trained`.
+    For a run that succeeded, the run's summary follows.
     """
     seconds = run.seconds(now)
     text = Text.assemble(
-        (run.id, "bold"), " ", state(run.state), f" {format_duration(seconds)}" if seconds is not None else ""
+        (run.id, "bold"), " ", render_state(run.state), f" {format_duration(seconds)}" if seconds is not None else ""
     )
     if rows:
         spent, most = run_cost.sum_costs(run, rows, now), run_cost.cost_limit(run, rows)
@@ -54,88 +54,92 @@ def headline(run: Run, rows: Rows, now: datetime) -> Text:
     return text
 
 
-def prices(rows: Rows, now: datetime) -> Text:
-    """`prices of 2026-07-30`, and that they are old where they are; empty where no price is known."""
+def render_price_dates(rows: Rows, now: datetime) -> Text:
+    """Renders `prices of 2026-07-30`, with a note if they are old; empty if no price is known."""
     return Text(price_dates(run_cost.price_dates(rows), now.date()), "dim")
 
 
-def state(word: str) -> Text:
-    return Text(word, COLOURS.get(word, "dim" if word in ("waiting", "not run", "not triggered") else ""))
+def render_state(state: str) -> Text:
+    return Text(state, COLOURS.get(state, "dim" if state in ("waiting", "not run", "not triggered") else ""))
 
 
-def steps(run: Run, rows: Rows, now: datetime, *, width: int, room: int = 0) -> RenderableType:
-    """The steps on lines of at most `width`; with `room`, no more lines than that, the other steps counted in the last.
+def render_steps(run: Run, rows: Rows, now: datetime, *, width: int, max_lines: int = 0) -> RenderableType:
+    """Renders a table of the steps, at most `width` characters wide.
 
-    Where it is narrow, a name loses its beginning and a machine its end.
+    A narrow table cuts off the beginnings of names and the ends of machines.
+
+    Args:
+        max_lines: The most lines, the last of which counts the other steps; 0 for all steps.
     """
-    shown = _chosen(run.steps, room)
+    steps = _select_steps(run.steps, max_lines)
     titles = [title for title in _TITLES if title != "machine" or width >= _WIDE]
-    cells = [_cells(step, rows, now) for step in shown]
+    cells = [_cells(step, rows, now) for step in steps]
     lines = [[line[title] for title in titles] for line in cells]
     heads = [Text(title, no_wrap=True, overflow="ellipsis") for title in titles]
-    drawn = table(heads, lines, right=("took", "cost"), whole=("", "state", "took", "cost"), gap=2)
-    if len(shown) == len(run.steps):
-        return Constrain(drawn, width)
-    left = Counter(step.state for step in run.steps) - Counter(step.state for step in shown)
-    counted = ", ".join(f"{number} {word}" for word, number in left.items())
-    return Constrain(Group(drawn, Text(f"and {counted}", "dim", no_wrap=True, overflow="ellipsis")), width)
+    body = table(heads, lines, right=("took", "cost"), whole=("", "state", "took", "cost"), gap=2)
+    if len(steps) == len(run.steps):
+        return Constrain(body, width)
+    others = Counter(step.state for step in run.steps) - Counter(step.state for step in steps)
+    counts = ", ".join(f"{number} {state}" for state, number in others.items())
+    return Constrain(Group(body, Text(f"and {counts}", "dim", no_wrap=True, overflow="ellipsis")), width)
 
 
-def listing(runs: Sequence[Run], now: datetime) -> Table:
-    """The table of `vgp runs`."""
+def render_list(runs: Sequence[Run], now: datetime) -> Table:
+    """Renders the table of `vgp runs`."""
     titles = ("run", "pipeline", "state", "created", "took")
     lines = (
         (
             run.id,
             Text(one_line(run.pipeline or run.labels.get("pipeline", "")), no_wrap=True, overflow="ellipsis"),
-            state(run.state),
+            render_state(run.state),
             format_local(run.created, now),
-            _took(run.seconds(now) if run.started else None),
+            _format_seconds(run.seconds(now) if run.started else None),
         )
         for run in runs
     )
     return table(titles, lines, right=("took",), whole=("state", "created", "took"), gap=2)
 
 
-def failures(run: Run, settings: Settings, rows: Rows) -> RenderableType:
-    """Every failed step with its error, what to do, and where its log is; else the error of the run."""
+def render_failures(run: Run, settings: Settings, rows: Rows) -> RenderableType:
+    """Renders the failed steps, each with its error, advice and log; without any, the error of the run."""
     failed = run.failed()
-    parts = [_failure(run, step, settings, rows) for step in failed[:_TOLD]]
-    if len(failed) > _TOLD:
-        parts.append(Text(f"and {len(failed) - _TOLD} more failed steps"))
+    parts = [_render_failure(run, step, settings, rows) for step in failed[:_MAX_FAILURES]]
+    if len(failed) > _MAX_FAILURES:
+        parts.append(Text(f"and {len(failed) - _MAX_FAILURES} more failed steps"))
     if not parts and run.error:
-        parts.append(Text("\n".join(filter(None, [_error(run.error), advice(run.error, settings)]))))
+        parts.append(Text("\n".join(filter(None, [_shorten_error(run.error), advice(run.error, settings)]))))
     return Group(*parts)
 
 
-def write(console: Console, drawn: RenderableType) -> None:
-    """Prints text as it is: lines are folded by the terminal, links stay whole."""
-    console.print(drawn, soft_wrap=True, highlight=False, markup=False)
+def write(console: Console, content: RenderableType) -> None:
+    """Prints without rich's wrapping, which would break links; the terminal wraps long lines."""
+    console.print(content, soft_wrap=True, highlight=False, markup=False)
 
 
-def change(step: Step, rows: Rows, now: datetime) -> str:
-    """One line for a log: `train: succeeded after 12m 03s on 2 x g2-standard-24 (2 L4), $1.23`."""
-    seconds, where = step.seconds(now), run_cost.machine(step, rows)
+def describe_step(step: Step, rows: Rows, now: datetime) -> str:
+    """Returns a line for a log: `train: succeeded after 12m 03s, $1.23`."""
+    seconds, machines = step.seconds(now), run_cost.describe_machines(step, rows)
     if step.state == "running":
-        text = f"{step.name}: running{f' on {where}' if where else ''}"
-        return one_line(f"{text}, again after: {step.retrying}" if step.retrying else text, 500)
+        text = f"{step.name}: running{f' on {machines}' if machines else ''}"
+        return one_line(f"{text}, retry after: {step.retrying}" if step.retrying else text, 500)
     text = f"{step.name}: {step.state}"
     if seconds is not None:
         text += f" after {format_duration(seconds)}"
-        text += f", {format_usd(run_cost.step_cost(step, rows, now))}" if where else ""
+        text += f", {format_usd(run_cost.step_cost(step, rows, now))}" if machines else ""
     return one_line(f"{text}: {step.error}" if step.error else text, 500)
 
 
-def _chosen(steps: Sequence[Step], room: int) -> list[Step]:
-    if not room or len(steps) <= room:
+def _select_steps(steps: Sequence[Step], max_lines: int) -> list[Step]:
+    """Returns the most important steps, in their order, so that there is a line left to count the others."""
+    if not max_lines or len(steps) <= max_lines:
         return list(steps)
-    rank = {word: number for number, word in enumerate(_INTEREST)}
-    kept = sorted(range(len(steps)), key=lambda index: (rank.get(steps[index].state, len(rank)), index))[: room - 1]
-    return [steps[index] for index in sorted(kept)]
+    rank = {state: number for number, state in enumerate(_PRIORITY)}
+    order = sorted(range(len(steps)), key=lambda index: (rank.get(steps[index].state, len(rank)), index))
+    return [steps[index] for index in sorted(order[: max_lines - 1])]
 
 
 class _Ending(Text):
-    """A text that loses its beginning where its column is narrow: names of inner steps differ at their ends."""
+    """A text that keeps its end in a narrow column, because the names of inner steps differ at their ends."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         kept = self.plain
@@ -146,36 +150,36 @@ class _Ending(Text):
 
 
 def _cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
-    seconds, machine = step.seconds(now), run_cost.machine(step, rows)
-    word = f"{step.state}, try {step.tries}" if step.state == "running" and step.tries > 1 else step.state
-    amount = format_usd(run_cost.step_cost(step, rows, now)) if seconds is not None and machine else ""
+    seconds, machines = step.seconds(now), run_cost.describe_machines(step, rows)
+    state = f"{step.state}, try {step.tries}" if step.state == "running" and step.tries > 1 else step.state
+    cost = format_usd(run_cost.step_cost(step, rows, now)) if seconds is not None and machines else ""
     colour = COLOURS.get(step.state, "dim")
     return {
         "": Text(MARKS.get(step.state, "●" if step.state == "running" else "·"), colour),
         "step": _Ending(one_line(step.name)),
-        "state": Text(word, colour),
-        "took": Text(_took(seconds)),
-        "machine": Text(machine, "" if seconds is not None else "dim", no_wrap=True, overflow="ellipsis"),
-        "cost": Text(amount),
+        "state": Text(state, colour),
+        "took": Text(_format_seconds(seconds)),
+        "machine": Text(machines, "" if seconds is not None else "dim", no_wrap=True, overflow="ellipsis"),
+        "cost": Text(cost),
     }
 
 
-def _took(seconds: float | None) -> str:
+def _format_seconds(seconds: float | None) -> str:
     return "" if seconds is None else format_duration(seconds)
 
 
-def _failure(run: Run, step: Step, settings: Settings, rows: Rows) -> Text:
+def _render_failure(run: Run, step: Step, settings: Settings, rows: Rows) -> Text:
     text = Text.assemble(
-        (f"{one_line(step.name)} failed: ", "bold red"), _error(step.error or "Google gives no reason")
+        (f"{one_line(step.name)} failed: ", "bold red"), _shorten_error(step.error or "Google gives no reason")
     )
     machines = next(iter(run_cost.step_rows(step, rows)), None)
     lines = advice(step.error, settings, machines=machines).splitlines()
     for line in [*lines, f"vgp logs {run.id} {one_line(step.name)}"]:
         text.append(f"\n  {line}")
-    return text.append(f"\n  {link(settings, run, [step])}", "dim")
+    return text.append(f"\n  {logs_link(settings, run, [step])}", "dim")
 
 
-def _error(text: str) -> str:
+def _shorten_error(text: str) -> str:
     lines = printable(text).strip().splitlines()
-    more = [f"… {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
-    return "\n  ".join([*lines[:_LINES], *more])
+    more = [f"… {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []
+    return "\n  ".join([*lines[:_MAX_LINES], *more])

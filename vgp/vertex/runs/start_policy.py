@@ -1,4 +1,4 @@
-"""Which run answers for a request, when another one is started, and what the command that asked prints of it."""
+"""Whether an existing run answers a request, or another one is started; the output of the command."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,40 +16,39 @@ from vgp.vertex.runs.remote_run import Run
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import PipelineJob
 
-#: After these nothing more happens to a run.
+#: The final states of a run.
 ENDED = ("PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")
-#: How long a run answers for its request after its end, if nothing else is said, and at most.
+#: How long a run answers its request after its end: the default and the maximum.
 WINDOW, LONGEST = timedelta(hours=1), timedelta(days=365)
 
-#: What an open run does to a command: answers it; lets it start another one beside; ends it, followed by nobody.
+#: With an open run of the same request, a command attaches to it, starts another run, or fails.
 IfExists = Literal["attach", "new", "fail"]
 
-#: Exit code of a command that started nothing, because a run of the same request goes on or has just ended.
+#: Exit code of a command that started nothing, because a run of the same request is open or has just ended.
 NOTHING_STARTED = 4
-#: What --from-failed cannot know of a run without pins: Vertex AI looks a finished step up by its inputs, not its run.
-_OF_ANOTHER_NIGHT = (
-    "Finished steps come from the cache, by their inputs: where the data behind the same names has changed since, "
-    "the result may be that of another run. `vgp show` prints its folder."
+_CACHE_WARNING = (
+    "Finished steps come from the cache, by their inputs: if the data behind the same names has changed, the result "
+    "may be that of another run. `vgp show` prints its folder."
 )
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What stands against another run of a request. A run that goes on answers, unless `if_exists` is `new`."""
+    """A policy: when an existing run answers a request. An open run does, unless `if_exists` is `new`."""
 
     #: How long a run answers after its end; None: as long as Google keeps it.
     window: timedelta | None = WINDOW
-    #: Whether a run that failed or was cancelled answers no longer once it has ended.
+    #: Whether a run that failed or was cancelled is followed by another attempt at once.
     retry: bool = False
     if_exists: IfExists = "attach"
 
     @property
     def begins_anew(self) -> bool:
-        """Whether an attempt leaves aside what the one before had pinned."""
+        """Whether an attempt ignores the pins of the attempt before."""
         return self.if_exists == "new" and not self.retry
 
     def answers(self, job: "PipelineJob", now: datetime) -> bool:
-        """Whether the PipelineJob stands for the request, at a time of Google's clock."""
+        """Whether the PipelineJob answers the request; `now` is a time on Google's clock."""
         if self.if_exists == "new":
             return False
         if job.state.name not in ENDED:
@@ -65,7 +64,7 @@ def is_failed(job: "PipelineJob") -> bool:
 
 
 def end_time(job: "PipelineJob") -> datetime:
-    """When the PipelineJob ended; of an open one, when it was last heard of."""
+    """Returns when the PipelineJob ended; for an open one, the time of its last update."""
     moment: datetime = job.end_time or job.update_time or job.create_time
     return moment
 
@@ -73,33 +72,33 @@ def end_time(job: "PipelineJob") -> datetime:
 def parse_policy(
     *, id: str | None, key: str | None, window: str | None, retry: bool, if_exists: IfExists | None, new: bool
 ) -> Policy:
-    """The policy of a command's options, None where one is not given.
+    """Returns the policy for a command's options; None is an option that is not set.
 
     Raises:
-        RequestError: two of them exclude each other, or a value is none.
+        RequestError: two options exclude each other, or a value is invalid.
     """
     another = "--new" if new else "--if-exists new" if if_exists == "new" else ""
     options = {"--id": id, "--key": key, "--window": window, "--retry": retry or None, another: another or None}
-    given = [option for option, value in options.items() if value is not None]
-    for one, others, why in (
-        ("--id", options, "an id is one run for ever."),
+    used = [option for option, value in options.items() if value is not None]
+    for option, others, why in (
+        ("--id", options, "an id belongs to one run."),
         ("--key", ("--window", another), "a key has one run for as long as it exists."),
         (another, ("--window",), "it starts another run without waiting."),
     ):
         for other in others:
-            if one in given and other in given and other != one:
-                raise RequestError(f"{one} and {other} exclude each other: {why}")
+            if option in used and other in used and other != option:
+                raise RequestError(f"{option} and {other} exclude each other: {why}")
     if new and if_exists not in (None, "new"):
         raise RequestError(
-            f"--new and --if-exists {if_exists} exclude each other: --new is the value new, and runs every step."
+            f"--new and --if-exists {if_exists} exclude each other: --new means --if-exists new, and runs every step."
         )
     if key is not None:
         resource_names.key(key)
-    time = WINDOW if window is None else _window(window)
+    time = WINDOW if window is None else _parse_window(window)
     return Policy(None if key is not None else time, retry, "new" if new else if_exists or "attach")
 
 
-def _window(text: str) -> timedelta:
+def _parse_window(text: str) -> timedelta:
     value = parse_duration(text)
     if value is None:
         raise RequestError(f"--window {text}: write a number and its unit, as in 30m, 12h, 7d or 0s.")
@@ -110,18 +109,18 @@ def _window(text: str) -> timedelta:
 
 @dataclass(frozen=True)
 class Started:
-    """The run that was started, or that stands for the request."""
+    """The result of a command that starts a run: the new run, or the existing one that answers the request."""
 
     settings: Settings
     run: Run
     #: Whether this command started it.
     fresh: bool
     policy: Policy = field(default_factory=Policy)
-    #: The id of the run that it repeats.
+    #: For a rerun: the id of the earlier run.
     of: str = ""
-    #: Whether it takes finished steps of that run.
+    #: For a rerun: whether it reuses finished steps of the earlier run.
     from_failed: bool = False
-    #: Whether the caller chose the id, which is one run for ever.
+    #: Whether the caller chose the id.
     by_id: bool = False
 
     @property
@@ -150,34 +149,34 @@ class Started:
         """Returns the lines for the terminal; the first states whether a run was started."""
         run, link = self.run, resource_names.run_link(self.settings, self.run.id)
         if self.fresh:
-            repeated = f", a rerun of {self.of}" if self.of else ""
-            return [f"started {run.id}{repeated}", link, *self._pins()]
+            earlier = f", a rerun of {self.of}" if self.of else ""
+            return [f"started {run.id}{earlier}", link, *self._pins_lines()]
         lines = [f"nothing was started: {run.id}, of the same {self._identity()}, {self._state()}", link]
         if not run.over:
             lines.append(f"  Follow it:         vgp wait {run.id}")
         elif run.state != "succeeded":
-            again = f"vgp rerun {run.id} --from-failed"
-            lines.append(f"  Go on from there:  {again if self.of or self.by_id else 'the same command with --retry'}")
-        return [*lines, f"  Start another one: the same command with {self._other()}"]
+            rerun = f"vgp rerun {run.id} --from-failed"
+            lines.append(f"  Resume it:         {rerun if self.of or self.by_id else 'the same command with --retry'}")
+        return [*lines, f"  Start another one: the same command with {self._option_for_another()}"]
 
-    def _pins(self) -> list[str]:
-        """What the run goes on with, where one might expect something else."""
+    def _pins_lines(self) -> list[str]:
+        """Returns a line on the run's pins if it is an attempt or a rerun with pins other than a reader may expect."""
         by = self.run.labels.get(PINNED_BY)
         attempt = f"attempt {self.attempt}" if (self.attempt or 0) > 1 else "it"
         if by is not None:
             steps = "; finished steps come from the cache" if cached(self.run.spec) else ""
-            return [f"{attempt} goes on with what {by or 'the failed run'} had pinned{steps}"]
-        if self.from_failed:
-            return [_OF_ANOTHER_NIGHT]
+            return [f"{attempt} uses the pins of {by or 'the failed run'}{steps}"]
+        if self.from_failed:  # without pins, Vertex AI looks up a finished step by its inputs, of any run
+            return [_CACHE_WARNING]
         if attempt != "it" and PINS in self.run.spec.parameters and PINS not in self.run.arguments:
-            return [f"{attempt} pins anew what there is now"]
+            return [f"{attempt} pins the current data"]
         return []
 
     def _identity(self) -> str:
         key = self.run.labels.get(KEY)
         return f"request and key {key}" if key else "request"
 
-    def _other(self) -> str:
+    def _option_for_another(self) -> str:
         if self.by_id:
             return "another --id"
         return "another --key" if self.policy.window is None else "--new"
@@ -190,7 +189,7 @@ class Started:
             return run.state
         when = f"{run.state} at {run.ended:%Y-%m-%d %H:%M} UTC"
         if self.policy.retry and run.state == "succeeded":
-            when += ", and --retry is for runs that did not"
+            when += ", and --retry applies only to failed and cancelled runs"
         if self.by_id or window is None:
             return when
-        return f"{when}; from {run.ended + window:%Y-%m-%d %H:%M} UTC on the same command starts the next one"
+        return f"{when}; from {run.ended + window:%Y-%m-%d %H:%M} UTC on, the same command starts the next run"

@@ -1,10 +1,10 @@
-"""The custom jobs behind the steps of a run: those that a step started, and the attempts of a ladder.
+"""The custom jobs that the steps of a run start, and the attempts of their ladders.
 
-A step of Google's components starts a job of its own and returns its name when it is done; a step that runs, or
-failed, may not have returned anything. Such a job carries the label with which Google bills the run
-(gcp_labels_util.py of google-cloud-pipeline-components 2.22) and the display name that the step gave it: here, the
-step's name. The attempts of a ladder, with the time and money spent on each rung, are in a control folder of the
-run's bucket.
+A step of Google's components starts a custom job, and returns its name only when it ends. Before, the job is found by
+the run's billing label (gcp_labels_util.py of google-cloud-pipeline-components 2.22) and by its display name, which in
+this product is the name of the step.
+
+The attempts of a ladder, with the time and cost of each, are in a control folder in the run's bucket.
 """
 
 from collections.abc import Sequence
@@ -24,107 +24,114 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs.remote_run import Run, Step
-from vgp.vertex.runs.run_search import Calls, quoted
+from vgp.vertex.runs.run_search import Calls, quote_literal
 
 BILLING = "vertex-ai-pipelines-run-billing-id"
-_MAY_HAVE = ("running", "failed", "cancelling", "cancelled")
+#: The states of a step whose job is not in its outputs.
+_WITHOUT_OUTPUTS = ("running", "failed", "cancelling", "cancelled")
 
 _TITLES = ("", "rung", "region", "held", "cost", "steps", "ended")
 
 
-def with_started(settings: Settings, run: Run, *, calls: Calls = clients.reading) -> Run:
-    """The run, its steps with the jobs that they started. Google's own errors come through."""
-    if BILLING not in run.labels or not any(step.state in _MAY_HAVE for step in run.steps):
+def with_started_jobs(settings: Settings, run: Run, *, calls: Calls = clients.reading) -> Run:
+    """Returns the run with the jobs that its steps started. Raises Google's errors."""
+    if BILLING not in run.labels or not any(step.state in _WITHOUT_OUTPUTS for step in run.steps):
         return run
     from google.protobuf.field_mask_pb2 import FieldMask
 
     request = {
-        "parent": resource_names.location(settings), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}",
+        "parent": resource_names.location(settings), "filter": f"labels.{BILLING}={quote_literal(run.labels[BILLING])}",
         "read_mask": FieldMask(paths=("name", "display_name")),
     }  # fmt: skip
     started: dict[str, list[str]] = {}
     for job in clients.job_service(settings).list_custom_jobs(request=request, **calls()):
         started.setdefault(job.display_name, []).append(resource_names.short(job.name))
-    return replace(run, steps=tuple(_with(step, run, started) for step in run.steps))
+    return replace(run, steps=tuple(_with_jobs(step, run, started) for step in run.steps))
 
 
-def started_by(settings: Settings, run: Run, step: Step) -> str:
-    """Resource name of the newest job that the step started; empty where there is none. Google's own errors come
-    through.
-    """
+def newest_started_job(settings: Settings, run: Run, step: Step) -> str:
+    """Returns the resource name of the newest job that the step started, or an empty text. Raises Google's errors."""
     if BILLING not in run.labels:
         return ""
-    there = settings.model_copy(update={"region": _region(run, step)})
-    request = {"parent": resource_names.location(there), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}"}
-    listed = clients.job_service(there).list_custom_jobs(request=request, **clients.once())
-    found = [job for job in listed if job.display_name == step.task]
-    newest = max(found, key=lambda job: job.create_time.timestamp() if job.create_time else 0.0, default=None)
+    regional = settings.model_copy(update={"region": _job_region(run, step)})
+    label = f"labels.{BILLING}={quote_literal(run.labels[BILLING])}"
+    request = {"parent": resource_names.location(regional), "filter": label}
+    jobs = clients.job_service(regional).list_custom_jobs(request=request, **clients.once())
+    of_step = [job for job in jobs if job.display_name == step.task]
+    newest = max(of_step, key=lambda job: job.create_time.timestamp() if job.create_time else 0.0, default=None)
     return str(newest.name) if newest is not None else ""
 
 
-def _region(run: Run, step: Step) -> str:
-    """Where the step's job runs: the default of the wrapper's input `location`, or with the run."""
+def _job_region(run: Run, step: Step) -> str:
+    """Returns the region of the step's job: the default of its component's input `location`, else the run's region."""
     task = next((task for path, task in run.spec.walk() if path == step.path), None)
     inputs = task.component.content.get("inputDefinitions", {}).get("parameters", {}) if task else {}
     region = str(inputs.get("location", {}).get("defaultValue", ""))
     return run.region if "{{" in region or not region else region
 
 
-def with_started_if_told(settings: Settings, run: Run) -> Run:
-    """The run with the jobs that its steps started; where Google refuses to tell, as it is: enough for a link."""
+def with_started_jobs_if_allowed(settings: Settings, run: Run) -> Run:
+    """Returns the run like `with_started_jobs`, or unchanged if Google refuses to list the jobs."""
     with suppress(WorkFailed), explained("look for the jobs of the run", settings):
-        return with_started(settings, run)
+        return with_started_jobs(settings, run)
     return run
 
 
-def _with(step: Step, run: Run, started: dict[str, list[str]]) -> Step:
-    """Two steps of one name leave open which of them a job belongs to: it is given to neither."""
-    alone = sum(other.task == step.task for other in run.steps) == 1
-    if step.state not in _MAY_HAVE or not alone:
+def _with_jobs(step: Step, run: Run, started: dict[str, list[str]]) -> Step:
+    """Returns the step with the started jobs of its name, unless another step has this name, too."""
+    if step.state not in _WITHOUT_OUTPUTS or not _has_unique_name(step, run):
         return step
     return replace(step, jobs=tuple(dict.fromkeys([*step.jobs, *started.get(step.task, ())])))
 
 
-def with_ways(settings: Settings, run: Run) -> Run:
-    """The run with the ways up its ladders; a run without any asks for nothing."""
+def _has_unique_name(step: Step, run: Run) -> bool:
+    return sum(other.task == step.task for other in run.steps) == 1
+
+
+def with_ladders(settings: Settings, run: Run) -> Run:
+    """Returns the run with the histories of its ladders; sends no request for a run without ladders."""
     if not has_ladder(run.spec.content):
         return run
     root = run.job.runtime_config.gcs_output_directory
     with explained(f"read the ladders of {run.id}", settings):
-        found = of_run(clients.storage(settings), root, run.id)
-    return replace(run, ways=found, steps=tuple(replace(step, ladder_usd=_usd(step, run, found)) for step in run.steps))
+        ways = of_run(clients.storage(settings), root, run.id)
+    return replace(run, ways=ways, steps=tuple(replace(step, ladder_usd=_usd(step, run, ways)) for step in run.steps))
 
 
-def _usd(step: Step, run: Run, found: Sequence[Way]) -> float | None:
-    """Two steps of one name leave open whose a way is."""
-    own = [way for way in found if way.step == step.task]
-    alone = sum(other.task == step.task for other in run.steps) == 1
-    return sum(way.usd for way in own) if own and alone and all(way.is_priced for way in own) else None
+def _usd(step: Step, run: Run, ways: Sequence[Way]) -> float | None:
+    """Returns the cost of the step's ladder; None if a price is unknown, or another step has its name."""
+    own = [way for way in ways if way.step == step.task]
+    is_known = own and _has_unique_name(step, run) and all(way.is_priced for way in own)
+    return sum(way.usd for way in own) if is_known else None
 
 
-def with_ways_if_told(settings: Settings, run: Run) -> Run:
-    """The same; where Google refuses to tell, the run as it is."""
+def with_ladders_if_allowed(settings: Settings, run: Run) -> Run:
+    """Returns the run like `with_ladders`, or unchanged if Google refuses to return their histories."""
     with suppress(WorkFailed):
-        return with_ways(settings, run)
+        return with_ladders(settings, run)
     return run
 
 
-def ladder_page(settings: Settings, way: Way) -> RenderableType:
-    """The way up one ladder: a line, and a row for each attempt."""
+def render_ladder(settings: Settings, way: Way) -> RenderableType:
+    """Renders the history of a ladder: a summary, and a row for each attempt."""
     head = Text.assemble((one_line(way.step), "bold"), f": {one_line(way.words)}")
     deadline = [Text(f"deadline {format_local(way.deadline)}", "dim")] if way.deadline else []
-    shown = way.attempts[-MOST:]
-    more = [Text(f"the last {len(shown)} of {len(way.attempts)} attempts", "dim")] if shown != way.attempts else []
-    lines = [_line(attempt) for attempt in shown]
-    drawn = table(_TITLES, lines, right=("held", "cost"), whole=("", "held", "cost", "ended"), gap=2)
-    said = [Text(f"{each.number}: {one_line(each.words)}", "dim") for each in shown if each.words and each.outcome]
+    last = way.attempts[-MOST:]
+    more = [Text(f"the last {len(last)} of {len(way.attempts)} attempts", "dim")] if last != way.attempts else []
+    cells = [_cells(attempt) for attempt in last]
+    rows = table(_TITLES, cells, right=("held", "cost"), whole=("", "held", "cost", "ended"), gap=2)
+    outcomes = [
+        Text(f"{attempt.number}: {one_line(attempt.words)}", "dim")
+        for attempt in last
+        if attempt.words and attempt.outcome
+    ]
     link = job_link(settings, way.job)
-    now = [Text(f"the job of the moment: {link}", "dim")] if link else []
-    days = [Text(each, "dim") for each in filter(None, [price_dates(way.price_dates)])]
-    return Group(head, *deadline, *more, drawn, *said, *days, *now)
+    current = [Text(f"current job: {link}", "dim")] if link else []
+    dates = [Text(text, "dim") for text in filter(None, [price_dates(way.price_dates)])]
+    return Group(head, *deadline, *more, rows, *outcomes, *dates, *current)
 
 
-def _line(attempt: Attempt) -> Sequence[str]:
+def _cells(attempt: Attempt) -> Sequence[str]:
     lost = f", {attempt.steps_lost:,} lost" if attempt.steps_lost else ""
     return (
         str(attempt.number), one_line(attempt.rung), one_line(attempt.region),
@@ -135,7 +142,7 @@ def _line(attempt: Attempt) -> Sequence[str]:
 
 
 def job_link(settings: Settings, job: str) -> str:
-    """The page of a custom job in the console, from its resource name; empty for none."""
+    """Returns the link to a custom job's page in the console; empty if `job` is not the resource name of one."""
     parts = job.split("/")
     if len(parts) != 6 or parts[4] != "customJobs":
         return ""

@@ -159,7 +159,7 @@ class _Work:
         request = body(self.settings, self.made.declaration, time)
         if before and before.run:
             whole = run_search.find(self.settings, before.run.id)
-            request = attempts.going_on(request, whole)
+            request = attempts.with_pins_of(request, whole)
         return attempts.start(self.settings, request, Policy(window=None, retry=self.made.retry))
 
     def others(self) -> set[str]:
@@ -187,7 +187,7 @@ def body(settings: Settings, declaration: Declaration, time: datetime) -> JsonOb
     """The PipelineJob of a night: the schedule's own, as of that time and under a key of its own."""
     job = declaration.job
     values = {**job["runtimeConfig"]["parameterValues"], AS_OF: f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-    return pipeline_job.body(
+    return pipeline_job.build_body(
         settings,
         job["pipelineSpec"],
         values,

@@ -24,7 +24,7 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.remote_run import Run
-from vgp.vertex.runs.run_view import state
+from vgp.vertex.runs.run_view import render_state
 from vgp.vertex.runs.start_policy import NOTHING_STARTED
 from vgp.vertex.schedules.backfill import Backfill
 from vgp.vertex.schedules.scheduled_nights import GOOD, OPEN
@@ -91,7 +91,7 @@ def render_results(settings: Settings, made: Backfill, runs: Mapping[datetime, R
     """Every night with its run, how that ended, and what it could see."""
     records = {time: read_data_state(settings, run) for time, run in runs.items()}
     rows = [
-        (_when(made, time), runs[time].id, state(runs[time].state), records[time] or "-")
+        (_when(made, time), runs[time].id, render_state(runs[time].state), records[time] or "-")
         for time in made.times
         if time in runs
     ]

@@ -162,7 +162,7 @@ def declaration(
         )
     moves = not pins_first(PipelineSpec(spec))
     caching = False if moves or settings.caching is False else None
-    job = pipeline_job.body(
+    job = pipeline_job.build_body(
         settings, spec, values, caching=caching, labels=marks(settings, name), template_uri=template_uri, code=code
     )
     message = Message()

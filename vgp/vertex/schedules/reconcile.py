@@ -15,7 +15,7 @@ from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.patient_reads import passing
+from vgp.vertex.patient_reads import is_transient
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.resource_names import schedule_link, short
 from vgp.vertex.runs.run_cost import LastRuns, last_runs
@@ -174,7 +174,7 @@ def _created(settings: Settings, declaration: Declaration, *, last: bool) -> "Li
     try:
         return client.create_schedule(parent=parent, schedule=declaration.message, **clients.once())
     except Exception as error:
-        if last or not passing(error):
+        if last or not is_transient(error):
             raise
         return None
 

@@ -152,7 +152,7 @@ def diagnose_schedules(settings: Settings, only: Sequence[str], since: str) -> l
             settings, "aiplatform", f"v1/{resource_names.location(settings)}/schedules", fields="nextPageToken"
         )
         ours = schedule_list.ours(settings, schedule_list.existing_schedules(settings))
-    begin, known = run_search.since(since, now), dict.fromkeys([*settings.schedules, *sorted(ours)])
+    begin, known = run_search.parse_since(since, now), dict.fromkeys([*settings.schedules, *sorted(ours)])
     for name in only:
         if name not in known:
             raise RequestError(f"there is no schedule {name!r}. {did_you_mean(name, known)}")

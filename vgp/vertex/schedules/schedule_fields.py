@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
-from vgp.vertex.runs.remote_run import whole
+from vgp.vertex.runs.remote_run import restore_integers
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.schedule_list import job_of_schedule
 
@@ -85,7 +85,7 @@ def spec(schedule: "LiveSchedule") -> PipelineSpec:
     from google.protobuf import json_format
 
     message = type(schedule).pb(schedule).create_pipeline_job_request.pipeline_job.pipeline_spec
-    return PipelineSpec(whole(json_format.MessageToDict(message)))
+    return PipelineSpec(restore_integers(json_format.MessageToDict(message)))
 
 
 def _flat(schedule: "LiveSchedule", now: datetime) -> JsonObject:
@@ -117,7 +117,10 @@ def _of_job(job: "PipelineJob") -> JsonObject:
         "run_folder": config.gcs_output_directory.rstrip("/"),
         "failure_policy": job.runtime_config.failure_policy.name,
         "template": job.template_uri or None,
-        **{f"parameters.{k}": whole(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
+        **{
+            f"parameters.{k}": restore_integers(json_format.MessageToDict(v))
+            for k, v in config.parameter_values.items()
+        },
         **{f"labels.{k}": v for k, v in job.labels.items()},
     }
 

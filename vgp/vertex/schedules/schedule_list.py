@@ -12,7 +12,7 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs.pipeline_job import MANAGED_BY
 from vgp.vertex.runs.remote_run import Run
-from vgp.vertex.runs.run_search import Filter, listed
+from vgp.vertex.runs.run_search import Filter, list_runs
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.declared_schedule import ENVIRONMENT, LABEL, marks
 
@@ -126,7 +126,7 @@ def runs(
     def here(run: Run) -> bool:  # without an environment the label of the schedule is that of every environment
         return run.labels.get(ENVIRONMENT) == settings.environment and fits(run)
 
-    return listed(settings, only, limit=limit, steps=steps, fits=here)
+    return list_runs(settings, only, limit=limit, steps=steps, fits=here)
 
 
 def _row(settings: Settings, schedule: "LiveSchedule") -> Row:

@@ -115,7 +115,7 @@ def register(place, tmp_path):
     flights = registry.open(place, "flights")
     files = versions.add(flights, model(tmp_path), key_of("a"))
     record = flights.change(lambda record: changes.register(record, version("a", files=files), who="run"))
-    versions.verify(flights, record.keyed(key_of("a")))
+    versions.verify(flights, record.find_key(key_of("a")))
     return sorted(files.items())
 
 
@@ -123,7 +123,7 @@ def remove_copies(place, tmp_path):
     flights = registry.open(place, "flights")
     versions.add(flights, model(tmp_path), key_of("a"))
     files = versions.add(flights, model(tmp_path), key_of("a"))  # what is there already is copied in the bucket
-    removed = [sweep.remove(flights, copy) for copy in sweep.copies(flights)]
+    removed = [sweep.remove(flights, copy) for copy in sweep.find_copies(flights)]
     versions.remove(flights, version("a", files=files))
     return sorted(files.items()), removed
 

@@ -10,7 +10,7 @@ import pytest
 from vgp.base.clock import Clock
 from vgp.launch.capacity.attempt import Attempts
 from vgp.launch.capacity.jobs import Sweep
-from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
+from vgp.launch.capacity.journal import NO_ATTEMPT, Heartbeat, Journal
 from vgp.launch.capacity.outage_retry import Patience, Superseded
 from vgp.protocol.capacity.control_folder import Changed, Document
 from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
@@ -78,7 +78,7 @@ class Jobs:
         self.made[name] = {"name": name, "labels": {new.LABEL: new.token}, "live": True}
         return None if self.random.random() < 0.3 else self.made[name]
 
-    def found(self, of):
+    def find(self, of):
         self.turns.take()
         seen = [job for job in self.made.values() if job["labels"].get(of.LABEL) == of.token]
         return seen if self.random.random() < 0.5 else []
@@ -87,7 +87,7 @@ class Jobs:
         self.turns.take()
         self.made[name]["live"] = False
 
-    def going_on(self, regions):
+    def list_active(self, regions):
         self.turns.take()
         return [job for job in self.made.values() if job["live"]]
 
@@ -113,7 +113,7 @@ def launch(turns: Turns, documents: dict, made: dict, name: str, ends: dict) -> 
     try:
         mine = attempts(turns, documents, made, name)
         ladder = mine.journal.ladder
-        mine.heartbeat.allow(ladder.open.token if ladder.open else NOBODY)
+        mine.heartbeat.allow(ladder.open.token if ladder.open else NO_ATTEMPT)
         while True:
             ladder = mine.journal.read()
             if ladder.open is None:

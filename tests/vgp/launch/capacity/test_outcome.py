@@ -1,6 +1,6 @@
 import pytest
 
-from vgp.launch.capacity.outcome import describe_state, outcome, refusal_outcome
+from vgp.launch.capacity.outcome import decide_outcome, describe_state, refusal_outcome
 
 from .conftest import EXITED, QUOTA, STOCKOUT
 
@@ -51,16 +51,16 @@ def failed(message, code=3, **times):
     ],
 )
 def test_how_a_job_ended_is_told_by_what_google_says_of_it(job, strategy, kind):
-    ended = outcome(job, strategy, 3600, None)
+    ended = decide_outcome(job, strategy, 3600, None)
     assert (ended.kind, bool(ended.words)) == (kind, True)
 
 
 def test_what_the_launcher_ended_is_what_it_meant_but_for_success_and_a_users_error():
     cancelled = {"state": "JOB_STATE_CANCELLED", **STARTED}
-    assert outcome(cancelled, "spot", 3600, "moved").kind == "moved"
-    assert outcome(failed(EXITED.format(75), **STARTED), "spot", 3600, "moved").kind == "moved"
-    assert outcome(failed(EXITED.format(1), **STARTED), "spot", 3600, "moved").kind == "user_error"
-    assert outcome({"state": "JOB_STATE_SUCCEEDED", **STARTED}, "spot", 3600, "cancelled").kind == "succeeded"
+    assert decide_outcome(cancelled, "spot", 3600, "moved").kind == "moved"
+    assert decide_outcome(failed(EXITED.format(75), **STARTED), "spot", 3600, "moved").kind == "moved"
+    assert decide_outcome(failed(EXITED.format(1), **STARTED), "spot", 3600, "moved").kind == "user_error"
+    assert decide_outcome({"state": "JOB_STATE_SUCCEEDED", **STARTED}, "spot", 3600, "cancelled").kind == "succeeded"
 
 
 def test_a_job_that_google_would_not_create_was_refused_by_quota_or_is_wrong():

@@ -5,10 +5,10 @@ import pytest
 from vgp.launch.capacity.policy import decide
 from vgp.launch.capacity.situation import (
     Progress,
-    offers_of,
+    build_situation,
+    make_offers,
     open_rungs,
     parse_progress,
-    situation,
     time_left_s,
     work_left_s,
 )
@@ -57,7 +57,7 @@ def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
         attempt(5, "b", started=NOW - 100, created=NOW - 150),
         attempt(6, "c", ended=NOW - 110, outcome="moved", next_rung="c"),
     )
-    known = situation(PLAN, ladder(*tried), PLAN.rungs, None, NOW)
+    known = build_situation(PLAN, ladder(*tried), PLAN.rungs, None, NOW)
     first, second, third = known.records
     assert first.refused_s == (NOW - 500, NOW - 400, NOW - 300) and first.preempted_s == (NOW - 200,)
     assert first.granted_s == (NOW - 290,) and first.held_s == 90
@@ -69,7 +69,7 @@ def test_a_time_of_googles_that_cannot_be_by_this_clock_is_when_it_was_asked_for
     behind = waiting(1, "a", "stockout", intended=NOW - 60, ended=NOW - 300)
     ahead = waiting(2, "b", "stockout", intended=NOW - 60, ended=NOW + 300)
     asked = attempt(1, "c", created=NOW + 290, started=NOW + 299)
-    known = situation(PLAN, replace(ladder(asked), waiting=(behind, ahead)), PLAN.rungs, None, NOW)
+    known = build_situation(PLAN, replace(ladder(asked), waiting=(behind, ahead)), PLAN.rungs, None, NOW)
     assert [each.refused_s for each in known.records] == [(NOW - 60,), (NOW,), ()] and known.asked_s == NOW
 
 
@@ -122,19 +122,19 @@ def test_jobs_that_waited_in_vain_are_refusals_and_the_one_that_waits_is_known_w
         waiting(6, "b", None, ended=None),
     )
     tried = (attempt(1, "a", ended=NOW - 300, outcome="quota"), attempt(2, "c", started=NOW - 60))
-    known = situation(PLAN, replace(ladder(*tried), waiting=waited), PLAN.rungs, None, NOW)
+    known = build_situation(PLAN, replace(ladder(*tried), waiting=waited), PLAN.rungs, None, NOW)
     first, second, _ = known.records
     assert first.refused_s == (NOW - 500, NOW - 300), "with those of attempts, in the order of time"
     assert first.granted_s == () and first.held_s == 0, "what took over is an attempt, and counted as one"
     assert second.refused_s == (NOW - 300, NOW - 100), "what the launcher ended, as the step went on, says nothing"
     assert (known.next_on, known.next_running, known.can_ask_beside) == (1, False, True)
     runs = (*waited[:-1], replace(waited[-1], started=NOW - 5))
-    assert situation(PLAN, replace(ladder(*tried), waiting=runs), PLAN.rungs, None, NOW).next_running
+    assert build_situation(PLAN, replace(ladder(*tried), waiting=runs), PLAN.rungs, None, NOW).next_running
 
 
 def test_after_one_that_google_would_not_have_none_is_asked_for():
     asked = replace(ladder(), waiting=(waiting(1, "a", "user_error"),))
-    assert not situation(PLAN, asked, PLAN.rungs, None, NOW).can_ask_beside
+    assert not build_situation(PLAN, asked, PLAN.rungs, None, NOW).can_ask_beside
 
 
 def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_the_first_job():
@@ -143,9 +143,9 @@ def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_t
     slow = rung("standard", strategy="standard", timeout_s=36_000, usd_per_hour=9, speed=0.5)
     plan = ladder_of(spot, slow, deadline_s=36_000)
     fresh = replace(ladder(), began=NOW, deadline=NOW + 36_000)
-    known = situation(plan, fresh, plan.rungs, None, NOW)
+    known = build_situation(plan, fresh, plan.rungs, None, NOW)
     assert known.work_left_s == 0.8 * 36_000 * 0.5, "of what on demand can do until the deadline"
-    assert decide(known, offers_of(plan.rungs, fresh, None)).rung == 0
+    assert decide(known, make_offers(plan.rungs, fresh, None)).rung == 0
     said = ladder_of(replace(spot, timeout_s=30_000), slow, deadline_s=36_000)
     assert work_left_s(said, fresh, None) == 30_000
 

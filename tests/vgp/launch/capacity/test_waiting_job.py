@@ -6,7 +6,7 @@ from tools.emulator.cloud import lost_response, repeated, status
 from tools.emulator.faults import Fault
 from vgp.base.clock import parse_time
 from vgp.launch.capacity import attempt, waiting_job
-from vgp.launch.capacity.waiting_job import may_ask
+from vgp.launch.capacity.waiting_job import may_create
 from vgp.protocol.capacity.ladder import Ladder, Waiting
 
 from .conftest import CREATE, QUOTA, STOCKOUT, executor_input, is_waiting, ladder_of, rung
@@ -226,4 +226,4 @@ def test_each_hour_on_demand_that_has_begun_pays_for_one_that_gets_machines(on_d
         for each in range(took_over)
     ]
     ladder = Ladder(run="r", step="s", began=0.0, deadline=None, rungs=[], waiting=(*got, refused))
-    assert may_ask(ladder, on_demand_s) is may
+    assert may_create(ladder, on_demand_s) is may

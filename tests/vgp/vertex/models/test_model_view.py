@@ -11,7 +11,7 @@ def printed(*versions: dict[str, Any]) -> str:
     told = {"registry": "r", "models": [{"model": "flights", "reign": None, "left": 0, "versions": list(versions)}]}
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(model_view.listing(told))
+        console.print(model_view.render_list(told))
     return capture.get()
 
 
@@ -26,9 +26,10 @@ def test_the_columns_of_the_list_are_figures_that_tell_how_good_a_model_is() -> 
 
 
 def test_the_history_tells_what_followed_the_decision_and_not_the_decision_again() -> None:
-    assert model_view._why("Promote: it is better.", "Promote: it is better.") == "as decided"
+    assert model_view._shorten_reason("Promote: it is better.", "Promote: it is better.") == "as decided"
     why = "Promote: it is better. Not champion: the 5% is used up."
-    assert model_view._why(why, "Promote: it is better.") == "as decided. Not champion: the 5% is used up."
+    assert model_view._shorten_reason(why, "Promote: it is better.") == "as decided. Not champion: the 5% is used up."
     assert (
-        model_view._why("looked at it", "Promote: it is better.") == "looked at it" and model_view._why("x", "") == "x"
+        model_view._shorten_reason("looked at it", "Promote: it is better.") == "looked at it"
+        and model_view._shorten_reason("x", "") == "x"
     )

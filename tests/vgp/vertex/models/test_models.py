@@ -55,14 +55,14 @@ def test_list_and_compare_show_metrics_side_by_side(training_here: None, registr
     assert re.search(r"^ 3 registered .* 0.73 month 3 training-3 ?$", out, re.MULTILINE)
     assert re.search(r"^ 1 registered .* training-1 ?$", out, re.MULTILINE) and "older ones" not in out
     assert " 1 registered" not in (cut := unspaced(models("list", "--limit", "2")[1]))
-    assert "and 1 older ones; more with --limit" in cut
+    assert "and 1 older versions; to list them: --limit" in cut
     assert re.search(r"^ 2 champion registered .* 0.72 month 2 training-2 ?$", out, re.MULTILINE)
     out = unspaced(models("compare", "1", "champion")[1])
     assert "metric 1 2 champion difference" in out and "roc_auc 0.71 0.72 +0.01" in out
     assert "data month 1 month 2" in out and "equal: task" in out and "note:" not in out
     other = Version(key="f" * 64, model="elsewhere", task="prices", metrics={"loss": 3.0})
     open_("runs/registry", "flights").change(lambda record: changes.register(record, other, who="a run"))
-    assert "note: the tasks differ, so figures of one name may measure different" in models("compare", "4", "1")[1]
+    assert "note: the tasks differ, so metrics of one name may measure different" in models("compare", "4", "1")[1]
 
 
 def test_a_decision_is_made_once_and_its_history_names_who_and_why(
@@ -70,7 +70,7 @@ def test_a_decision_is_made_once_and_its_history_names_who_and_why(
 ) -> None:
     code, out, _ = models("rollback", "--why", "it's slow; --sudden=yes")
     assert (code, out) == (0, "version 1 is the champion of flights again, in place of version 2\n")
-    assert "(it replaced none to go back to); nothing was changed" in models("rollback")[1]
+    assert "(there is no earlier champion); nothing was changed" in models("rollback")[1]
     code, _, err = models("rollback", "--from", "1")
     assert code == 2 and err.startswith("error: version 1 has no predecessor")
     told = json.loads(models("show", "--json")[1])
@@ -133,10 +133,10 @@ def test_clean_shows_what_a_kill_left_asks_and_counts(training_here: None, regis
     os.utime(left / "model.safetensors", (1, 1))
     code, out, _ = models("clean", "--dry-run")
     assert code == 0 and left.exists()
-    assert re.search(r"^flights \w{12} 1 3\.0 \d+d \d\dh a release that did not end goes", unspaced(out), re.MULTILINE)
+    assert re.search(r"^flights \w{12} 1 3\.0 \d+d \d\dh an interrupted release goes", unspaced(out), re.MULTILINE)
     assert "1 copy of no version would be removed from" in out
     code, out, err = models("clean")
-    assert code == 2 and "a release that did not end" in err and "repeat with --yes" in err and left.exists()
+    assert code == 2 and "an interrupted release" in err and "repeat with --yes" in err and left.exists()
     told = json.loads(models("clean", "--yes", "--json", "--model", "flights")[1])
     assert told["said"] == f"1 copy of no version was removed from {registry}, 3.0 MiB" and not left.exists()
     assert models("clean")[1] == f"nothing is left behind in {registry}\n"
@@ -236,7 +236,7 @@ def test_a_champion_whose_weights_are_gone_is_not_shown_as_whole_nor_promoted_ag
     folder = json.loads(models("show", "champion", "--json")[1])["folder"]
     (Path(folder) / "model.json").unlink()
     assert (
-        "not whole: model.json is gone. Restore its files, or promote another version" in models("show", "champion")[1]
+        "incomplete: model.json is gone. Restore its files, or promote another version" in models("show", "champion")[1]
     )
     assert json.loads(models("show", "champion", "--json")[1])["missing"] == ["model.json is gone"]
     code, out, err = models("promote", "champion")

@@ -12,7 +12,7 @@ assert PipelineServiceClient, "imported once, before the forks"
 
 def submit(spec: dict[str, object], options: dict[str, object]) -> None:
     settings = load()
-    body = pipeline_job.body(settings, spec, {}, key=str(options.get("key") or ""))
+    body = pipeline_job.build_body(settings, spec, {}, key=str(options.get("key") or ""))
     attempts.start(settings, body, policy(**options))
 
 

@@ -29,7 +29,7 @@ NEW, RETRY = Policy(if_exists="new"), Policy(retry=True)
 @pytest.fixture
 def body(cloud: Cloud, settings: Settings) -> dict[str, Any]:
     cloud.script(seconds=50)  # and 10 until it begins
-    return pipeline_job.body(settings, SPEC, {})
+    return pipeline_job.build_body(settings, SPEC, {})
 
 
 def ids(cloud: Cloud) -> list[str]:
@@ -200,7 +200,7 @@ def test_the_window_says_how_long_a_run_answers(
 
 def test_a_key_has_one_run_until_that_is_deleted(cloud: Cloud, settings: Settings) -> None:
     cloud.script(seconds=50, fail="no memory")
-    body, for_ever = pipeline_job.body(settings, SPEC, {}, key="2026-11-21"), Policy(window=None)
+    body, for_ever = pipeline_job.build_body(settings, SPEC, {}, key="2026-11-21"), Policy(window=None)
     first, _ = start(settings, body, for_ever)
     cloud.clock.advance(100 * 24 * HOUR)
     assert start(settings, body, for_ever)[1] is False

@@ -230,7 +230,7 @@ def test_a_long_outage_is_told_and_waited_for(
     outcome = follow(settings, name, console, clock=clock)
     assert outcome.exit_code == 0
     told = lines(console)
-    assert sum(line.endswith("trying again") for line in told) == 1
+    assert sum(line.endswith("retrying") for line in told) == 1
     assert sum(line.startswith("the connection is back after 4m") for line in told) == 1
 
 
@@ -263,7 +263,7 @@ def test_the_live_table_fits_every_terminal(
     for _ in range(4):
         display.update(look(name))
         display.patience.note = "no connection to Google for 42s; next try in 30s " * 3
-        drawn = console.render_lines(display.drawn(), pad=False)
+        drawn = console.render_lines(display.render(), pad=False)
         shown = ["".join(piece.text for piece in line) for line in drawn]
         assert len(shown) <= height
         assert max(map(len, shown)) < width

@@ -12,7 +12,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.capacity.ladder_view import LAUNCHER
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs.job_shell import shells
+from vgp.vertex.runs.job_shell import wait_for_shells
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.step_jobs import BILLING
 
@@ -37,7 +37,7 @@ def started(settings: Settings, run: Run, region: str = "us-central1", *, web_ac
 
 def test_a_shell_of_every_machine_is_waited_for(settings: Settings, running: Run, clock: Any) -> None:
     job, said = started(settings, running), []
-    found = shells(settings, running.id, "train", tell=said.append, clock=clock)
+    found = wait_for_shells(settings, running.id, "train", log=said.append, clock=clock)
     assert list(found.uris) == ["workerpool0-0", "workerpool1-0", "workerpool1-1"]
     assert found.job == job and found.link == custom_job_console_uri(job.replace("123456789012", "test-project"))
     assert said == [f"job {job.rpartition('/')[2]} of train is pending; waiting for its shells"]
@@ -50,30 +50,30 @@ def test_of_several_jobs_of_a_step_the_newest_counts(
     started(settings, running)
     cloud.clock.advance(5)
     newest = started(settings, running)
-    assert shells(settings, running.id, "train", clock=clock).job == newest
+    assert wait_for_shells(settings, running.id, "train", clock=clock).job == newest
 
 
 def test_a_job_without_web_access_is_told_the_key(settings: Settings, running: Run, clock: Any) -> None:
     started(settings, running, web_access=False)
     with pytest.raises(RequestError, match=r"web_access = true"):
-        shells(settings, running.id, "train", clock=clock)
+        wait_for_shells(settings, running.id, "train", clock=clock)
 
 
 def test_a_job_that_does_not_come_ends_the_waiting(settings: Settings, running: Run, clock: Any) -> None:
     with pytest.raises(WorkFailed, match="train is running; waiting for its job; no shell after 20s"):
-        shells(settings, running.id, "train", timeout_s=20, clock=clock)
+        wait_for_shells(settings, running.id, "train", timeout_s=20, clock=clock)
 
 
 def test_a_step_that_is_over_or_is_none_is_said_at_once(settings: Settings, running: Run, clock: Any) -> None:
-    with pytest.raises(RequestError, match="prepare of .* is succeeded: it is over"):
-        shells(settings, running.id, "prepare", clock=clock)
+    with pytest.raises(RequestError, match="prepare of .* is succeeded: it has ended"):
+        wait_for_shells(settings, running.id, "prepare", clock=clock)
     with pytest.raises(RequestError, match="has no step trian. Did you mean train"):
-        shells(settings, running.id, "trian", clock=clock)
+        wait_for_shells(settings, running.id, "trian", clock=clock)
 
 
 def test_a_step_that_ends_while_it_is_waited_for_is_said(settings: Settings, running: Run, clock: Any) -> None:
-    with pytest.raises(RequestError, match="train of .* is succeeded: it is over"):
-        shells(settings, running.id, "train", clock=clock)
+    with pytest.raises(RequestError, match="train of .* is succeeded: it has ended"):
+        wait_for_shells(settings, running.id, "train", clock=clock)
 
 
 def test_of_a_ladder_it_is_the_job_of_the_moment_wherever_it_is(
@@ -94,7 +94,7 @@ def test_of_a_ladder_it_is_the_job_of_the_moment_wherever_it_is(
     bucket, _, folder = root.partition("/")
     blob = clients.storage(settings).bucket(bucket).blob(f"{folder}/capacity/{run.id}/train-0123456789ab/ladder.json")
     blob.upload_from_string(json.dumps(document))
-    found = shells(settings, run.id, "train", clock=clock)
+    found = wait_for_shells(settings, run.id, "train", clock=clock)
     assert found.job == job and "europe-west4" in found.link
 
 

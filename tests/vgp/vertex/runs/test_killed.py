@@ -27,7 +27,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Pop
 
 
 def begun(settings: Settings, options: dict[str, Any]) -> Any:
-    body = pipeline_job.body(settings, SPEC, {}, key=options.get("key", ""))
+    body = pipeline_job.build_body(settings, SPEC, {}, key=options.get("key", ""))
     return start(settings, body, policy(**options))[0]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import PipelineJob
 
 from tools.emulator.cloud import Cloud
-from vgp.vertex.runs.outputs import artifacts, metrics, returned, short_type
+from vgp.vertex.runs.outputs import artifacts, metrics, return_values, short_type
 from vgp.vertex.runs.remote_run import Run, read
 
 NAME = "projects/1/locations/us-central1/pipelineJobs/training-1"
@@ -51,10 +51,10 @@ def test_metrics_of_two_artifacts_of_a_step_do_not_hide_each_other() -> None:
 
 def test_returned_values_are_those_of_the_execution() -> None:
     metadata = {"output:Output": 0.5, "output:gcp_resources": "{}", "input:x": 1, "output:why": "[red]\x1b[2J"}
-    assert returned(run({"execution": {"metadata": metadata}})) == {"t1.Output": 0.5, "t1.why": "[red]\x1b[2J"}
+    assert return_values(run({"execution": {"metadata": metadata}})) == {"t1.Output": 0.5, "t1.why": "[red]\x1b[2J"}
 
 
 def test_a_step_that_left_nothing_has_nothing() -> None:
-    assert (artifacts(run({})), metrics(run({})), returned(run({}))) == ([], {}, {})
+    assert (artifacts(run({})), metrics(run({})), return_values(run({}))) == ([], {}, {})
     odd = run({"outputs": {"x": {"artifacts": [{"name": "no resource name"}]}}})
     assert artifacts(odd)[0].url == ""

@@ -24,7 +24,7 @@ FIRST, SECOND = f"{BUCKET}/1.json", f"{BUCKET}/2.json"
 
 @pytest.fixture
 def body(settings: Settings) -> dict[str, Any]:
-    return pipeline_job.body(settings, SPEC, {})
+    return pipeline_job.build_body(settings, SPEC, {})
 
 
 def states(cloud: Cloud, job: Any) -> list[str]:
@@ -36,7 +36,7 @@ def states(cloud: Cloud, job: Any) -> list[str]:
 def test_an_attempt_after_a_failure_takes_its_pins_and_finished_steps(
     cloud: Cloud, settings: Settings, spec: dict[str, Any], policy: Policy | None
 ) -> None:
-    body = pipeline_job.body(settings, spec, {})
+    body = pipeline_job.build_body(settings, spec, {})
     night(cloud, FIRST, train="no memory")
     first, _ = start(settings, body)
     assert told(first) == ("1", None, None)
@@ -116,7 +116,7 @@ def test_after_the_cache_epoch_there_is_nothing_to_go_on_with(
 def test_pins_that_the_caller_gave_stay_an_empty_text_too(cloud: Cloud, settings: Settings) -> None:
     night(cloud, FIRST, train="no memory")
     for own in (SECOND, ""):
-        body = pipeline_job.body(settings, SPEC, {"pins": own})
+        body = pipeline_job.build_body(settings, SPEC, {"pins": own})
         over(cloud, start(settings, body)[0], "failed")
         assert told(start(settings, body, RETRY)[0]) == ("2", None, own)
 
@@ -125,7 +125,7 @@ def test_a_pipeline_that_knows_no_pins_gets_none(cloud: Cloud, settings: Setting
     spec = copy.deepcopy(SPEC)
     spec["root"]["inputDefinitions"]["parameters"]["pins"] = {"parameterType": "STRUCT", "isOptional": True}
     night(cloud, FIRST, train="no memory")
-    body = pipeline_job.body(settings, spec, {})
+    body = pipeline_job.build_body(settings, spec, {})
     over(cloud, start(settings, body)[0], "failed")
     assert told(start(settings, body, RETRY)[0]) == ("2", None, None)
 
@@ -199,7 +199,7 @@ def test_a_rerun_from_the_failed_step_takes_the_pins_and_any_other_pins_anew(
     over(cloud, first, "failed")
     on = rerun.rerun(settings, resource_names.short(first.name), from_failed=True)
     assert told(on.run.job) == ("1", resource_names.short(first.name), FIRST)
-    assert any("goes on with what nightly-" in line for line in on.lines())
+    assert any("uses the pins of nightly-" in line for line in on.lines())
     assert not any("another run" in line for line in on.lines())
     over(cloud, on.run.job, "failed")
     again = rerun.rerun(settings, on.run.id)
@@ -225,7 +225,7 @@ def test_a_rerun_leaves_the_cache_to_the_steps_that_the_pipeline_gives_it_to(
     night(cloud, FIRST, train="no memory")
     first, _ = start(settings, body)
     over(cloud, first, "failed")
-    spec = rerun.body(read(first), from_failed=True)["pipelineSpec"]
+    spec = rerun.build_body(read(first), from_failed=True)["pipelineSpec"]
     tasks = spec["root"]["dag"]["tasks"]
     assert {name: bool(task.get("cachingOptions")) for name, task in tasks.items()} == {
         "resolve": False, "prepare": True, "train": True,

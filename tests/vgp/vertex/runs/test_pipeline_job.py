@@ -31,7 +31,7 @@ def started(cloud: Cloud) -> list[Any]:
 
 
 def test_the_same_request_twice_starts_one_run(cloud: Cloud, settings: Settings) -> None:
-    body = pipeline_job.body(settings, SPEC, {"epochs": 1.0})
+    body = pipeline_job.build_body(settings, SPEC, {"epochs": 1.0})
     first, fresh = pipeline_job.create(settings, body, pipeline_job.job_id(body))
     again, repeated = pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert (fresh, repeated) == (True, False)
@@ -41,7 +41,7 @@ def test_the_same_request_twice_starts_one_run(cloud: Cloud, settings: Settings)
 
 def test_another_parameter_is_another_run(cloud: Cloud, settings: Settings) -> None:
     for epochs in (1.0, 2.0):
-        body = pipeline_job.body(settings, SPEC, {"epochs": epochs})
+        body = pipeline_job.build_body(settings, SPEC, {"epochs": epochs})
         pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert len(started(cloud)) == 2
 
@@ -76,7 +76,7 @@ def test_of_every_setting_it_is_known_whether_it_decides_what_a_run_does() -> No
 
 
 def identity(settings: Settings, values: dict[str, Any] | None = None, **more: Any) -> str:
-    return pipeline_job.job_id(pipeline_job.body(settings, SPEC, values or {}, **more))
+    return pipeline_job.job_id(pipeline_job.build_body(settings, SPEC, values or {}, **more))
 
 
 @pytest.mark.parametrize("name", DECIDE)
@@ -102,7 +102,7 @@ def test_a_value_that_is_the_default_is_the_same_request(settings: Settings) -> 
 
 
 def test_a_key_is_part_of_the_request_of_the_id_and_of_the_labels(settings: Settings) -> None:
-    body = pipeline_job.body(settings, SPEC, {}, key="2026-11-21")
+    body = pipeline_job.build_body(settings, SPEC, {}, key="2026-11-21")
     assert pipeline_job.job_id(body).startswith("training-2026-11-21-")
     assert body["labels"]["request-key"] == "2026-11-21"
     assert len({identity(settings), identity(settings, key="2026-11-21"), identity(settings, key="2026-11-22")}) == 3
@@ -111,36 +111,36 @@ def test_a_key_is_part_of_the_request_of_the_id_and_of_the_labels(settings: Sett
 @pytest.mark.parametrize("key", ["", "k", "x" * 63, "2026-11-21"])
 @pytest.mark.parametrize("name", ["2nd_Model", "x" * 128, "a"])
 def test_an_id_and_its_attempts_fit_into_a_label(settings: Settings, name: str, key: str) -> None:
-    body = pipeline_job.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {}, key=key)
+    body = pipeline_job.build_body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {}, key=key)
     resource_names.labels({"run": f"{resource_names.job_id(pipeline_job.job_id(body))}-a99999"})
 
 
 @pytest.mark.parametrize("label", ["request", "attempt", "pinned-by", "request-key", "submission"])
 def test_a_label_that_tells_runs_apart_cannot_be_anybody_elses(settings: Settings, label: str) -> None:
     with pytest.raises(RequestError, match=f"labels.{label}: this label is reserved"):
-        pipeline_job.body(settings, SPEC, {}, labels={label: "x"})
+        pipeline_job.build_body(settings, SPEC, {}, labels={label: "x"})
 
 
 def test_labels_leave_room_for_those_of_a_later_attempt(settings: Settings) -> None:
     """Else the first night starts, and the second one does not."""
     with pytest.raises(RequestError, match="a resource can have at most 64"):
-        pipeline_job.body(settings, SPEC, {}, labels={f"l{number}": "" for number in range(57)})
+        pipeline_job.build_body(settings, SPEC, {}, labels={f"l{number}": "" for number in range(57)})
 
 
 def test_a_label_of_one_run_and_a_template_are_part_of_its_id(settings: Settings) -> None:
     bodies = [
-        pipeline_job.body(settings, SPEC, {}),
-        pipeline_job.body(settings, SPEC, {}, labels={"x": "y"}),
-        pipeline_job.body(settings, SPEC, {}, labels={"x": "z"}),
-        pipeline_job.body(settings, SPEC, {}, template_uri="gs://test-bucket/templates/training@sha256:0"),
-        pipeline_job.body(settings, SPEC, {}, caching=True),
+        pipeline_job.build_body(settings, SPEC, {}),
+        pipeline_job.build_body(settings, SPEC, {}, labels={"x": "y"}),
+        pipeline_job.build_body(settings, SPEC, {}, labels={"x": "z"}),
+        pipeline_job.build_body(settings, SPEC, {}, template_uri="gs://test-bucket/templates/training@sha256:0"),
+        pipeline_job.build_body(settings, SPEC, {}, caching=True),
     ]
     assert len({pipeline_job.job_id(body) for body in bodies}) == len(bodies)
 
 
 @pytest.mark.parametrize("name", ["2nd_Model", "x" * 128])
 def test_an_id_can_be_one_whatever_the_pipelines_name(cloud: Cloud, settings: Settings, name: str) -> None:
-    body = pipeline_job.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {})
+    body = pipeline_job.build_body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {})
     job, started = pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert started and job.labels["pipeline"] == name.lower().replace("_", "-")[:63]
 
@@ -151,23 +151,23 @@ def test_a_fault_of_the_network_or_of_google_starts_one_run(
     cloud: Cloud, settings: Settings, method: str, fault: Any
 ) -> None:
     cloud.fail(method, fault)
-    body = pipeline_job.body(settings, SPEC, {})
+    body = pipeline_job.build_body(settings, SPEC, {})
     job, fresh = pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert [each.name for each in started(cloud)] == [job.name]
     assert fresh, "also when the answer to the create was lost"
 
 
 def test_a_hundred_submissions_of_an_id_at_once_start_one_run(cloud: Cloud, settings: Settings) -> None:
-    body = pipeline_job.body(settings, SPEC, {})
+    body = pipeline_job.build_body(settings, SPEC, {})
     with ThreadPoolExecutor(32) as pool:
         done = list(pool.map(lambda _: pipeline_job.create(settings, body, "mine"), range(100)))
     assert len(started(cloud)) == sum(fresh for _, fresh in done) == 1
 
 
 def test_an_id_that_belongs_to_another_request_is_refused(cloud: Cloud, settings: Settings) -> None:
-    pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {"epochs": 1.0}), "mine")
+    pipeline_job.create(settings, pipeline_job.build_body(settings, SPEC, {"epochs": 1.0}), "mine")
     with pytest.raises(RequestError, match="belongs to a run of another request"):
-        pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {"epochs": 2.0}), "mine")
+        pipeline_job.create(settings, pipeline_job.build_body(settings, SPEC, {"epochs": 2.0}), "mine")
     assert len(started(cloud)) == 1
 
 
@@ -183,7 +183,7 @@ def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings
         }
     )
     job, _ = pipeline_job.create(
-        full, pipeline_job.body(full, SPEC, {"task": 'a "quoted" {{$.x}} `text`\n'}), "everything"
+        full, pipeline_job.build_body(full, SPEC, {"task": 'a "quoted" {{$.x}} `text`\n'}), "everything"
     )
     assert job.service_account == full.service_account
     assert job.network == full.network
@@ -198,7 +198,7 @@ def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings
 @pytest.mark.parametrize("caching", [True, False])
 def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) -> None:
     before = json.dumps(SPEC)
-    spec = PipelineSpec(pipeline_job.body(settings, SPEC, {}, caching=caching)["pipelineSpec"])
+    spec = PipelineSpec(pipeline_job.build_body(settings, SPEC, {}, caching=caching)["pipelineSpec"])
     assert set(cached(spec)) == ({task.name for _, task in spec.walk()} if caching else set())
     assert json.dumps(SPEC) == before, "the caller's stays as it is"
 
@@ -206,7 +206,7 @@ def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) ->
 def test_a_permission_that_is_missing_is_named_with_its_role(cloud: Cloud, settings: Settings) -> None:
     cloud.fail(CREATE, status(403, message="Permission 'aiplatform.pipelineJobs.create' denied on resource '//x'."))
     with pytest.raises(WorkFailed, match=r"not allowed.*\n.*roles/aiplatform.user"):
-        pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {}), "x")
+        pipeline_job.create(settings, pipeline_job.build_body(settings, SPEC, {}), "x")
 
 
 def test_the_whole_command_killed_and_repeated_starts_one_run(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,7 +244,7 @@ def test_googles_sdk_reads_back_what_was_started(cloud: Cloud, settings: Setting
     aiplatform.init(project=settings.project, location=settings.region, **api)
     try:
         started, _ = pipeline_job.create(
-            settings, pipeline_job.body(settings, SPEC, {"epochs": 5.0}, labels={"team": "x"}), "mine"
+            settings, pipeline_job.build_body(settings, SPEC, {"epochs": 5.0}, labels={"team": "x"}), "mine"
         )
         job = aiplatform.PipelineJob.get(started.name)
         assert (job.name, job.labels["team"], job.display_name) == ("mine", "x", "mine")
@@ -267,7 +267,7 @@ def test_a_template_of_another_environment_or_version_uses_the_registry_of_the_s
     dev._registries = {"prod": prod.registry_root}
 
     def registry(of: Settings, spec: Any, **values: Any) -> str | None:
-        body = pipeline_job.body(of, spec, values)
+        body = pipeline_job.build_body(of, spec, values)
         given: str | None = body["runtimeConfig"]["parameterValues"].get("registry")
         return given
 

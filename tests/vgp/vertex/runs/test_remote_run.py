@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tools.emulator.cloud import Cloud
 from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.vertex import clients
-from vgp.vertex.runs.remote_run import Run, read, whole
+from vgp.vertex.runs.remote_run import Run, read, restore_integers
 
 JOB_NAME = "projects/1/locations/us-central1/pipelineJobs/training-1"
 
@@ -23,7 +23,7 @@ def test_numbers_come_back_as_they_were_written(cloud: Cloud, start: Callable[..
     run = look(start(values={"epochs": 2.5, "seed": 7, "task_options": {"layers": [1, 2]}}))
     assert run.arguments == {"epochs": 2.5, "seed": 7, "task_options": {"layers": [1, 2]}}
     assert isinstance(run.arguments["seed"], int) and isinstance(run.arguments["task_options"]["layers"][0], int)
-    assert whole(1e300) == 1e300 and whole([True, 2.0, {"a": 3.0}]) == [True, 2, {"a": 3}]
+    assert restore_integers(1e300) == 1e300 and restore_integers([True, 2.0, {"a": 3.0}]) == [True, 2, {"a": 3}]
 
 
 def test_parameters_of_the_old_kind_are_read_too() -> None:

@@ -106,16 +106,16 @@ def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
     cloud.script("prepare", seconds=1800)
     cloud.script("train", seconds=7200)
     run = look(start())
-    assert run_cost.sum_costs(run, run_cost.machines(run), cloud.clock.now()) == run_cost.Cost(0.0)
+    assert run_cost.sum_costs(run, run_cost.list_machines(run), cloud.clock.now()) == run_cost.Cost(0.0)
     cloud.clock.advance(10 + 1800 + 3600)
     run = look(run.name)
-    machines = run_cost.machines(run)
+    machines = run_cost.list_machines(run)
     (step,) = [step for step in run.steps if step.task == "train"]
     (train,) = run_cost.step_rows(step, machines)
     hourly = train.combination.price("standard", "us-central1")
     assert hourly and train.strategy == "STANDARD"
     assert run_cost.step_cost(step, machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
-    assert run_cost.machine(step, machines).startswith(f"{train.machine_type} (")
+    assert run_cost.describe_machines(step, machines).startswith(f"{train.machine_type} (")
     assert run_cost.cost_limit(run, machines).usd > run_cost.sum_costs(run, machines, cloud.clock.now()).usd
 
 
@@ -134,7 +134,7 @@ def test_machines_that_are_parameters_are_those_of_this_run(
 
     spec = compiled(sized)
     kinds = [
-        run_cost.machine(run.steps[0], run_cost.machines(run))
+        run_cost.describe_machines(run.steps[0], run_cost.list_machines(run))
         for run in (look(start(spec)), look(start(spec, {"gpu": "NVIDIA_L4"})))
     ]
     assert [kind.rpartition("(")[2] for kind in kinds] == ["1 T4)", "1 L4)"]
@@ -145,7 +145,7 @@ def test_an_unknown_price_is_said() -> None:
     step = Step("a", "running", "a", "a", BEGIN)
     found = run_cost.sum_costs(run(step), {"a": (row,)}, BEGIN + timedelta(hours=1))
     assert str(found) == "at least $0.00" and found.unpriced == ("a",)
-    assert run_cost.machine(step, {"a": (row,)}) == "? x machine ? spot"
+    assert run_cost.describe_machines(step, {"a": (row,)}) == "? x machine ? spot"
 
 
 def test_the_way_to_a_step_decides_where_two_have_one_name() -> None:
@@ -190,7 +190,7 @@ def nights(cloud: Cloud, start: Callable[..., str], look: Callable, worked: dict
         name = start(worked, {"night": str(number), "data": data}, id=f"night-{number}", caching=None)
         cloud.clock.advance(3 * 3600)
         run = look(name)
-        amounts.append(run_cost.sum_costs(run, run_cost.machines(run), cloud.clock.now()).usd)
+        amounts.append(run_cost.sum_costs(run, run_cost.list_machines(run), cloud.clock.now()).usd)
     cloud.script("fit", seconds=60, fail="broken")
     start(worked, {"night": "6", "data": "d"}, id="night-6")
     cloud.clock.advance(3600)

@@ -17,7 +17,16 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs.remote_run import Run, Step
-from vgp.vertex.runs.run_logs import Selection, chosen, entries, expressions, following, known, lines, link
+from vgp.vertex.runs.run_logs import (
+    Selection,
+    filter_expressions,
+    find_steps,
+    find_steps_with_jobs,
+    follow_entries,
+    format_entries,
+    logs_link,
+    read_entries,
+)
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -35,7 +44,7 @@ def entry(job: str, severity: str = "INFO", at: str = "2026-11-20T13:00:00Z") ->
 
 
 def test_one_step_is_its_jobs_retries_included() -> None:
-    (text,) = expressions(run(step("a", "1", "2"), step("b", "3")), [step("a", "1", "2")], severity="warning")
+    (text,) = filter_expressions(run(step("a", "1", "2"), step("b", "3")), [step("a", "1", "2")], severity="warning")
     test = LogFilter(text).test
     assert test(entry("1", "ERROR")) and test(entry("2", "WARNING"))
     assert not test(entry("3", "ERROR")) and not test(entry("1"))
@@ -43,7 +52,7 @@ def test_one_step_is_its_jobs_retries_included() -> None:
 
 
 def test_the_whole_run_is_every_step_and_what_google_says_of_the_run() -> None:
-    steps, events = expressions(run(step("a", "1"), step("b", "3")), None)
+    steps, events = filter_expressions(run(step("a", "1"), step("b", "3")), None)
     assert LogFilter(steps).test(entry("3")) and not LogFilter(steps).test(entry("4"))
     labels = {"pipeline_job_id": "training-1"}
     event = {
@@ -55,37 +64,39 @@ def test_the_whole_run_is_every_step_and_what_google_says_of_the_run() -> None:
 
 def test_very_many_jobs_are_several_filters_that_google_takes() -> None:
     jobs = [str(7_000_000_000_000_000_000 + number) for number in range(1000)]
-    texts = list(expressions(run(step("a", *jobs)), [step("a", *jobs)]))
+    texts = list(filter_expressions(run(step("a", *jobs)), [step("a", *jobs)]))
     assert len(texts) == 5 and all(len(text) < 20_000 for text in texts)
     assert all(any(f'"{job}"' in text for text in texts) for job in jobs)
 
 
 def test_a_step_is_called_by_its_way_by_its_name_or_by_its_group() -> None:
     whole = run(step("prepare", "1"), step("loop/train[0]", "2"), step("loop/train[1]", "3"))
-    assert [each.name for each in known(whole, "train")] == ["loop/train[0]", "loop/train[1]"]
-    assert [each.name for each in known(whole, "loop/train[1]")] == ["loop/train[1]"]
-    assert [each.name for each in known(whole, "loop")] == ["loop/train[0]", "loop/train[1]"]
+    assert [each.name for each in find_steps(whole, "train")] == ["loop/train[0]", "loop/train[1]"]
+    assert [each.name for each in find_steps(whole, "loop/train[1]")] == ["loop/train[1]"]
+    assert [each.name for each in find_steps(whole, "loop")] == ["loop/train[0]", "loop/train[1]"]
     with pytest.raises(RequestError, match="training-1 has no step trian. "):
-        known(whole, "trian")
+        find_steps(whole, "trian")
 
 
 def test_a_step_that_ran_nowhere_has_no_log() -> None:
     with pytest.raises(RequestError, match="train of training-1 has no log: it is cached"):
-        chosen(run(step("train", state="cached")), "train")
+        find_steps_with_jobs(run(step("train", state="cached")), "train")
 
 
 def test_a_severity_that_is_none_is_refused() -> None:
     with pytest.raises(RequestError, match="--severity eror: Did you mean ERROR"):
-        list(expressions(run(step("a", "1")), None, severity="eror"))
+        list(filter_expressions(run(step("a", "1")), None, severity="eror"))
 
 
 def test_the_link_holds_the_same_filter() -> None:
-    found = link(Settings(project="my-project"), run(step("a", "1")), [step("a", "1")])
+    found = logs_link(Settings(project="my-project"), run(step("a", "1")), [step("a", "1")])
     base, _, rest = found.partition("query;query=")
     query, _, project = rest.partition("?project=")
     assert base == "https://console.cloud.google.com/logs/" and project == "my-project"
-    assert unquote(query) == next(expressions(run(step("a", "1")), [step("a", "1")]))
-    assert link(Settings(project="my-project"), run(step("a")), [step("a")]).endswith("/logs/query?project=my-project")
+    assert unquote(query) == next(filter_expressions(run(step("a", "1")), [step("a", "1")]))
+    assert logs_link(Settings(project="my-project"), run(step("a")), [step("a")]).endswith(
+        "/logs/query?project=my-project"
+    )
 
 
 LIST = "logging.entries.list"
@@ -114,35 +125,35 @@ def messages(found: Any) -> list[str]:
 
 
 def test_all_steps_by_time(ran: Run, settings: Settings) -> None:
-    found = entries(settings, ran, Selection())
+    found = read_entries(settings, ran, Selection())
     assert messages(found) == ["reading", "written", "epoch 1", "loss is NaN"]
     assert [each.step for each in found] == ["prepare", "prepare", "train", "train"]
     assert found[3].replica == "workerpool1-2"
 
 
 def test_one_step_a_severity_a_time_and_a_limit(ran: Run, settings: Settings) -> None:
-    assert messages(entries(settings, ran, Selection("prepare"))) == ["reading", "written"]
-    assert messages(entries(settings, ran, Selection(severity="error"))) == ["loss is NaN"]
-    assert messages(entries(settings, ran, Selection(limit=2))) == ["epoch 1", "loss is NaN"]
+    assert messages(read_entries(settings, ran, Selection("prepare"))) == ["reading", "written"]
+    assert messages(read_entries(settings, ran, Selection(severity="error"))) == ["loss is NaN"]
+    assert messages(read_entries(settings, ran, Selection(limit=2))) == ["epoch 1", "loss is NaN"]
     late = ran.created + timedelta(seconds=95)  # type: ignore[operator]
-    assert messages(entries(settings, ran, Selection(since=late.isoformat()))) == ["loss is NaN"]
+    assert messages(read_entries(settings, ran, Selection(since=late.isoformat()))) == ["loss is NaN"]
     with pytest.raises(RequestError, match="--limit -1"):
-        entries(settings, ran, Selection(limit=-1))
+        read_entries(settings, ran, Selection(limit=-1))
 
 
 def test_a_thousand_lines_come_over_all_pages(cloud: Cloud, ran: Run, settings: Settings) -> None:
     for number in range(1100):
         at = cloud.clock.now() + timedelta(milliseconds=number)
         cloud.logs.add(f"line {number}", job_id=ran.steps[2].jobs[-1], at=at)
-    assert len(entries(settings, ran, Selection("train", limit=0))) == 1102
-    newest = entries(settings, ran, Selection("train", limit=150))
+    assert len(read_entries(settings, ran, Selection("train", limit=0))) == 1102
+    newest = read_entries(settings, ran, Selection("train", limit=150))
     assert messages(newest)[-1] == "line 1099" and len(newest) == 150
 
 
 def test_as_text_and_as_json(ran: Run, settings: Settings) -> None:
-    *_, text = lines(entries(settings, ran, Selection()), as_json=False)
+    *_, text = format_entries(read_entries(settings, ran, Selection()), as_json=False)
     assert re.fullmatch(r"\w{3} \d\d \d\d:\d\d:\d\d train workerpool1-2 ERROR   loss is NaN", text)
-    *_, line = lines(entries(settings, ran, Selection()), as_json=True)
+    *_, line = format_entries(read_entries(settings, ran, Selection()), as_json=True)
     told = json.loads(line)
     assert set(told) == {"time", "step", "replica", "severity", "message"} and told["time"].endswith("Z")
 
@@ -153,7 +164,7 @@ def test_a_message_cannot_steer_the_terminal_or_pretend_to_be_a_line(
     job = ran.steps[2].jobs[-1]
     cloud.logs.add("\x1b[31mred\x1b[0m\x1b[2J\x07 10%\r20%\nMar 01 00:00:00 prepare INFO all good\u202e", job_id=job)
     cloud.logs.add({"loss": 0.5, "step": "\x1b[2J"}, job_id=job)
-    shown = "\n".join(lines(entries(settings, ran, Selection("train")), as_json=False))
+    shown = "\n".join(format_entries(read_entries(settings, ran, Selection("train")), as_json=False))
     assert "\x1b" not in shown and "\x07" not in shown and "\r" not in shown and "\u202e" not in shown
     assert "red\\x1b[2J\\x07 10%\n    20%\n    Mar 01" in shown
     assert '{"loss": 0.5, "step": "\\u001b[2J"}' in shown
@@ -163,17 +174,17 @@ def test_what_google_says_of_the_run_is_among_all_steps(cloud: Cloud, ran: Run, 
     payload = {"@type": "type.googleapis.com/x.PipelineJobTaskLogEntry", "taskName": "train", "state": "RUNNING"}
     entry = cloud.logs.add(payload, resource="aiplatform.googleapis.com/PipelineJob", task_name="")
     entry["resource"]["labels"] = {"pipeline_job_id": ran.id}
-    found = entries(settings, ran, Selection())
+    found = read_entries(settings, ran, Selection())
     assert (found[-1].step, found[-1].message) == ("train", '{"state": "RUNNING", "taskName": "train"}')
-    assert messages(entries(settings, ran, Selection("train"))) == ["epoch 1", "loss is NaN"]
+    assert messages(read_entries(settings, ran, Selection("train"))) == ["epoch 1", "loss is NaN"]
 
 
 def test_faults_are_outlasted_and_refusals_explained(cloud: Cloud, ran: Run, settings: Settings) -> None:
     cloud.fail(LIST, status(503), reset())
-    assert len(entries(settings, ran, Selection())) == 4
+    assert len(read_entries(settings, ran, Selection())) == 4
     cloud.fail(LIST, status(403, "Permission 'logging.logEntries.list' denied"))
     with pytest.raises(WorkFailed, match="roles/logging.viewer"):
-        entries(settings, ran, Selection())
+        read_entries(settings, ran, Selection())
 
 
 def test_following_gives_each_line_once_late_ones_too_until_the_run_is_over(
@@ -197,7 +208,7 @@ def test_following_gives_each_line_once_late_ones_too_until_the_run_is_over(
     cloud.fail(LIST, reset(), reset())
     told: list[str] = []
     patience = Patience(told.append, time)
-    found = messages(following(settings, name, Selection("prepare"), patience, clock=time))
+    found = messages(follow_entries(settings, name, Selection("prepare"), patience, clock=time))
     assert sorted(found) == sorted(written[: len(found)]) and len(found) == len(set(found))
     assert len(found) >= len(written) - 1 > 10
     assert len(told) == 2 and "connection is back" in told[1]
@@ -206,5 +217,5 @@ def test_following_gives_each_line_once_late_ones_too_until_the_run_is_over(
 def test_following_begins_with_no_more_than_the_newest_lines(
     cloud: Cloud, ran: Run, settings: Settings, clock: Any
 ) -> None:
-    found = following(settings, ran.name, Selection(limit=1), Patience(lambda _: None, clock), clock=clock)
+    found = follow_entries(settings, ran.name, Selection(limit=1), Patience(lambda _: None, clock), clock=clock)
     assert messages(found) == ["loss is NaN"]

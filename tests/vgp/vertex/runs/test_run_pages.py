@@ -17,10 +17,10 @@ from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex.runs.remote_run import Run, read
-from vgp.vertex.runs.run_cost import machines
-from vgp.vertex.runs.run_pages import Row, _digest, comparison, page
+from vgp.vertex.runs.run_cost import list_machines
+from vgp.vertex.runs.run_pages import Row, _digest, print_page, render_comparison
 from vgp.vertex.runs.run_pages import comparison_rows as rows
-from vgp.vertex.runs.run_view import listing
+from vgp.vertex.runs.run_view import render_list
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVIL = "[red]x\x1b[2J\x07\r\ny"
@@ -58,7 +58,7 @@ def run(**more: Any) -> Run:
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_page_full_of_hostile_text_is_only_text(terminal: bool) -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=terminal)
-    page(console, Settings(project="my-project"), run(), machines(run()), NOW)
+    print_page(console, Settings(project="my-project"), run(), list_machines(run()), NOW)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())  # type: ignore[attr-defined]
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", shown)
     for part in ("parameters", "outputs", "artifacts", "failed: "):
@@ -69,14 +69,14 @@ def test_a_page_full_of_hostile_text_is_only_text(terminal: bool) -> None:
 def test_a_page_is_complete_where_google_tells_little() -> None:
     bare = read(PipelineJob(name="projects/1/locations/us-central1/pipelineJobs/x"))
     console = Console(file=io.StringIO(), width=80)
-    page(console, Settings(project="my-project"), bare, machines(bare), NOW)
+    print_page(console, Settings(project="my-project"), bare, list_machines(bare), NOW)
     assert console.file.getvalue().startswith("x unknown")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_list_has_one_line_for_a_run_and_no_wider(width: int) -> None:
     console = Console(file=io.StringIO(), width=width)
-    console.print(listing([run(), run()], NOW))
+    console.print(render_list([run(), run()], NOW))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert len(lines) == 3 and all(len(line) <= width for line in lines)
     assert all("failed" in line and "training-1d11" in line for line in lines[1:])
@@ -84,7 +84,7 @@ def test_the_list_has_one_line_for_a_run_and_no_wider(width: int) -> None:
 
 def test_the_list_tells_the_year_of_runs_of_another_one() -> None:
     console = Console(file=io.StringIO(), width=120)
-    console.print(listing([run()], NOW.replace(year=2027)))
+    console.print(render_list([run()], NOW.replace(year=2027)))
     assert "Nov 20 2026 " in console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -124,12 +124,12 @@ def test_what_differs_between_two_runs(cloud: Cloud, two: list[Any]) -> None:
 
 def test_the_table_shows_what_differs_and_counts_the_rest(cloud: Cloud, two: list[Any]) -> None:
     found = rows(two, cloud.clock.now())
-    text = shown(comparison(two, found, all_rows=False))
+    text = shown(render_comparison(two, found, all_rows=False))
     assert "\x1b" not in text and "[red]x\\x1b[2J" in text
-    assert "seed" not in text and f"{sum(not row.differs for row in found)} rows are equal: --all" in text
+    assert "seed" not in text and f"{sum(not row.differs for row in found)} rows are equal; to show them: --all" in text
     days = next(row.values for row in found if row.name == "price_dates")
     assert days[0] and all(day in text for day in (days[0][0], "prices of"))
-    whole = shown(comparison(two, found, all_rows=True))
+    whole = shown(render_comparison(two, found, all_rows=True))
     assert "seed" in whole and "=" in whole and "rows are equal" not in whole
 
 
@@ -146,7 +146,7 @@ def test_runs_of_different_pipelines_have_gaps(cloud: Cloud, two: list[Any], sta
     found = {(row.section, row.name): row for row in rows([two[0], other], cloud.clock.now())}
     assert found[("parameters", "x")].values == (None, 1) and found[("parameters", "epochs")].values == (2, None)
     assert found[("run", "template")].differs
-    assert "–" in shown(comparison([two[0], other], list(found.values()), all_rows=False))
+    assert "–" in shown(render_comparison([two[0], other], list(found.values()), all_rows=False))
 
 
 @pytest.mark.parametrize("ids", [[0], [0, 0]])
@@ -161,7 +161,7 @@ def test_two_different_runs_are_needed(cloud: Cloud, two: list[Any], ids: list[i
 @given(st.lists(json_values, min_size=2, max_size=4))
 def test_a_row_differs_exactly_where_its_values_do(values: list[Any]) -> None:
     row = Row("parameters", "x", tuple(values))
-    text = shown(comparison([_named(number) for number in range(len(values))], [row], all_rows=True), 200)
+    text = shown(render_comparison([_named(number) for number in range(len(values))], [row], all_rows=True), 200)
     assert row.differs == any(not _same(value, values[0]) for value in values)
     assert ("≠" in text) == row.differs
 

@@ -13,7 +13,7 @@ from tools.emulator.cloud import Cloud, lost_response, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs.run_search import Filter, expression, find, listed, quoted, since
+from vgp.vertex.runs.run_search import Filter, filter_expression, find, list_runs, parse_since, quote_literal
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -41,7 +41,7 @@ def history(cloud: Cloud, start: Callable[..., str]) -> list[str]:
 
 
 def ids(settings: Settings, cloud: Cloud, *, limit: int = 20, **wanted: Any) -> list[str]:
-    return [run.id for run in listed(settings, Filter(**wanted), limit=limit, now=cloud.clock.now())]
+    return [run.id for run in list_runs(settings, Filter(**wanted), limit=limit, now=cloud.clock.now())]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_run_is_found_by(history: list[str], settings: Settings, given: str, f
 
 
 def test_a_beginning_of_several_ids_gives_the_choices(history: list[str], settings: Settings) -> None:
-    with pytest.raises(RequestError, match="training-aa begins the ids of 2 runs: training-aab2, training-aaa1"):
+    with pytest.raises(RequestError, match="2 runs have ids that begin with training-aa: training-aab2, training-aaa1"):
         find(settings, "training-aa")
 
 
@@ -156,7 +156,7 @@ def test_runs_of_a_schedule_by_its_name_or_id(cloud: Cloud, settings: Settings, 
     assert len(found) == 2 and "by-hand" not in found
     assert ids(settings, cloud, schedule=made.name.rpartition("/")[2]) == found
     assert len(ids(settings, cloud, schedule="nightly", limit=1)) == 1
-    with pytest.raises(RequestError, match="no schedule of that name"):
+    with pytest.raises(RequestError, match="no schedule with this name"):
         ids(settings, cloud, schedule="hourly")
 
 
@@ -171,27 +171,27 @@ def test_a_list_outlasts_faults_and_explains_refusals(cloud: Cloud, history: lis
 @pytest.mark.parametrize("text", ["7", "d7", "yesterday", "-3d", "999999w", "2026-13-01", ""])
 def test_a_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="write 90m, 12h, 7d"):
-        since(text, NOW)
+        parse_since(text, NOW)
 
 
 def test_times_as_people_write_them() -> None:
-    assert since("90m", NOW) == datetime(2026, 11, 20, 10, 30, tzinfo=UTC)
-    assert since("2w", NOW) == datetime(2026, 11, 6, 12, tzinfo=UTC)
-    assert since("2026-11-20T10:00:00+02:00", NOW) == datetime(2026, 11, 20, 8, tzinfo=UTC)
+    assert parse_since("90m", NOW) == datetime(2026, 11, 20, 10, 30, tzinfo=UTC)
+    assert parse_since("2w", NOW) == datetime(2026, 11, 6, 12, tzinfo=UTC)
+    assert parse_since("2026-11-20T10:00:00+02:00", NOW) == datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
 def test_a_state_or_label_that_cannot_be_is_refused() -> None:
     with pytest.raises(RequestError, match="--state fialed: Did you mean failed?"):
-        expression(Filter(states=["fialed"]), NOW)
+        filter_expression(Filter(states=["fialed"]), NOW)
     for label in ('a" OR b', "Team=x", "team=Über", "=x"):
         with pytest.raises(RequestError, match="label"):
-            expression(Filter(labels=[label]), NOW)
+            filter_expression(Filter(labels=[label]), NOW)
 
 
 @given(st.text() | st.text(st.sampled_from('\\"*a ')))
 def test_a_quoted_text_is_one_literal(text: str) -> None:
     try:
-        literal = quoted(text)
+        literal = quote_literal(text)
     except RequestError:
         assert any(ord(letter) < 32 or ord(letter) == 127 for letter in text)
     else:

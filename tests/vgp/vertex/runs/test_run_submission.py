@@ -16,7 +16,7 @@ SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text
 
 @pytest.fixture
 def run(cloud: Cloud, settings: Settings) -> str:
-    job, _ = pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {}), "run")
+    job, _ = pipeline_job.create(settings, pipeline_job.build_body(settings, SPEC, {}), "run")
     cloud.clock.advance(60)
     return str(job.name)
 
@@ -58,7 +58,7 @@ def test_a_refusal_of_google_is_told(cloud: Cloud, settings: Settings, run: str)
 
 
 def test_a_run_without_a_context_can_be_added_later_by_its_id(cloud: Cloud, settings: Settings) -> None:
-    job, _ = pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {}), "early")
+    job, _ = pipeline_job.create(settings, pipeline_job.build_body(settings, SPEC, {}), "early")
     with pytest.raises(WorkFailed, match="--id early"):
         associate(settings, job.name, "delays", patience_s=0.0)
     cloud.clock.advance(60)

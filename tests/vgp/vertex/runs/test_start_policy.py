@@ -30,7 +30,7 @@ def test_an_hour_is_the_rule_and_a_key_is_for_ever() -> None:
         ({"id": "mine", "new": True}, "--id and --new exclude each other"),
         ({"id": "mine", "if_exists": "new"}, "--id and --if-exists new exclude each other"),
         ({"id": "mine", "key": "k"}, "--id and --key exclude each other"),
-        ({"id": "mine", "retry": True}, "--id and --retry exclude each other: an id is one run for ever"),
+        ({"id": "mine", "retry": True}, "--id and --retry exclude each other: an id belongs to one run"),
         ({"id": "mine", "window": "1h"}, "--id and --window"),
         ({"key": "k", "window": "1h"}, "--key and --window exclude each other: a key has one run for as long"),
         ({"key": "k", "new": True}, "--key and --new"),

@@ -20,8 +20,8 @@ from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs import outputs, run_cost, step_jobs
 from vgp.vertex.runs.remote_run import Run, Step, read
-from vgp.vertex.runs.run_logs import Selection, entries
-from vgp.vertex.runs.step_jobs import BILLING, job_link, ladder_page, with_started
+from vgp.vertex.runs.run_logs import Selection, read_entries
+from vgp.vertex.runs.step_jobs import BILLING, job_link, render_ladder, with_started_jobs
 
 from .test_run_pages import NOW
 
@@ -44,13 +44,13 @@ def test_the_log_of_training_is_there_while_it_trains(cloud: Cloud, settings: Se
     other = started_job(settings, "train", "12345")
     cloud.logs.add("epoch 1", job_id=job)
     cloud.logs.add("of another run", job_id=other)
-    found = entries(settings, with_started(settings, running), Selection("train"))
+    found = read_entries(settings, with_started_jobs(settings, running), Selection("train"))
     assert [(each.step, each.message) for each in found] == [("train", "epoch 1")]
 
 
 def test_a_job_goes_to_the_step_of_its_name_only(settings: Settings, running: Run) -> None:
     jobs = [started_job(settings, name, running.labels[BILLING]) for name in ("train", "prepare", "evaluate")]
-    steps = with_started(settings, running).steps
+    steps = with_started_jobs(settings, running).steps
     assert steps[2].jobs[-1] == jobs[0]
     assert steps[1] == running.steps[1] and steps[3] == running.steps[3], "one is over, the other has not begun"
 
@@ -64,7 +64,7 @@ def test_a_job_that_could_be_of_several_steps_is_given_to_none(
     run = look(name)
     started_job(settings, "flip-2", run.labels[BILLING])
     assert sum(step.state == "running" and step.task == "flip-2" for step in run.steps) == 2
-    assert with_started(settings, run).steps == run.steps
+    assert with_started_jobs(settings, run).steps == run.steps
 
 
 def test_a_run_that_is_done_asks_for_nothing(
@@ -74,7 +74,7 @@ def test_a_run_that_is_done_asks_for_nothing(
     cloud.clock.advance(3600)
     run = look(name)
     before = len(cloud.requests)
-    assert with_started(settings, run) is run and len(cloud.requests) == before
+    assert with_started_jobs(settings, run) is run and len(cloud.requests) == before
 
 
 def test_the_links_of_a_failure_do_without(cloud: Cloud, settings: Settings, start: Callable, clock: Any) -> None:
@@ -106,7 +106,7 @@ def run(**changes: Any) -> Run:
 
 def shown(run: Run, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(ladder_page(SETTINGS, run.ways[0]))
+    console.print(render_ladder(SETTINGS, run.ways[0]))
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -148,7 +148,7 @@ def test_a_run_learns_of_its_ladders_from_the_bucket(cloud: Cloud, settings: Set
     told.job.runtime_config.gcs_output_directory = "gs://test-bucket/runs"
     blob = clients.storage(settings).bucket("test-bucket").blob("runs/capacity/a/train-0123456789ab/ladder.json")
     blob.upload_from_string(json.dumps(DOCUMENT))
-    found = step_jobs.with_ways(settings, Run(**{**vars(told), "ways": ()}))
+    found = step_jobs.with_ladders(settings, Run(**{**vars(told), "ways": ()}))
     assert found.ways == told.ways and found.steps[0].ladder_usd == 280
-    twice = step_jobs.with_ways(settings, Run(**{**vars(told), "steps": (told.steps[0], told.steps[0])}))
+    twice = step_jobs.with_ladders(settings, Run(**{**vars(told), "steps": (told.steps[0], told.steps[0])}))
     assert {step.ladder_usd for step in twice.steps} == {None}

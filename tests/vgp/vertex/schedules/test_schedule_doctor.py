@@ -112,7 +112,7 @@ def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud
     schedule_control.set_state(nightly, "nightly", "active")
     for night in diagnosis.bad:
         labels = marks(nightly, "nightly") | {scheduled_nights.NIGHT: scheduled_nights.label(night.time)}
-        body = pipeline_job.body(nightly, SMALL, {}, labels=labels)
+        body = pipeline_job.build_body(nightly, SMALL, {}, labels=labels)
         pipeline_job.create(nightly, body, pipeline_job.job_id(body))
     cloud.clock.advance(3600)
     assert (kinds(one(nightly)), one(nightly).ok) == (["ran"] * 5, True)

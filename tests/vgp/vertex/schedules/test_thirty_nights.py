@@ -119,7 +119,7 @@ def mended(project: Project, event: str, run: Run, day: date) -> None:
 
 def data(run: Run) -> str:
     """The pins of its data."""
-    return str(outputs.returned(run)["resolve.data"])
+    return str(outputs.return_values(run)["resolve.data"])
 
 
 def words(run: Run) -> str:
