@@ -173,7 +173,7 @@ def refused(tmp_path, match, *arguments, **options):
 
 
 def test_what_cannot_be_evaluated_is_refused_and_nothing_is_written(coins, data, model, tmp_path):
-    refused(tmp_path, "it is not a finished, prepared dataset", tmp_path, model)
+    refused(tmp_path, "it is not a prepared dataset", tmp_path, model)
     refused(tmp_path, "it is not a finished model", data, tmp_path)
     refused(tmp_path, "the later split of .* has no rows; it has .*1,200 in test", data, model, split="later")
 

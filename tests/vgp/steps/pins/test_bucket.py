@@ -70,7 +70,7 @@ def test_pins_in_a_bucket_are_written_once_and_refused_when_edited(raw, pin):
     storage.overwrite(result.uri, b"{}")
     with pytest.raises(UserError, match=f"{result.uri} was edited"):
         pin(raw, folder=f"{raw}/pins", options=OPTIONS, pins=result.uri)
-    with pytest.raises(UserError, match=f"{result.uri} is not as it was written: delete it"):
+    with pytest.raises(UserError, match=f"{result.uri} was changed after it was written: delete it"):
         pin(raw, folder=f"{raw}/pins", options=OPTIONS)
     with pytest.raises(UserError, match="pins/0+.json does not exist"):
         pin(raw, pins=f"{raw}/pins/{'0' * 64}.json")

@@ -136,7 +136,7 @@ def test_a_name_that_is_no_text_is_said_in_words(pin, tmp_path):
     (tmp_path / "raw").mkdir()
     with open(os.fsencode(tmp_path / "raw") + b"/\xff.txt", "w") as file:
         file.write("x")
-    with pytest.raises(UserError, match="a file's name is no UTF-8 text"):
+    with pytest.raises(UserError, match="the name of a file is not UTF-8"):
         pin(tmp_path / "raw", task="language_model")
 
 

@@ -81,12 +81,12 @@ def written(uri, text):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (lambda pins: "runs/pins.json", r"the pins of a run are at \.\.\./pins/<sha256>\.json"),
+        (lambda pins: "runs/pins.json", r"resolve: \.\.\./pins/<sha256>\.json"),
         (lambda pins: pins.uri.replace(pins.digest, "0" * 64), "does not exist"),
         (lambda pins: edited(pins.uri, as_of="2026-01-01"), "was edited: .* must not change"),
         (lambda pins: (edited(pins.data, options={}), pins.uri)[1], "was edited"),
         (lambda pins: written(pins.uri, "pins of a run"), "cannot be read as pins"),
-        (lambda pins: written(pins.uri, "[1]"), "is no pins"),
+        (lambda pins: written(pins.uri, "[1]"), "is not a pins document"),
         (lambda pins: written(pins.uri, "[" * 100_000), "cannot be read as pins"),
         (
             lambda pins: written(pins.uri, '{"kind": "run", "format": 1}'),
