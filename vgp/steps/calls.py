@@ -128,15 +128,15 @@ def train(
     name = _trusted_task(data, prepared, task)
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
-    known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
+    data_pins, data_digest = _computed_from(pins, prepared, data) if pins else (None, "")
     settings = parse_config({"task": name, "options": prepared.options, **run_request.whole(config)})
-    settings, begun, said = weights.settled(known, settings, prepared, pins)
-    if said:
-        report(said)
-    kept = fit.checkpoint_place(str(checkpoints), settings, prepared, os.environ, pinned_as)
-    figures = fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc, job=kept.job,
-                        owner=kept.owner, tags={"pins": pins}, warm_start_pins=begun)  # fmt: skip
-    return {**figures, "checkpoints": kept.folder}
+    settings, weights_pins, sentence = weights.resolve_champion(data_pins, settings, prepared, pins)
+    if sentence:
+        report(sentence)
+    place = fit.checkpoint_place(str(checkpoints), settings, prepared, os.environ, data_digest)
+    figures = fit.train(settings, data=data, model=model, checkpoints=place.folder, nproc=nproc, job=place.job,
+                        owner=place.owner, tags={"pins": pins}, warm_start_pins=weights_pins)  # fmt: skip
+    return {**figures, "checkpoints": place.folder}
 
 
 @exits
@@ -147,7 +147,7 @@ def collect(
     *,
     task: str = "",
     pins: str = "",
-) -> "Taken":
+) -> "Collected":
     """Collects the output of your own training script: model, metrics and predictions.
 
     Args:
@@ -164,7 +164,7 @@ def collect(
     from vgp.evaluation import collect as collection
 
     collected = collection.collect(str(model), str(checkpoints), data, work)
-    return Taken(
+    return Collected(
         collected.launched.checkpoints,
         {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
         collected.metrics,
@@ -172,7 +172,7 @@ def collect(
 
 
 @dataclass(frozen=True)
-class Taken:
+class Collected:
     """The output of the step `collect`."""
 
     #: The script's AIP_CHECKPOINT_DIR; "" if unknown.

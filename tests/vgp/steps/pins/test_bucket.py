@@ -80,7 +80,7 @@ def test_a_bucket_without_versions_shows_only_the_windows_of_a_past_night(raw, p
     later = datetime.now(UTC) + timedelta(days=2)
     result = pin(raw, options=OPTIONS, as_of="2026-02-10", now=later)
     assert result.metadata["seen"] == "windows" and "object versioning" in result.words[-1]
-    with pytest.raises(UserError, match="Untimed is not split by windows of time"):
+    with pytest.raises(UserError, match="Untimed has no time windows"):
         pin(raw, task="visits:Untimed", as_of="2026-02-10", now=later)
 
 
