@@ -41,7 +41,7 @@ class Described:
     known: Mapping[str, np.ndarray]
     columns: Sequence[Column]
     #: Actual and predicted value of each row, as text.
-    said: Sequence[tuple[str, str]]
+    outcomes: Sequence[tuple[str, str]]
 
     @classmethod
     def of(
@@ -56,14 +56,14 @@ class Described:
         order = {name: place for place, name in enumerate(first)}
         chosen = sorted(shown, key=lambda column: order.get(column.name, len(order)))[:MOST_COLUMNS]
         place = {int(row): i for i, row in enumerate(rows)}
-        said = _said(measured, rows)
-        return cls(task, dataset, place, known, chosen, said)
+        outcomes = _actual_and_predicted(measured, rows)
+        return cls(task, dataset, place, known, chosen, outcomes)
 
     def row_id(self, row: int) -> str:
         return str(self.known["row_id"][self.place[row]])
 
     def outcome(self, row: int) -> tuple[str, str]:
-        return self.said[self.place[row]]
+        return self.outcomes[self.place[row]]
 
     def values(self, row: int) -> dict[str, str]:
         return {c.name: described_value(c, self.known[c.name][self.place[row]]) for c in self.columns}
@@ -73,10 +73,10 @@ class Described:
         return shortened(self.task.text(values, self.dataset), MOST_TEXT)
 
 
-def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
+def _actual_and_predicted(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     """Returns each row's class and the likeliest class with its probability; for a regression label and mean."""
     if measured.header.quantiles:
-        return _told(measured, rows)
+        return _actual_and_interval(measured, rows)
     if not measured.header.classes:
         return [("", "")] * len(rows)
     scored = measured.scored("challenger")
@@ -87,16 +87,16 @@ def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     return [(names[label], f"{names[guess]}, {sure:.1%}") for label, guess, sure in outcomes]
 
 
-def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
+def _actual_and_interval(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     """Returns the label, and the predicted mean with the outermost quantiles."""
     mean, *quantiles = measured.predicted("challenger")[:, rows]
     unit = f" {measured.header.unit}" if measured.header.unit else ""
     outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
-    told = []
+    texts = []
     for i, label in enumerate(measured.label[rows]):
         between = f" ({format_significant(outer[0][i], 5)} to {format_significant(outer[1][i], 5)})" if outer else ""
-        told.append((f"{format_significant(label, 5)}{unit}", f"{format_significant(mean[i], 5)}{between}"))
-    return told
+        texts.append((f"{format_significant(label, 5)}{unit}", f"{format_significant(mean[i], 5)}{between}"))
+    return texts
 
 
 def described_value(column: Column, element: np.generic) -> str:
@@ -171,11 +171,11 @@ def examples(
     lists = [(title, meaning, rows) for title, meaning, rows in _picked(measured, losses, rival) if len(rows)]
     numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows for _, _, rows in lists)]))
     described = Described.of(measured, data, dataset, task, numbers, first)
-    told = [
+    example_lists = [
         ExampleList(title=title, meaning=meaning, rows=tuple(_row(described, row, losses, rival) for row in rows))
         for title, meaning, rows in lists
     ]
-    return Examples(lists=tuple(told), withheld=withheld)
+    return Examples(lists=tuple(example_lists), withheld=withheld)
 
 
 def _row(described: Described, row: int, losses: Mapping[str, np.ndarray], rival: str) -> Example:

@@ -17,7 +17,7 @@ import numpy as np
 from vgp.data.rows import read_sample
 from vgp.data.task import Task
 from vgp.evaluation import regression
-from vgp.evaluation.ranked import scored
+from vgp.evaluation.ranked import score_rows
 from vgp.evaluation.regression import LOSSES, Loss
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Frozen, Manifest
@@ -124,7 +124,7 @@ def row_losses(task: Task, predicted: np.ndarray, batch: Mapping[str, np.ndarray
     if task.regression:
         kind = cast(Loss, task.decided_by)
         return regression.losses(kind, batch[task.label].astype(np.float64), predicted.T, task.quantiles)
-    return scored(batch[task.label].astype(np.int64), predicted.astype(np.float32)).losses()
+    return score_rows(batch[task.label].astype(np.int64), predicted.astype(np.float32)).losses()
 
 
 def loss_unit(task: Task) -> str:

@@ -31,7 +31,7 @@ from vgp.evaluation.comparison import (
     parts,
 )
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, packed
+from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, pack
 from vgp.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol import cluster
@@ -239,7 +239,7 @@ def _one_vs_rest(
         return [None] * len(parts), None, None
     of_classes: list[tuple[list[float | None], float | None, np.ndarray]] = []
     for codes, table in data.by_class(model):
-        of_classes += each(lambda code, score: _class(packed(score, data.label == code), complete), codes, table)
+        of_classes += each(lambda code, score: _class(pack(score, data.label == code), complete), codes, table)
     aucs, precisions, curves = zip(*of_classes, strict=True)
     mean, *means = np.mean(np.array(aucs, np.float64), axis=0).tolist()
     of_slices = iter(means)

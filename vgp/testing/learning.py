@@ -12,14 +12,14 @@ from vgp.train.loop.optimizers import Optimizers
 
 #: Steps along the gradient, in lengths of it, of which one must lower the loss.
 STEPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-#: By how much of the first loss it must fall; of rows that contradict each other no more may be possible.
+#: Share of the first loss by which it must fall; contradictory rows may not allow more.
 LEARNED = 0.5
 
 Loss: TypeAlias = "Callable[[nn.Module, Batch], Tensor]"
 
 
 class Failed(AssertionError):
-    """A part of a task is not as it must be: says what was seen, the rule, and where to look."""
+    """A part of a task breaks a rule; the message has the value, the rule, and where to look."""
 
 
 def require(holds: bool, message: str) -> None:
@@ -28,13 +28,13 @@ def require(holds: bool, message: str) -> None:
 
 
 def gradients(make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch") -> dict[str, float]:
-    """The norm of each parameter's gradient on one batch.
+    """Returns the norm of each parameter's gradient on one batch.
 
     Args:
-        make: A new model, the same at each call.
+        make: Creates a model with equal weights at each call.
 
     Raises:
-        Failed: one is missing or not finite, all are 0, or no step against them lowers the loss.
+        Failed: a gradient is missing or not finite, all are 0, or no step against them lowers the loss.
     """
     model = make().eval()
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}

@@ -94,9 +94,9 @@ class Parts:
         return loss
 
     def predictions(self, model: nn.Module | None = None, split: str = "train") -> np.ndarray:
-        """What `predict` (or `score`) says of the first rows, once it is known to be sound.
+        """Returns and checks the output of `predict` (or `score`) for the first rows.
 
-        Probabilities (B, C) that sum to 1; of a regression (B, 1 + Q), quantiles rising; losses (B,) in nats.
+        Probabilities (B, C) that sum to 1; for a regression (B, 1 + Q) with ascending quantiles; losses (B,) in nats.
         """
         model, batch = (model or self.model()).eval(), self.batch(split=split)
         whole = self._said(model, batch)
@@ -106,8 +106,8 @@ class Parts:
         alone = self._said(model, first)
         require(
             np.allclose(alone[0], whole[0], rtol=1e-3, atol=1e-5),
-            f"{name} says {alone[0]} of a row alone and {whole[0]} of the same row among others: a row's prediction "
-            "may not depend on the rest of the batch.",
+            f"{name} returns {alone[0]} for a row alone and {whole[0]} for the row in a batch: a row's prediction must "
+            "not depend on the rest of the batch.",
         )
         return whole
 

@@ -50,7 +50,7 @@ MAX_SPLICED = 1_000_000
 
 
 class Computed(str):
-    """A value that a program or a shell computes at run time; the text says how, and why it is unknown."""
+    """A value that a program or a shell computes at run time; the text shows how, and why it is unknown."""
 
     __slots__ = ()
 

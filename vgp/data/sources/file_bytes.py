@@ -49,7 +49,7 @@ class OpenedFile:
             self.file.seek(0)
             self.sum = hashlib.file_digest(self.file, "sha256")
         if files.version(self.file) != self.version:
-            raise UserError(f"{self.name} changed while it was read: give a copy that nobody writes to.")
+            raise UserError(f"{self.name} changed while it was read: use a copy that no other program writes to.")
         return SourceFile(path=self.name, bytes=self.version.bytes, sha256=self.sum.hexdigest())
 
 

@@ -113,7 +113,7 @@ class JsonLines:
         if field.name not in members:
             return f" {schema.lacking(list(members), [field.name])}"
         if value is None or value == "":
-            return f": column {name} is empty, and the schema says that it never is."
+            return f": column {name} is empty, but the schema does not allow missing values."
         if "twice" in message:
             return f", column {name} occurs twice."
         return f", column {name}: {_shown(value)} is not of type {field.type}.{_advice(value, field)}"

@@ -60,7 +60,7 @@ class Types:
         other = self.known.get(field.name)
         also = f"; in {other[1]} it is {other[0]}" if other else ""
         raise UserError(
-            f"{name}: column {join_names([field.name])} is {stored}, and the schema says {field.type}{also}."
+            f"{name}: column {join_names([field.name])} is {stored}, but the schema has {field.type}{also}."
             + (f" Change {field.declared}." if field.declared else _fix(stored, field))
         )
 

@@ -99,7 +99,7 @@ class Files:
             yield from _merged(_numbered(in_order(self._tasks(fields), self.threads), rows), _schema(fields))
         except Mistake as mistake:
             record = rows[mistake.file] + mistake.record
-            raise UserError(f"{self.place(mistake.file, record)}{mistake.says}") from None
+            raise UserError(f"{self.place(mistake.file, record)}{mistake.text}") from None
         if not rows.total():
             names = ", ".join(storage.plain(file.path) for file in self.files[:3]) + ", ..." * (len(self.files) > 3)
             raise NoRows(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")

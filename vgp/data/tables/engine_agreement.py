@@ -164,18 +164,18 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
         casting.arg.dtype.is_floating() and casting.to.is_integer()
         for casting in operation.find((ops.Cast, ops.TryCast))
     ):
-        yield "casts a float to a whole number, which one engine rounds and another cuts off: say round, floor or ceil."
+        yield "casts a float to an integer, which some engines round and others truncate: use round, floor or ceil."
     for casting in operation.find((ops.Cast, ops.TryCast)):
         if casting.to.is_string() and (casting.arg.dtype.is_floating() or casting.arg.dtype.is_timestamp()):
-            say = "say strftime." if casting.arg.dtype.is_timestamp() else 'say round().cast("int64") before.'
-            yield f"makes a text of a {casting.arg.dtype}, which engines write differently: {say}"
+            fix = "use strftime." if casting.arg.dtype.is_timestamp() else 'use round().cast("int64") before.'
+            yield f"casts a {casting.arg.dtype} to text, which engines format differently: {fix}"
     for pattern in (found for found in operation.find(ops.RegexExtract)):
         if not all(isinstance(part, ops.Literal) for part in (pattern.pattern, pattern.index)):
-            yield "has a re_extract whose pattern or group is no constant, which engines take differently."
+            yield "has a re_extract whose pattern or group is not a constant, which engines treat differently."
         elif not 0 <= pattern.index.value <= (most := count_groups(pattern.pattern.value)):
             yield f"has a re_extract of group {pattern.index.value}, where its pattern has {most}."
     if several := operation.find(_ANY_OF):
-        yield f"takes {type(several[0]).__name__}, which takes any of several that are equal: say first(order_by=...)."
+        yield f"uses {type(several[0]).__name__}, which returns any of several equal rows: use first(order_by=...)."
     for first, second in _in_other_letters(expression):
         yield f"makes a table with both {first} and {second}: no two names may differ in case only."
     if operation.find(ops.Arbitrary):
@@ -188,10 +188,10 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     by_row = {window.func for window in windows if window.how == "rows" and (window.start or window.end)}
     for function in (*operation.find(ops.Analytic), *by_row):
         if function not in ordered:
-            yield f"has a window without an order ({type(function).__name__}): say order_by, down to the last tie."
+            yield f"has a window without an order ({type(function).__name__}): add order_by, without ties."
     for reduction in operation.find(_ORDERED):
         if not reduction.order_by and reduction not in ordered:
-            yield f"takes {type(reduction).__name__} of rows without an order: say order_by, down to the last tie."
+            yield f"uses {type(reduction).__name__} on rows without an order: add order_by, without ties."
 
 
 def _in_other_letters(expression: ir.Expr) -> Iterator[tuple[str, str]]:

@@ -130,8 +130,8 @@ class _Search:
         try:
             return features.join_events(self._task, self._engine, self._rows)
         except Uncomputable as error:
-            told = f"{self._called('events', '')} cannot be computed: {error.reason}"
-            raise Uncomputable(told, error.reason) from None
+            message = f"{self._called('events', '')} cannot be computed: {error.reason}"
+            raise Uncomputable(message, error.reason) from None
 
     # ---- the search for the row
 

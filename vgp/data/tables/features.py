@@ -247,8 +247,8 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
     if differing:
         parts = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in differing.items())
         yield (
-            f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {parts}. "
-            "docs/how-to/bigquery.md says how, and what to write instead."
+            f"BigQuery may compute these differently from DuckDB, which computes the features of a request: {parts}. "
+            "docs/how-to/bigquery.md has the differences and alternatives."
         )
 
 
@@ -256,9 +256,8 @@ def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str
     several = [name for name, value in values.items() if engine_agreement.takes_several_rows(value.op())]
     if several and not has_time:
         yield (
-            f"Computed over several rows, those of the test split among them: {join_names(several)}. Without "
-            "a time in the "
-            "table nothing checks that: a figure of other rows may tell the model of the rows that test it."
+            f"Computed over several rows, including rows of the test split: {join_names(several)}. For a table without "
+            "a time this cannot be checked, and such a feature may leak test rows into training."
         )
 
 
@@ -274,9 +273,9 @@ def _checked(task: TabularTask, features: Mapping[str, object]) -> dict[str, ir.
     hidden = {field.name for field in task.schema if field.known == "after"}
     if leaks := sorted(hidden & features.keys()):
         raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
-    taken = {ROW_ID, task.label.lower()}  # engines do not tell letters of other cases apart
-    if own := [name for name in features if str(name).lower() in taken]:
-        raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
+    reserved = {ROW_ID, task.label.lower()}  # engines ignore the case of names
+    if clash := [name for name in features if str(name).lower() in reserved]:
+        raise UserError(f"the feature {clash[0]} has the name of a column that every dataset has: rename it.")
     spelled = {group.lower(): group for group in task.groups}
     for name in features:
         if not isinstance(name, str):

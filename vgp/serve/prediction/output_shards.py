@@ -135,17 +135,17 @@ OWN = ("row_id", "prediction", "probabilities", "mean", "loss", "model", "model_
 
 
 def shard(
-    task: Task, asked: PredictionRequest, key: str, ids: np.ndarray, told: pa.Table, predicted: np.ndarray
+    task: Task, asked: PredictionRequest, key: str, ids: np.ndarray, carried: pa.Table, predicted: np.ndarray
 ) -> bytes:
     """Returns the Parquet file of a shard.
 
     Args:
         key: The digest of the request.
-        told: The columns that identify the rows.
+        carried: The columns that identify the rows.
         predicted: Predictions as in evaluation: float32 (B, C), float64 (B, 1 + Q) or (B,).
     """
     columns: dict[str, pa.Array] = {"row_id": pa.array(ids, pa.int64())}
-    columns |= {name: told[name].combine_chunks() for name in told.column_names}
+    columns |= {name: carried[name].combine_chunks() for name in carried.column_names}
     columns |= predictions(task, predicted)
     count = len(ids)
     columns |= {

@@ -83,7 +83,7 @@ class RowLists:
                 raise layout.mistake(text, str(error), True, fields) from None
             values.check(table, fields)
         except Mistake as mistake:
-            raise UserError(f"{self.place(number, mistake.record)}{mistake.says}") from None
+            raise UserError(f"{self.place(number, mistake.record)}{mistake.text}") from None
         return table.cast(pa.schema([(field.name, values.held_type(field.type)) for field in fields]))
 
 
