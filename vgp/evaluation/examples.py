@@ -37,8 +37,8 @@ class Described:
     dataset: Manifest
     #: Index of each row in the arrays below.
     place: Mapping[int, int]
-    #: Columns of the dataset, and the shown ones.
-    known: Mapping[str, np.ndarray]
+    #: Values of all columns, and the columns to show.
+    arrays: Mapping[str, np.ndarray]
     columns: Sequence[Column]
     #: Actual and predicted value of each row, as text.
     outcomes: Sequence[tuple[str, str]]
@@ -50,26 +50,26 @@ class Described:
     ) -> "Described":  # fmt: skip
         """Reads the rows with these ascending numbers; the columns `first` are shown first."""
         files = dataset.splits[measured.header.split]
-        known = read_rows(data, files, dataset.columns, rows)
-        spare = (task.label, task.weight, "row_id", DAY, *task.private)
-        shown = [c for c in dataset.columns if c.kind in ("number", "category", "id") and c.name not in spare]
+        arrays = read_rows(data, files, dataset.columns, rows)
+        hidden = (task.label, task.weight, "row_id", DAY, *task.private)
+        columns = [c for c in dataset.columns if c.kind in ("number", "category", "id") and c.name not in hidden]
         order = {name: place for place, name in enumerate(first)}
-        chosen = sorted(shown, key=lambda column: order.get(column.name, len(order)))[:MOST_COLUMNS]
+        columns.sort(key=lambda column: order.get(column.name, len(order)))
         place = {int(row): i for i, row in enumerate(rows)}
         outcomes = _actual_and_predicted(measured, rows)
-        return cls(task, dataset, place, known, chosen, outcomes)
+        return cls(task, dataset, place, arrays, columns[:MOST_COLUMNS], outcomes)
 
     def row_id(self, row: int) -> str:
-        return str(self.known["row_id"][self.place[row]])
+        return str(self.arrays["row_id"][self.place[row]])
 
     def outcome(self, row: int) -> tuple[str, str]:
         return self.outcomes[self.place[row]]
 
     def values(self, row: int) -> dict[str, str]:
-        return {c.name: described_value(c, self.known[c.name][self.place[row]]) for c in self.columns}
+        return {c.name: described_value(c, self.arrays[c.name][self.place[row]]) for c in self.columns}
 
     def text(self, row: int) -> str:
-        values = {name: column[self.place[row]] for name, column in self.known.items()}
+        values = {name: column[self.place[row]] for name, column in self.arrays.items()}
         return shortened(self.task.text(values, self.dataset), MOST_TEXT)
 
 
@@ -168,7 +168,7 @@ def examples(
         return Examples(withheld=withheld)
     rival = next((model for model in RIVALS if model in measured.header.models), "")
     losses = {model: _losses(measured, model) for model in ("challenger", rival) if model}
-    lists = [(title, meaning, rows) for title, meaning, rows in _picked(measured, losses, rival) if len(rows)]
+    lists = [(title, meaning, rows) for title, meaning, rows in _select_lists(measured, losses, rival) if len(rows)]
     numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows for _, _, rows in lists)]))
     described = Described.of(measured, data, dataset, task, numbers, first)
     example_lists = [
@@ -197,7 +197,7 @@ def _losses(measured: Predictions, model: str) -> np.ndarray:
     return losses if measured.weight is None else np.asarray(losses / np.maximum(measured.weight, 1))
 
 
-def _picked(measured: Predictions, losses: Mapping[str, np.ndarray], rival: str) -> list[Listed]:
+def _select_lists(measured: Predictions, losses: Mapping[str, np.ndarray], rival: str) -> list[Listed]:
     lists: list[Listed] = []
     if measured.binary:
         lists += _both_errors(measured)

@@ -65,16 +65,16 @@ def find_form(
     if quantiles:
         return Form(_quantile_columns(names, quantiles), ())
     if likelihood:
-        return Form((_only([name for name in (NATS, OURS) if name in names], names, _expected(classes, True)),), ())
+        return Form((_only([name for name in (NATS, OURS) if name in names], names, _form_rule(classes, True)),), ())
     by_class = _by_class(names, classes)
     choices = ["p_..."] * bool(by_class) + [name for name in (LIST, SECOND, OURS) if name in names]
-    column = _only(choices, names, _expected(classes, False))
+    column = _only(choices, names, _form_rule(classes, False))
     if column == "p_...":
         return Form(by_class, classes or tuple(name.removeprefix(PREFIX) for name in by_class))
     if column == SECOND or (column == OURS and not _is_list(schema.field(OURS).type)):
         if classes is not None and len(classes) != 2:
             raise ValueError(
-                f"{column} is one number, and the task has {len(classes)} classes: write {_expected(classes, False)}"
+                f"{column} is one number, and the task has {len(classes)} classes: write {_form_rule(classes, False)}"
             )
         return Form((column,), classes or ("0", "1"))
     return Form((column,), classes)
@@ -112,7 +112,7 @@ def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
     return choices[0]
 
 
-def _expected(classes: tuple[str, ...] | None, likelihood: bool) -> str:
+def _form_rule(classes: tuple[str, ...] | None, likelihood: bool) -> str:
     if likelihood:
         return f"{NATS}: the loss of each row, in nats"
     each = join_names([PREFIX + name for name in classes]) if classes else "p_NAME for each class"

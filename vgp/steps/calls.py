@@ -125,10 +125,10 @@ def train(
         config: Fields of `vgp.train.train_config.TrainConfig`; whole numbers may be floats, as from KFP.
     """
     prepared = manifest.load(data)
-    name = _trusted_task(data, prepared, task)
+    name = _check_task(data, prepared, task)
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
-    data_pins, data_digest = _computed_from(pins, prepared, data) if pins else (None, "")
+    data_pins, data_digest = _load_data_pins(pins, prepared, data) if pins else (None, "")
     settings = parse_config({"task": name, "options": prepared.options, **run_request.whole(config)})
     settings, weights_pins, sentence = weights.resolve_champion(data_pins, settings, prepared, pins)
     if sentence:
@@ -159,8 +159,8 @@ def collect(
     """
     prepared = manifest.load(data)
     if pins:
-        _computed_from(pins, prepared, data)
-    work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
+        _load_data_pins(pins, prepared, data)
+    work = tasks.load(_check_task(data, prepared, task), prepared.options)
     from vgp.evaluation import collect as collection
 
     collected = collection.collect(str(model), str(checkpoints), data, work)
@@ -197,7 +197,7 @@ def evaluate(
         reigning.check_folder(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
-    tasks.find(_trusted_task(data, manifest.load(data), task))
+    tasks.find(_check_task(data, manifest.load(data), task))
     from vgp.evaluation import evaluate as evaluation
 
     return evaluation.evaluate(data, model, destination, champion=champion)
@@ -284,11 +284,11 @@ def register(
     return outcome
 
 
-def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
+def _check_task(data: str | Path, prepared: Manifest, task: str) -> str:
     return task_names.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
 
 
-def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:
+def _load_data_pins(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:
     """Returns the data's pins and their checksum, which does not depend on the cache epoch."""
     from vgp.data.prepare import pins_of_prepared
 

@@ -109,33 +109,35 @@ class _Night:
         return None
 
     def _decide_by_sample(self) -> Verdict:
-        rules, found = self.rules, Findings()
+        rules, findings = self.rules, Findings()
         if rules.looks:
-            found = look_at(self.champion, self.resolved.data, self.request.task, rules, self.run)
+            findings = look_at(self.champion, self.resolved.data, self.request.task, rules, self.run)
         if rules.when == "never":
-            return _verdict(False, "never", f'when = "never"; {seen(found)}', found)
+            return _verdict(False, "never", f'when = "never"; {seen(findings)}', findings)
         if rules.wait and self.last and self.waits:
             ends = policy.until(rules.wait, self.last)
             words = (
                 f"a model was trained on {self.last:%Y-%m-%d}, and wait = {policy.spoken(rules.wait)} ends on {ends}"
             )
-            return _verdict(False, "waits", f"{words}; {seen(found)}" if seen(found) else f"{words}.", found)
+            return _verdict(False, "waits", f"{words}; {seen(findings)}" if seen(findings) else f"{words}.", findings)
         if rules.when == "new data":
             return _verdict(True, "new data", f"data is new since {self.champion.name} was trained.")
-        return self._decide_by_findings(found)
+        return self._decide_by_findings(findings)
 
-    def _decide_by_findings(self, found: Findings) -> Verdict:
+    def _decide_by_findings(self, findings: Findings) -> Verdict:
         rules, last = self.rules, self.last
-        if found.drifted:
-            return _verdict(True, "drift", drift_words(found.drifted), found)
-        if found.live and found.live.worse:
-            return _verdict(True, "performance", loss_words(found.live), found)
+        if findings.drifted:
+            return _verdict(True, "drift", drift_words(findings.drifted), findings)
+        if findings.live and findings.live.worse:
+            return _verdict(True, "performance", loss_words(findings.live), findings)
         if rules.retrain_every and (last is None or policy.over(rules.retrain_every, last, self.now)):
             age = f"the last training was on {last:%Y-%m-%d}" if last else "the time of the last training is unknown"
-            return _verdict(True, "age", f"{age}, and retrain_every is {policy.spoken(rules.retrain_every)}.", found)
-        if not found.what:
-            return _verdict(True, "cannot look", f"the new data cannot be sampled: {'; '.join(found.notes)}.", found)
-        return _verdict(False, "no change", seen(found), found)
+            return _verdict(True, "age", f"{age}, and retrain_every is {policy.spoken(rules.retrain_every)}.", findings)
+        if not findings.what:
+            return _verdict(
+                True, "cannot look", f"the new data cannot be sampled: {'; '.join(findings.notes)}.", findings
+            )
+        return _verdict(False, "no change", seen(findings), findings)
 
 
 def _verdict(train: bool, cause: Cause, why: str, findings: Findings | None = None) -> Verdict:
@@ -148,30 +150,30 @@ def _verdict(train: bool, cause: Cause, why: str, findings: Findings | None = No
 _HEAD = ("column", "stability index", "by chance", "p", "missing then", "now", "never seen", "")
 
 
-def html(made: Verdict) -> str:
+def html(decision: Verdict) -> str:
     """Renders the page, self-contained."""
-    found = made.findings
-    notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
+    findings = decision.findings
+    notes = "".join(f"<li>{escape(note)}</li>" for note in findings.notes)
     parts = [
-        f"<h1>{'Trains' if made.train else 'Does not train'}</h1>",
-        f'<p class="lead">Why: {escape(made.why)}</p>',
-        *(f"<p>{escape(line)}</p>" for line in describe_findings(made)),
-        _table(found),
+        f"<h1>{'Trains' if decision.train else 'Does not train'}</h1>",
+        f'<p class="lead">Why: {escape(decision.why)}</p>',
+        *(f"<p>{escape(line)}</p>" for line in describe_findings(decision)),
+        _table(findings),
         f'<ul class="sentences">{notes}</ul>' if notes else "",
     ]
-    return page.document(f"Retraining: {'train' if made.train else 'skip'}", "".join(parts))
+    return page.document(f"Retraining: {'train' if decision.train else 'skip'}", "".join(parts))
 
 
-def describe_findings(made: Verdict) -> list[str]:
+def describe_findings(decision: Verdict) -> list[str]:
     """Returns sentences about champion, rows and loss."""
-    found, lines = made.findings, list[str]()
-    if made.champion:
-        last = f" The last training was on {made.last_trained}." if made.last_trained else ""
-        lines.append(f"Champion: {made.champion}.{last}")
-    if found.what:
-        part = "" if found.sample == found.rows else f", of which {found.sample:,} were compared"
-        lines.append(f"New data: {found.what}, {found.rows:,} rows{part}.")
-    if rows := found.live:
+    findings, lines = decision.findings, list[str]()
+    if decision.champion:
+        last = f" The last training was on {decision.last_trained}." if decision.last_trained else ""
+        lines.append(f"Champion: {decision.champion}.{last}")
+    if findings.what:
+        part = "" if findings.sample == findings.rows else f", of which {findings.sample:,} were compared"
+        lines.append(f"New data: {findings.what}, {findings.rows:,} rows{part}.")
+    if rows := findings.live:
         late = f" {rows.unlabelled:,} rows of these days have no label, or none yet." if rows.unlabelled else ""
         lines.append(
             f"Champion's mean loss on {rows.rows:,} rows of {rows.days} days after its evaluation: "
@@ -181,12 +183,12 @@ def describe_findings(made: Verdict) -> list[str]:
     return lines
 
 
-def _table(found: Findings) -> str:
-    if not found.shifts:
+def _table(findings: Findings) -> str:
+    if not findings.shifts:
         return ""
     first, *others = (escape(title) for title in _HEAD)
     head = f'<th scope="col">{first}</th>' + "".join(f'<th class="number" scope="col">{title}</th>' for title in others)
-    rows = "".join(map(_row, found.shifts))
+    rows = "".join(map(_row, findings.shifts))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<div class="panel wide"><div class="scroll">{table}</div></div>'
 

@@ -165,11 +165,11 @@ def test_a_few_values_far_outside_are_named(prices, tmp_path):
     dataset = manifest.load(data)
     constant, (note,) = rivals.constant(data, dataset, task)
     count = int((rivals.Shards(data, dataset, "train").column("label") > 1e9).sum())
-    assert count and note.startswith(f"Outliers among the train labels: {count} of {dataset.rows('train'):,} lie ")
+    assert count and note.startswith(f"Outliers among the train labels: {count} of {dataset.rows('train'):,} are ")
     assert "from the median: 9e+09. They dominate means and squared errors" in note
     assert constant[0] > 1e6 > constant[1] and len(constant) == 2 + len(prices.QUANTILES)
     hidden = type("Hidden", (prices.Prices,), {"private": ("price",)})()
-    assert "from the median. Means" in rivals.constant(data, dataset, hidden)[1][0]
+    assert "from the median. They" in rivals.constant(data, dataset, hidden)[1][0]
     notes = rivals.fit(data, dataset, task)[1]
     assert any(n.startswith(f"Outliers among the train rows: area ({count} of ") and "-99,999" in n for n in notes)
 

@@ -194,7 +194,7 @@ def test_a_champion_of_other_rows_is_kept_and_what_is_the_matter_is_told(left, p
     labels = rows["label"].to_numpy()
     for name, columns, message in (
         ("fewer", {k: v[:-2] for k, v in predicted(rows).items()}, "2 are missing"),
-        ("labelled", predicted(rows, label=1 - labels), "its label differs from that of the data in 400"),
+        ("labelled", predicted(rows, label=1 - labels), "its label differs from the label of the data in 400"),
     ):
         old = left(name, predictions=columns, take_up=False)
         evaluate(prepared, model, tmp_path / "out", champion=str(old), baseline=False)
@@ -332,7 +332,7 @@ def test_a_champion_of_own_rows_must_have_the_same_rows_and_labels(left, coins, 
     evaluate(files, model, tmp_path / "out", champion=str(old))
     assert decide(tmp_path / "out").outcome == "keep"
     for name, change, message in (
-        ("labels", {"label": 1 - columns["label"]}, "label differs from that of the data in 200 of 200"),
+        ("labels", {"label": 1 - columns["label"]}, "label differs from the label of the data in 200 of 200"),
         ("ids", {"row_id": np.arange(200) + 1}, "1 is missing (row_id 0), 1 is not among them (row_id 200)"),
         ("names", {"p_dog": columns["p_cat"], "p_cow": columns["p_dog"], "p_cat": None}, "predicts the classes"),
     ):

@@ -103,18 +103,18 @@ def stage_files(files: Sequence[File], scratch: Path) -> Generator[tuple[int, Fi
         coming = iter(enumerate(files))
         try:
             for number, file in coming:
-                waiting.append((number, file, pool.submit(_local, file, _staged_at(scratch, number))))
+                waiting.append((number, file, pool.submit(_local, file, _staging_path(scratch, number))))
                 while len(waiting) >= AHEAD or sum(file.bytes for _, file, _ in waiting) > AHEAD_BYTES:
-                    yield from _served(waiting.popleft())
+                    yield from _yield_and_remove(waiting.popleft())
             while waiting:
-                yield from _served(waiting.popleft())
+                yield from _yield_and_remove(waiting.popleft())
         finally:
             pool.shutdown(cancel_futures=True)
             for number, _, _ in waiting:  # fetched ahead but not needed
-                _staged_at(scratch, number).unlink(missing_ok=True)
+                _staging_path(scratch, number).unlink(missing_ok=True)
 
 
-def _staged_at(scratch: Path, number: int) -> Path:
+def _staging_path(scratch: Path, number: int) -> Path:
     return scratch / f"object-{number}"
 
 
@@ -125,7 +125,7 @@ def _local(file: File, target: Path) -> str:
     return str(target)
 
 
-def _served(item: tuple[int, File, "Future[str]"]) -> Iterator[tuple[int, File, str]]:
+def _yield_and_remove(item: tuple[int, File, "Future[str]"]) -> Iterator[tuple[int, File, str]]:
     number, file, copied = item
     path = copied.result()
     try:

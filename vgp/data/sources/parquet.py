@@ -97,7 +97,7 @@ def read_parts(
     small = opened.version.bytes <= BLOCK_BYTES
     with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
         words = [field.name for field in fields if is_text(field.type)]
-        file = _opened(source, words)
+        file = _open(source, words)
         texts = Texts(opened.name, opened.version.bytes)
         stored = file.schema_arrow
         if types.good is None or not stored.equals(types.good):
@@ -116,12 +116,12 @@ def read_parts(
         by_differences = _by_differences(file.metadata, words)
         rows = DIFFERENCES_ROWS if by_differences else ROWS
         if plain_words := [*parquet_pages.find_plain_columns(source, file.metadata, words, rows), *by_differences]:
-            file = _opened(source, [name for name in words if name not in plain_words], file.metadata)
+            file = _open(source, [name for name in words if name not in plain_words], file.metadata)
         for batch in file.iter_batches(rows, columns=names, use_threads=not small):
             yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
 
 
-def _opened(
+def _open(
     source: pa.NativeFile, words: Sequence[str], footer: pyarrow.parquet.FileMetaData | None = None
 ) -> pyarrow.parquet.ParquetFile:
     """Opens a file with its texts as dictionaries: written out, a long repeated text can be 1,000 times the file."""

@@ -168,7 +168,7 @@ def read_header(
     Raises:
         UserError: the header is empty, lacks a declared column, or repeats a name; or two separators fit.
     """
-    written = _decoded(name, text)
+    written = _decode(name, text)
     separators = [reading.separator] if reading.separator else sorted(SEPARATORS, key=lambda s: s != usual)
     quotes = [_mark(reading.quote)] if reading.quote else ['"', "'"]
     usual_names = _split(written, separators[0], quotes[0])
@@ -205,7 +205,7 @@ def _mark(quote: str) -> str:
     return "" if quote == NO_QUOTE else quote
 
 
-def _decoded(name: str, text: bytes) -> str:
+def _decode(name: str, text: bytes) -> str:
     try:
         written = text.decode()
     except UnicodeDecodeError as error:

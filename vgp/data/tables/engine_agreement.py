@@ -54,7 +54,7 @@ def make_agree(expression: Expression, never_null: frozenset[str]) -> Expression
         if isinstance(node, ops.RegexExtract):
             return _first_group(node)
         if isinstance(node, ops.WindowFunction):
-            return _placed(node, never_null)
+            return _place_nulls(node, never_null)
         return node
 
     return cast(Expression, expression.op().replace(one).to_expr())
@@ -67,7 +67,7 @@ def _not_null(values: tuple[ops.Value, ...]) -> tuple[ops.Value, ...]:
     return tuple(ops.Coalesce((*values[i:], *values[:i])) for i in range(len(values)))
 
 
-def _placed(window: ops.WindowFunction, never_null: frozenset[str]) -> ops.Node:
+def _place_nulls(window: ops.WindowFunction, never_null: frozenset[str]) -> ops.Node:
     """Makes the place of nulls in a window a key of its own, because BigQuery always puts them first.
 
     A window with a range of values has a single key. Engines agree that the frame of a null row is all nulls
@@ -95,11 +95,11 @@ def _by_offset(window: ops.WindowFunction) -> bool:
 
 def _first_group(node: ops.RegexExtract) -> ops.Node:
     """Extracts the group with a pattern in which it is the only one; "" without a match."""
-    pattern = _alone(node.pattern.value, node.index.value)
+    pattern = _capture_only(node.pattern.value, node.index.value)
     return ops.Coalesce((_found(node.arg.to_expr(), pattern, 1).op(), ops.Literal("", dt.string)))
 
 
-def _alone(pattern: str, index: int) -> str:
+def _capture_only(pattern: str, index: int) -> str:
     """Returns the pattern with only this group capturing; index 0 captures the whole pattern."""
     parts, opened = [], 0
     for part in _PART.finditer(pattern):

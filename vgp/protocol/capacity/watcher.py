@@ -97,7 +97,7 @@ def claim(control: Control, job: str) -> None:
         if storage.is_remote(folder):
             first = Folder(folder).create(name, [memoryview(content)])
         else:
-            first = _created(os.path.join(folder, name), content)
+            first = _create_if_missing(os.path.join(folder, name), content)
     except OSError as error:
         raise Preempted(f"this job cannot claim its attempt: {error}. Nothing was written.") from None
     if not first:
@@ -106,7 +106,7 @@ def claim(control: Control, job: str) -> None:
         )
 
 
-def _created(path: str, content: bytes) -> bool:
+def _create_if_missing(path: str, content: bytes) -> bool:
     """Whether the file has this content, created now or earlier."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     scratch = f"{path}.{os.getpid()}"

@@ -168,7 +168,7 @@ class Job:
         now, running = time.monotonic(), [rank for rank in self.ranks if rank.status is None]
         if self.over_at == NEVER and self.chiefs and all(rank.status == 0 for rank in self.chiefs):
             self._end_with_chief(running, max(rank.ended_at for rank in self.chiefs), now)
-        if self._failed() and running and not self.stop_signal and self.over_at == NEVER:
+        if self._failed_ranks() and running and not self.stop_signal and self.over_at == NEVER:
             self.end_at = min(self.end_at, now + SETTLE_S)
         if now >= self.end_at:
             self.end_at, self.kill_at = NEVER, min(self.kill_at, now + END_S)
@@ -189,7 +189,7 @@ class Job:
             names = ", ".join(rank.name for rank in running)
             self.output.log(f"the job ends with its chief, as on Vertex AI. Stopped: {names}.")
 
-    def _failed(self) -> list[Rank]:
+    def _failed_ranks(self) -> list[Rank]:
         return [rank for rank in self.ranks if rank.status and rank.ended_at < self.over_at]
 
     def _end_group(self, rank: Rank, now: float) -> None:
@@ -205,7 +205,7 @@ class Job:
         self.guard.send(f"-{rank.pid}")
 
     def _conclude(self) -> int:
-        code, words = summarize_end(self.ranks, self._failed(), self.stop_signal)
+        code, words = summarize_end(self.ranks, self._failed_ranks(), self.stop_signal)
         self.warnings = [warning for warning in (self.meeting.warning() if code == 0 else "",) if warning]
         for text in filter(None, [words, *self.warnings]):
             self.output.log(text)

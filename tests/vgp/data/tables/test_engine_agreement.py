@@ -109,7 +109,7 @@ def test_the_sign_of_a_zero_is_the_same_with_any_number_of_threads(duckdb):
     ],
 )  # fmt: skip
 def test_of_a_pattern_one_group_is_kept(pattern, index, alone):
-    assert engine_agreement._alone(pattern, index) == alone
+    assert engine_agreement._capture_only(pattern, index) == alone
 
 
 @pytest.mark.parametrize(
