@@ -188,7 +188,7 @@ def load(directory: str | Path) -> Evaluation:
     try:
         return Evaluation.model_validate_json(files.read(path))
     except FileNotFoundError:
-        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
+        raise UserError(f"{directory} has no {FILE_NAME}: it is not a finished evaluation.") from None
     except ValueError as error:
         raise UserError(f"{path} cannot be read as an evaluation: {error}") from None
 

@@ -124,7 +124,7 @@ class Delimited:
     def _check_text(self, data: bytes) -> None:
         if (at := data.find(b"\0")) >= 0:
             record = -1 - self.line(data[: self.last_end(data[:at])], len(data))
-            raise Mistake(record, " holds a NUL byte, which is no text: the file is damaged.")
+            raise Mistake(record, " has a NUL byte: the file is damaged.")
 
     def _check_quotes(self, data: bytes) -> None:
         """Raises Mistake for a quote behind a backslash: Arrow would read the rest of the field as unquoted text."""

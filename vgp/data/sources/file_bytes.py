@@ -163,13 +163,13 @@ def find_encoding(head: bytes, name: str, encoding: str) -> tuple[str, int]:
         if head.startswith(mark):
             return marked_encoding, len(mark)
     if packed := next((ending for mark, ending in PACKED.items() if head.startswith(mark)), ""):
-        raise UserError(f"{name} is no text; by its first bytes its name should end in {packed}.")
+        raise UserError(f"{name} is compressed: by its first bytes, its name should end in {packed}.")
     encoding = codecs.lookup(encoding or "utf-8").name
     zeros = [head[start:1000:2].count(0) for start in (0, 1)]
     if encoding == "utf-8" and 3 * sum(zeros) > len(head[:1000]):
         guess = "" if all(zeros) else "utf-16-le" if zeros[1] else "utf-16-be"
-        fix = f'it is UTF-16: give task_options={{"encoding": "{guess}"}}, or save it as UTF-8.'
-        raise UserError(f"{name} holds NUL bytes: {fix if guess else 'it is no text.'}")
+        fix = f'it is UTF-16: set task_options={{"encoding": "{guess}"}}, or save it as UTF-8.'
+        raise UserError(f"{name} has NUL bytes: {fix if guess else 'it is not a text file.'}")
     return encoding, 0
 
 
@@ -193,7 +193,9 @@ def to_utf8(blocks: Iterator[bytes], name: str, encoding: str) -> Iterator[bytes
     except UnicodeDecodeError as error:
         line += error.object[: error.start].decode(encoding, errors="replace").count("\n")
         wrong = error.object[error.start : error.end].hex(" ")
-        raise UserError(f"{name}, line {line}: the text is not {encoding}: bytes {wrong} stand for nothing.") from None
+        raise UserError(
+            f"{name}, line {line}: the text is not {encoding}, which has no characters for the bytes {wrong}."
+        ) from None
     except UnicodeError as error:  # without bytes: there is no byte-order mark
         raise UserError(f"{name} is not {encoding}: {error}. Leave the option encoding out, or name another.") from None
 

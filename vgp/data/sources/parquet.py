@@ -183,7 +183,7 @@ def _fix(stored: pa.DataType, field: Field) -> str:
         return f" Declare {right}: {'these are moments' if stored.tz else 'no zone is known'}."
     if pa.types.is_floating(stored) and pa.types.is_integer(field.type):
         return " Declare pa.float64(), or write integers: beyond 2^53 a double is not exact."
-    return " Declare that type, or write the file anew with the other."
+    return " Declare that type, or write the file again with the other."
 
 
 def convert_table(table: pa.Table, fields: Sequence[Field]) -> pa.Table:

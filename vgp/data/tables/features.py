@@ -269,7 +269,7 @@ def _visible(task: TabularTask, table: ir.Table) -> list[str]:
 def _check_features(task: TabularTask, features: Mapping[str, object]) -> dict[str, ir.Value]:
     """Returns numbers as float32 and strings unchanged. Raises UserError for other types and invalid names."""
     if not features:
-        raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
+        raise UserError(f"{type(task).__name__}.features returns no columns: return at least one.")
     hidden = {field.name for field in task.schema if field.known == "after"}
     if leaks := sorted(hidden & features.keys()):
         raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")

@@ -76,8 +76,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The jobs that waited for Spot machines beside another job: number, number with machines, and time and cost of
-    those that had machines but never took over."""
+    """The jobs that waited for Spot machines while another job ran: their number, the number that got machines, and the
+    time and cost of those that got machines but never took over."""
 
     asked: int = 0
     granted: int = 0

@@ -1,7 +1,7 @@
 """A watch on the launcher's heartbeat: an orphaned job saves and stops, so that it costs no more.
 
 The heartbeat must change within a time measured by this machine's clock; its own times do not count. An unreadable
-heartbeat is no silence, because the launcher cannot write to a store that is down either.
+heartbeat does not count as silence, because a store that is down stops the launcher from writing, too.
 
 A job begins, and writes anything, only if the heartbeat names its attempt, because a launcher that dies after it
 requested a job may leave two. Of two jobs from one request, the first to start continues.

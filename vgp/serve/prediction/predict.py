@@ -41,7 +41,7 @@ from vgp.serve.prediction.predictor import ScoringRequest
 from vgp.serve.prediction.row_shards import NewRows
 from vgp.train.processes.launch import launch
 
-#: Processes do not wait for each other, so a slow one is no hang, seconds.
+#: Seconds without progress after which a process counts as hung.
 HANG_AFTER_S = 7 * 86_400.0
 
 

@@ -57,7 +57,7 @@ def test_values_come_in_the_declared_type_however_they_are_stored(read, stored, 
 @pytest.mark.parametrize(
     ("stored", "declared", "says"),
     [
-        (["1"], pa.int64(), "column a is string, but the schema has int64. Declare that type, or write the file anew"),
+        (["1"], pa.int64(), "column a is string, but the schema has int64. Declare that type, or write the file again"),
         ([1.0], pa.int64(), r"column a is double, but the schema has int64. Declare pa.float64\(\)"),
         ([1], pa.string(), "column a is int64, but the schema has string"),
         ([1], pa.bool_(), "column a is int64, but the schema has bool"),

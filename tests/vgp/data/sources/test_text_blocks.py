@@ -101,7 +101,7 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
         ),
         (
             gzip.compress(SEMICOLONS.encode(), mtime=0),
-            "x.csv is no text; by its first bytes its name should end in .gz",
+            "x.csv is compressed: by its first bytes, its name should end in .gz",
         ),
         (b"PAR1" + bytes(80), "by its first bytes its name should end in .parquet"),
         (
