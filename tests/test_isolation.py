@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from isolation import SIGN_INS, as_found, sign_out
 
-from vgp.protocol.imports import serve
+from vgp.protocol.imports import search_repository_first
 from vgp.vertex import clients
 
 ROOT = Path(__file__).parents[1]
@@ -20,13 +20,13 @@ ROOT = Path(__file__).parents[1]
 def test_a_file_leaves_its_process_as_it_found_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ISOLATED", "before")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    serve(str(ROOT), ROOT / "pipelines")  # as a file before may have left it
+    search_repository_first(str(ROOT), ROOT / "pipelines")  # as a file before may have left it
     before = os.getcwd(), list(sys.path), list(sys.meta_path), dict(os.environ)
     (tmp_path / "left_behind.py").touch()
     with as_found(tmp_path):
         os.chdir(tmp_path)
         os.environ |= {"ISOLATED": "after", "ISOLATED_TOO": "1"}
-        serve(str(tmp_path), tmp_path / "pipelines")
+        search_repository_first(str(tmp_path), tmp_path / "pipelines")
         sys.path.insert(0, str(tmp_path))
         importlib.import_module("left_behind")
     assert (os.getcwd(), list(sys.path), list(sys.meta_path), dict(os.environ)) == before

@@ -119,10 +119,10 @@ def _sentence(problem: "ErrorDetails") -> str:
         case "model_type" | "model_attributes_type":
             return f"{where or 'it'} must be an object, {EXAMPLE if not where else '{...}'}."
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{where} is {_shown(problem['input'])}; it {message}."
+    return f"{where} is {_format(problem['input'])}; it {message}."
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     return quote(value) if isinstance(value, str) else json.dumps(value)[:MOST_LETTERS]
 
 

@@ -99,14 +99,14 @@ def post(url: str, body: Mapping[str, object], key: str) -> int:
     if status is not None and 200 <= status < 300:
         return status
     tries = f"{len(outcomes)} {'try' if len(outcomes) == 1 else 'tries'}"
-    raise Undelivered(f"{urlsplit(url).hostname} {_words(outcomes[-1])} ({tries}).")
+    raise Undelivered(f"{urlsplit(url).hostname} {_describe(outcomes[-1])} ({tries}).")
 
 
 def _may_pass(status: int) -> bool:
     return status >= 500 or status in (408, 425, 429)
 
 
-def _words(outcome: int | Exception) -> str:
+def _describe(outcome: int | Exception) -> str:
     if isinstance(outcome, Exception):
         return str(outcome)
     return f"answered {outcome}{', a redirect, which is not followed' if 300 <= outcome < 400 else ''}"

@@ -50,7 +50,7 @@ class Destination:
         """
         created = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
-        files.write(self.folder / UNFINISHED, json.dumps([*self._listed(), *names]))
+        files.write(self.folder / UNFINISHED, json.dumps([*self._list_copies(), *names]))
         self._clear()
         try:
             yield self.folder
@@ -63,7 +63,7 @@ class Destination:
         (self.folder / UNFINISHED).unlink()
 
     def _clear(self) -> None:
-        self._remove(self._listed())
+        self._remove(self._list_copies())
         names = (manifest.FILE_NAME, manifest.HIDDEN_NAME)
         for name in names:
             (self.folder / name).unlink(missing_ok=True)
@@ -72,7 +72,7 @@ class Destination:
         for path in self.folder.glob("*-[0-9][0-9][0-9][0-9][0-9].parquet"):
             path.unlink()
 
-    def _listed(self) -> list[str]:
+    def _list_copies(self) -> list[str]:
         """Returns the copied input files of an earlier preparation, finished or not."""
         names = []
         if (self.folder / manifest.HIDDEN_NAME).is_file():

@@ -184,7 +184,7 @@ def looked_back(sums: Iterable[pa.RecordBatch], name: str, events: Events) -> It
         rows = batch if overlap is None else pa.concat_batches([overlap, batch])
         new = rows.num_rows - batch.num_rows
         places, hours = _number_places(rows, events.by), rows["_hour"].to_numpy()
-        yield _windowed(rows, new, places, hours - hours.min(), name, events)
+        yield _sum_windows(rows, new, places, hours - hours.min(), name, events)
         overlap = rows.filter(pa.array((places == places[-1]) & (hours >= hours[-1] - longest)))
 
 
@@ -196,7 +196,7 @@ def _number_places(rows: pa.RecordBatch, by: tuple[str, ...]) -> NDArray[np.int6
     return np.cumsum(is_new)
 
 
-def _windowed(
+def _sum_windows(
     rows: pa.RecordBatch, new: int, places: NDArray[np.int64], hours: NDArray[np.int64], name: str, events: Events
 ) -> pa.RecordBatch:
     """Returns the windows of the rows from `new` on that have `_asked` set."""

@@ -51,10 +51,10 @@ class Length:
     unit: str
 
     def after(self, day: int) -> int:
-        return _moved(day, self.count, self.unit)
+        return _add_units(day, self.count, self.unit)
 
     def before(self, day: int) -> int:
-        return _moved(day, -self.count, self.unit)
+        return _add_units(day, -self.count, self.unit)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _period(unit: str, first: date) -> Period:
              "week": "{:04}-W{:02}".format(*first.isocalendar()[:2])}  # fmt: skip
     start, end_of_calendar = (first - _EPOCH).days, (date.max - _EPOCH).days + 1
     last = first.year == date.max.year and (unit == "year" or (unit, first.month) == ("month", 12))
-    return Period(texts[unit], start, end_of_calendar if last else _moved(start, 1, unit), unit)
+    return Period(texts[unit], start, end_of_calendar if last else _add_units(start, 1, unit), unit)
 
 
 def period_containing(unit: str, day: int) -> Period:
@@ -186,7 +186,7 @@ def next_period(period: Period, yearless: bool) -> Period:
     return following._replace(text=str(date_of(following.start).month)) if yearless else following
 
 
-def _moved(day: int, count: int, unit: str) -> int:
+def _add_units(day: int, count: int, unit: str) -> int:
     """Returns the day `count` units later; in a shorter month its last day."""
     if unit in ("day", "week"):
         return day + count * {"day": 1, "week": 7}[unit]

@@ -114,8 +114,10 @@ class WorkerPool:
             raise ProcessDied(f"a process died while {title}{where}, {_explain_death(dead, workers)}") from None
 
     def _find_dead(self, processes: Collection[BaseProcess]) -> list[BaseProcess]:
-        """Returns the processes that died first; the pool then ended the others with SIGTERM. Returns all of them if
-        SIGTERM also ended the first, because it cannot be told apart."""
+        """Returns the processes that died first, without those that the pool then ended with SIGTERM.
+
+        Returns all dead processes if SIGTERM ended every one, because the first one is then unknown.
+        """
         deadline = time.monotonic() + ENDS_WITHIN_S
         # Not join: if two threads wait for a process, only one of them learns its exit code.
         while any(process.exitcode is None for process in processes) and time.monotonic() < deadline:

@@ -97,7 +97,7 @@ def _explaining_exits() -> Iterator[None]:
         at = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
         raise UserError(
             f"the task's code ended the program{at} ({task_methods.format_error(error)}). "
-            "Have it raise an error that says why."
+            "Raise an exception with the reason instead."
         ) from None
 
 

@@ -200,7 +200,7 @@ def read_shard(folder: Path, shard: ShardFile, columns: Sequence[Column], *, ver
 def _check_size(path: Path, stream: BufferedReader, shard: ShardFile) -> None:
     size = files.version(stream).bytes
     if size != shard.bytes:
-        raise UserError(f"{path} has {size} bytes, the manifest says {shard.bytes}: prepare the data again.")
+        raise UserError(f"{path} has {size} bytes, but the manifest has {shard.bytes}: prepare the data again.")
 
 
 def _read_verified(path: Path, stream: BufferedReader, shard: ShardFile) -> bytes:
@@ -213,12 +213,16 @@ def _read_verified(path: Path, stream: BufferedReader, shard: ShardFile) -> byte
 def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, columns: Sequence[Column]) -> None:
     """Checks the footer against the manifest, because the footer decides how much memory decoding takes."""
     if parquet.metadata.num_rows != shard.rows:
-        raise UserError(f"{path} has {parquet.metadata.num_rows} rows, the manifest says {shard.rows}.")
+        raise UserError(
+            f"{path} has {parquet.metadata.num_rows} rows, but the manifest has {shard.rows}: prepare the data again."
+        )
     schema = parquet.schema_arrow
     for column in columns:
         written = schema.field(column.name).type if column.name in schema.names else None
         if written is None or not _fits(written, column):
-            raise UserError(f"{path} holds {column.name} as {written}, the manifest says {column.type}.")
+            raise UserError(
+                f"{path} has {column.name} as {written}, but the manifest has {column.type}: prepare the data again."
+            )
     decoded = shard.rows * _row_bytes(columns)
     if decoded > MOST_SHARD_BYTES:
         raise UserError(f"{path} needs {decoded >> 20} MiB of memory; the limit is {MOST_SHARD_BYTES >> 20} MiB.")

@@ -74,7 +74,7 @@ class ByHash:
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
         require_labelled(any(labelled.values()), "the input", self.unlabelled)
-        by, notes = self._decided_by(kinds)
+        by, notes = self._describe_value(kinds)
         test, validation = (f"{percents / 100:g}" for percents in (self.test_percent, self.validation_percent))
         return {
             "split": {"by": by, "test_share": test, "validation_share": validation},
@@ -106,7 +106,7 @@ class ByHash:
         codes = ibis.cases((places < ends[0], 2), (places < ends[1], 1), else_=0)
         return cast(ir.IntegerValue, codes.cast("int8"))
 
-    def _decided_by(self, kinds: Kinds | None) -> tuple[str, tuple[str, ...]]:
+    def _describe_value(self, kinds: Kinds | None) -> tuple[str, tuple[str, ...]]:
         """Returns the name of the value that decides the split, and notes on it."""
         if self.group:
             few = kinds is not None and kinds.concentration > 1 / ENOUGH_GROUPS
@@ -196,7 +196,7 @@ def move_rare_units(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds 
     if not rare:
         return {}
     rare_units = engine.read(units.filter(units["label"].isin(rare)).order_by(["label", "unit"])).to_pylist()
-    places = _place(rare_units, rare, split)
+    places = _place_units(rare_units, rare, split)
     single = {row["unit"] for row in rare_units if row["alone"]}
     changes = {unit: code for unit, code in places.items() if unit in single or code != split.code(unit % 100)}
     kinds_moved, rows_moved = (
@@ -206,7 +206,7 @@ def move_rare_units(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds 
     return {"_moved_kinds": kinds_moved, "_moved_rows": rows_moved}
 
 
-def _place(rows: Sequence[Row], rare: Sequence[int], split: ByHash) -> dict[int, int]:
+def _place_units(rows: Sequence[Row], rare: Sequence[int], split: ByHash) -> dict[int, int]:
     """Returns the split of each unit; places the rarest class first, and counts a unit for each of its classes."""
     places: dict[int, int] = {}
     for label in rare:

@@ -188,7 +188,7 @@ class Task(ABC):
         """Returns the finished rows of one shard by split (`train`, `test`...), with the label: class codes or numbers.
 
         Float columns are numbers (null = missing), strings are categories, fixed-size lists and binaries are vectors,
-        and integers are ids, which are kept but are no features. `row_id` (int64, unique over the dataset) is added if
+        and integers are ids, which are kept but are not features. `row_id` (int64, unique over the dataset) is added if
         it is missing.
         """
 

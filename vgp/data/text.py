@@ -100,19 +100,19 @@ def _below(part: str) -> list[Text]:
         return [Text(file.title or storage.plain(file.path), file) for file in storage.find(part)]
     if storage.WILDCARDS & set(part) and not os.path.exists(part):
         root = re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]
-        return _named(root, storage.find(part))
+        return _name_files(root, storage.find(part))
     everything = f"{part.rstrip('/')}/**/*"
     if storage.is_remote(part):
         try:
-            return _named(part.rstrip("/"), storage.find(everything))
+            return _name_files(part.rstrip("/"), storage.find(everything))
         except UserError:  # an object, not a folder
-            return _named(part.rpartition("/")[0], storage.find(part))
+            return _name_files(part.rpartition("/")[0], storage.find(part))
     if os.path.isdir(part):
-        return _named(part.rstrip("/"), storage.find(everything))
-    return _named(os.path.dirname(part), storage.find(part))
+        return _name_files(part.rstrip("/"), storage.find(everything))
+    return _name_files(os.path.dirname(part), storage.find(part))
 
 
-def _named(root: str, files: Sequence[storage.File]) -> list[Text]:
+def _name_files(root: str, files: Sequence[storage.File]) -> list[Text]:
     prefix = f"{root}/" if root else ""
     return [Text(file.path.removeprefix(prefix).lstrip("/"), file) for file in files]
 

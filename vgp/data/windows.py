@@ -41,7 +41,7 @@ class Windows(NamedTuple):
             UserError: A part of a window has no data, or months lack a year in data of several years.
         """
         days = sorted(present)
-        train, test = self._dated(days)
+        train, test = self._set_years(days)
         test_spans = spans_of(test.periods) or _test_span(train, test, days)
         train_spans = spans_of(train.periods) or _train_span(train, test_spans[0][0], days)
         for name, window, spans in (("train", train, train_spans), ("test", test, test_spans)):
@@ -74,7 +74,7 @@ class Windows(NamedTuple):
         """Returns the day after the last day of windows with dates; 0 without such windows."""
         return max((p.end for window in self if not window.yearless for p in window.periods), default=0)
 
-    def _dated(self, days: Sequence[int]) -> "Windows":
+    def _set_years(self, days: Sequence[int]) -> "Windows":
         if not (self.train.yearless or self.test.yearless):
             return self
         years = {date_of(days[0]).year, date_of(days[-1]).year}

@@ -18,7 +18,7 @@ from vgp.decision.levels import Compared, groupings
 from vgp.evaluation import clusters, comparison, metrics, regression
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.ranked import CALIBRATION_BINS, SMALLEST_PROBABILITY, Ranked, chosen
+from vgp.evaluation.ranked import CALIBRATION_BINS, SMALLEST_PROBABILITY, Ranked, take
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 
@@ -109,8 +109,8 @@ def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[Sl
     codes = groupings(data)
     drafts = [
         _slice(
-            column, value, chosen(compared.increase, rows), [chosen(each, rows) for each in codes],
-            None if data.weight is None else chosen(data.weight, rows), abs(compared.theirs),
+            column, value, take(compared.increase, rows), [take(each, rows) for each in codes],
+            None if data.weight is None else take(data.weight, rows), abs(compared.theirs),
         )
         for column, names in data.slices.items()
         for value, rows in names.rows()

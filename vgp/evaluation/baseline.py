@@ -105,7 +105,7 @@ def _contribution(values: np.ndarray, column: Column, coefficients: np.ndarray) 
     if column.kind == "category":
         return np.asarray(coefficients[_positions(column)[values]])
     # Without BLAS, whose order of summation depends on the number of threads.
-    return np.asarray(np.einsum("bi,ik->bk", _scaled(values, column), coefficients))
+    return np.asarray(np.einsum("bi,ik->bk", _scale(values, column), coefficients))
 
 
 def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Column, ...], dict[str, np.ndarray]]:
@@ -175,13 +175,13 @@ def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | No
         raise ValueError("the train split has rows of one class only")
 
     def loss(setting: Setting, learn: Batch, rows: Batch) -> float:
-        of_label = _fitted(columns, learn, task, setting)(rows)[np.arange(len(rows[task.label])), rows[task.label]]
+        of_label = _fit_setting(columns, learn, task, setting)(rows)[np.arange(len(rows[task.label])), rows[task.label]]
         return float(-np.log(np.maximum(of_label, SMALLEST_PROBABILITY)).mean())
 
-    return _fitted(columns, sample, task, choose(columns, sample, held, task, loss))
+    return _fit_setting(columns, sample, task, choose(columns, sample, held, task, loss))
 
 
-def _fitted(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> Baseline:
+def _fit_setting(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> Baseline:
     columns = setting.columns(columns, sample)
     model = LogisticRegression(C=1 / setting.penalty, max_iter=ITERATIONS)
     with warnings.catch_warnings():
@@ -208,11 +208,11 @@ def _elements(column: Column) -> int:
 
 def inputs(batch: Batch, columns: tuple[Column, ...]) -> sparse.csr_matrix:
     """Returns one-hot categories and standardised numbers, float64 (B, inputs)."""
-    return sparse.hstack([_encoded(batch[column.name], column) for column in columns], format="csr")
+    return sparse.hstack([_encode(batch[column.name], column) for column in columns], format="csr")
 
 
-def _encoded(values: np.ndarray, column: Column) -> sparse.csr_matrix:
-    return _one_hot(values, column) if column.kind == "category" else sparse.csr_matrix(_scaled(values, column))
+def _encode(values: np.ndarray, column: Column) -> sparse.csr_matrix:
+    return _one_hot(values, column) if column.kind == "category" else sparse.csr_matrix(_scale(values, column))
 
 
 def _width(column: Column) -> int:
@@ -237,7 +237,7 @@ def _positions(column: Column) -> np.ndarray:
     return positions
 
 
-def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
+def _scale(values: np.ndarray, column: Column) -> np.ndarray:
     """Scales and clips a number column; a missing number becomes the centre and sets an indicator input."""
     table = values.reshape(len(values), -1).astype(np.float64)
     missing = np.isnan(table)

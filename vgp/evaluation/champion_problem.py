@@ -1,14 +1,13 @@
-"""A champion that cannot be compared: an outcome of the run and no end of it, since the new model is trained by then.
+"""Problems with a champion: one that cannot be compared, and one that was trained on days of the test window.
 
-Its files are not there any more: there is nothing to keep, and the baseline stands in, as before the first champion.
-Anything else (another task, other classes, a column that the data lacks, files that are damaged or may not be read,
-predictions of other rows): the champion is kept, since nothing shows which model is better, and a person decides.
-What passes, such as a bucket that does not answer, still ends the run, which is then repeated.
+A champion that cannot be compared does not fail the run, because the new model is trained by then. If its files are
+gone, the new model is compared with the baseline, as before the first champion. For every other reason (another task or
+classes, a missing column, damaged or unreadable files, predictions of other rows) the champion is kept, and a person
+decides, because nothing shows which model is better. A transient error, such as an unreachable bucket, fails the run,
+which can be repeated.
 
-Whether a champion has learned from days that it is now tested on: its figures are then better than it is.
-
-That happens where a run looks back (`as_of`, a backfill), or where its windows are earlier than the champion's. Windows
-that follow from new data never do it.
+A champion that was trained on days of the test window has metrics that are too good. That happens in runs of the past
+(`as_of`, a backfill) and with windows earlier than the champion's, but never with windows that follow the newest data.
 """
 
 import os
@@ -35,11 +34,11 @@ class Problem:
     @property
     def note(self) -> str:
         """Returns a note for readers of the figures."""
-        what = "The champion is gone, and the baseline stands in" if self.gone else "The champion was not compared"
-        return f"{what}: {self.why}"
+        gone = "The champion's files are gone, so the new model is compared with the baseline"
+        return f"{gone if self.gone else 'The champion was not compared'}: {self.why}"
 
 
-def found(champion: str) -> Problem | None:
+def read_problem(champion: str) -> Problem | None:
     """Returns the problem that the champion's pins record; None if they list files, or for a folder."""
     if not pinned.digest(champion):
         return None
@@ -47,11 +46,11 @@ def found(champion: str) -> Problem | None:
     return Problem(problem, gone=True) if problem else None
 
 
-def of(champion: str, error: UserError) -> Problem:
+def explain_error(champion: str, error: UserError) -> Problem:
     """Returns the problem of a champion (a folder or the URI of pins) from the error that scoring raised."""
     missing = next((path for path in _paths(champion) if not _exists(path)), "")
     if missing:
-        return Problem(f"{missing} is not there any more", gone=True)
+        return Problem(f"{missing} was deleted", gone=True)
     return Problem(str(error), gone=False)
 
 
@@ -78,8 +77,8 @@ def learned_days_note(champion: Options, now: Options) -> tuple[str, ...]:
         now: Options of the test data.
     """
     trained, tested = dated_spans(champion, "train"), dated_spans(now, "test")
-    both = tuple((max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d))
-    if not both:
+    shared = tuple((max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d))
+    if not shared:
         return ()
-    lies = f"The champion was trained on {format_spans(trained)}, in which {format_spans(both)} of the test window lies"
-    return (f"{lies}: rows that it knows already, so that it looks better here than it is.",)
+    overlap = f"The champion was trained on {format_spans(trained)}, which includes {format_spans(shared)} of the test"
+    return (f"{overlap} window, so its metrics are too good.",)

@@ -107,10 +107,10 @@ def contrast(
     parts = [of_clusters(*_sums(differences, sizes, *way)) for way in ways]
     found = parts[0]
     if len(parts) == 2:
-        cells = numbered(_crossed(*ways))
+        cells = numbered(_combine_codes(*ways))
         found = two_way(parts[0], parts[1], of_clusters(*_sums(differences, sizes, *cells)))
     ordered = next((codes for codes in orders if codes is not None), None)
-    carried, in_order = (None, 0) if ordered is None else _carried(differences, sizes, ordered)
+    carried, in_order = (None, 0) if ordered is None else _correlate_neighbours(differences, sizes, ordered)
     error = max(float(np.sqrt(found.variance)), ROUNDING * (scale or 1.0))
     return Contrast(
         estimate=float(found.estimate),
@@ -123,7 +123,7 @@ def contrast(
     )
 
 
-def _carried(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray) -> tuple[float, int]:
+def _correlate_neighbours(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray) -> tuple[float, int]:
     """Returns the correlation of neighbouring clusters, and the number of clusters."""
     totals, whole = _sums(differences, sizes, *numbered(codes))
     return float(neighbour_correlation(_errors(totals, whole))), len(totals)
@@ -196,7 +196,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
     return numbers[codes], len(present)
 
 
-def _crossed(first: tuple[np.ndarray, int], second: tuple[np.ndarray, int]) -> np.ndarray:
+def _combine_codes(first: tuple[np.ndarray, int], second: tuple[np.ndarray, int]) -> np.ndarray:
     """Returns one code for each pair of codes, int64 (N,)."""
     return np.asarray(first[0].astype(np.int64) * second[1] + second[0])
 

@@ -1,9 +1,9 @@
-"""The folder that a script left -> what later steps take from it: the model's files, the figures, and the predictions.
+"""Collects the output folder of a user's script for later steps: model files, metrics, and predictions.
 
 python -m vgp.steps collect MODEL --data DATA
 
-Nothing in the folder is run. `metrics.json` holds the script's own figures, and `script.json` what ran, as the
-launching text wrote it, for people only.
+No code in the folder is run. `metrics.json` has the script's own metrics; `script.json`, written by the launching
+program, has the command and its outcome, for people only.
 """
 
 import json
@@ -27,10 +27,10 @@ from vgp.protocol import file_names, manifest
 from vgp.protocol.manifest import Manifest
 
 METRICS_FILE = file_names.METRICS
-#: Most metrics of a script; curves belong in TensorBoard logs.
+#: Maximum number of metrics; curves belong in TensorBoard logs.
 MOST_METRICS = 200
 MOST_LETTERS = 100
-#: Most bytes of metrics.json and of script.json.
+#: Maximum bytes of metrics.json and of script.json.
 MOST_BYTES = 1 << 20
 LAUNCHED_FILE_NAME = file_names.SCRIPT
 #: Files that are not part of the model.
@@ -51,11 +51,11 @@ def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Coll
         UserError: the script wrote no model, or its metrics or predictions are invalid; nothing is written.
     """
     dataset, folder = manifest.load(data), storage.uri(folder)
-    left = storage.below(folder)
-    model = [file for file in left if _name(folder, file) not in BESIDES]
-    _require_model(folder, left, model)
-    _require_one_file(folder, left)
-    taken = Collected(
+    written = storage.below(folder)
+    model = [file for file in written if _name(folder, file) not in BESIDES]
+    _require_model(folder, written, model)
+    _require_one_file(folder, written)
+    output = Collected(
         task=dataset.task,
         rows=test_rows.checksum(dataset),
         launched=read_launched(checkpoints) if checkpoints else Launched(),
@@ -64,17 +64,17 @@ def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Coll
         metrics=_metrics(folder),
         predictions=_predictions(folder, data, dataset, task),
     )
-    collected.save(folder, taken)
-    for sentence in _words(folder, taken, left):
+    collected.save(folder, output)
+    for sentence in _describe(folder, output, written):
         print(sentence, file=sys.stderr, flush=True)
-    return taken
+    return output
 
 
-def left_predictions(folder: str, task: Task) -> Predictions | None:
+def read_predictions(folder: str, task: Task) -> Predictions | None:
     """Returns the predictions in a script's folder or its pins, in the form of the task; None if there are none.
 
     Raises:
-        UserError: they cannot be read, or hold an invalid value.
+        UserError: they cannot be read, or have an invalid value.
     """
     path = collected.file(folder, PREDICTIONS)
     if not path:
@@ -89,23 +89,23 @@ def _name(folder: str, file: File) -> str:
     return file.path.removeprefix(f"{folder}/")
 
 
-def _require_model(folder: str, left: Sequence[File], model: Sequence[File]) -> None:
+def _require_model(folder: str, written: Sequence[File], model: Sequence[File]) -> None:
     if any(file.bytes for file in model):
         return
-    names = [_name(folder, file) for file in left]
-    what = f"only {join_names(names)}" if names else "no file"
+    names = [_name(folder, file) for file in written]
+    content = f"only {join_names(names)}" if names else "no file"
     empty = ", empty" if model else ""
     raise UserError(
-        f"the script wrote no model: its AIP_MODEL_DIR, {folder}, holds {what}{empty}. Save the model there; "
+        f"the script wrote no model: its AIP_MODEL_DIR, {folder}, has {content}{empty}. Save the model there; "
         "links are not followed."
     )
 
 
-def _require_one_file(folder: str, left: Sequence[File]) -> None:
-    if parts := [file for file in left if _name(folder, file).startswith(f"{PREDICTIONS}/")]:
+def _require_one_file(folder: str, written: Sequence[File]) -> None:
+    if parts := [file for file in written if _name(folder, file).startswith(f"{PREDICTIONS}/")]:
         raise UserError(
-            f"{folder}/{PREDICTIONS} is a folder of {len(parts):,} files, as Spark and Dask write it. Write one file, "
-            "for example with toPandas().to_parquet."
+            f"{folder}/{PREDICTIONS} is a folder of {len(parts):,} files, as Spark and Dask write. Write one file, for "
+            "example with toPandas().to_parquet."
         )
 
 
@@ -115,41 +115,41 @@ def _metrics(folder: str) -> dict[str, float]:
 
 
 def _predictions(folder: str, data: str | Path, dataset: Manifest, task: Task) -> int:
-    """Returns the number of predicted rows after checking them."""
-    left = left_predictions(folder, task)
-    if left is None:
+    """Checks the predictions; returns the number of predicted rows."""
+    rows = read_predictions(folder, task)
+    if rows is None:
         return 0
     if not task.as_they_are:
-        test_rows.align(left, *test_rows.prepared(data, dataset, task))
-    return len(left)
+        test_rows.align(rows, *test_rows.prepared(data, dataset, task))
+    return len(rows)
 
 
-def _words(folder: str, taken: Collected, left: Sequence[File]) -> list[str]:
-    names = [_name(folder, file) for file in left]
-    words = [
-        *taken.launched.warnings,
-        f"model: {taken.files:,} file{'s' * (taken.files != 1)}, {taken.bytes:,} bytes, in {folder}",
+def _describe(folder: str, output: Collected, written: Sequence[File]) -> list[str]:
+    names = [_name(folder, file) for file in written]
+    lines = [
+        *output.launched.warnings,
+        f"model: {output.files:,} file{'s' * (output.files != 1)}, {output.bytes:,} bytes, in {folder}",
     ]
-    if taken.metrics:
-        shown = [f"{name} {value:.6g}" for name, value in list(taken.metrics.items())[:MOST_SHOWN_METRICS]]
-        more = f" and {len(taken.metrics) - MOST_SHOWN_METRICS} more" if len(taken.metrics) > MOST_SHOWN_METRICS else ""
-        words.append(f"{METRICS_FILE}: {', '.join(shown)}{more}")
+    if output.metrics:
+        metrics = [f"{name} {value:.6g}" for name, value in list(output.metrics.items())[:MOST_SHOWN_METRICS]]
+        others = len(output.metrics) - MOST_SHOWN_METRICS
+        lines.append(f"{METRICS_FILE}: {', '.join(metrics)}{f' and {others} more' if others > 0 else ''}")
     else:
-        words.append(f"no {METRICS_FILE}{_similar(METRICS_FILE, names)}: no figures of the script's own")
-    if taken.predictions:
-        of = "its own labels" if not taken.rows else "every row of the test split, each once"
-        words.append(f"{PREDICTIONS}: {taken.predictions:,} rows, {of}")
+        lines.append(f"no {METRICS_FILE}{_similar(METRICS_FILE, names)}: the script reports no metrics")
+    if output.predictions:
+        rows = "every row of the test split" if output.rows else "its own labels"
+        lines.append(f"{PREDICTIONS}: {output.predictions:,} rows, {rows}")
     else:
-        words.append(f"no {PREDICTIONS}{_similar(PREDICTIONS, names)}: nothing can be evaluated or decided")
-    return words
+        lines.append(f"no {PREDICTIONS}{_similar(PREDICTIONS, names)}: the model is neither evaluated nor promoted")
+    return lines
 
 
 def _similar(name: str, names: Sequence[str]) -> str:
-    """Returns a hint at a similar file name, such as ` (there is predictions-0.parquet; the name is exact)`."""
+    """Returns a hint at a file with a similar name, or ""."""
     by_last = {other.rpartition("/")[2]: other for other in names if other != name}
     stem, _, ending = name.partition(".")
     near = [other for last, other in by_last.items() if last.startswith(stem[:6]) and ending in other]
-    return f" (there is {join_names(near[:1])}: only this name, in the folder itself, is taken up)" if near else ""
+    return f" (found {join_names(near[:1])}; rename it to {name} in the folder itself)" if near else ""
 
 
 # ---- the script's `metrics.json`: a flat object of names and numbers
@@ -159,37 +159,37 @@ def read_metrics(path: str) -> dict[str, float]:
     """Returns the metrics of the file by name.
 
     Raises:
-        UserError: it is too large, not JSON, or holds values other than finite numbers.
+        UserError: it is too large, not JSON, or has values other than finite numbers.
     """
     text = storage.read(path, most=MOST_BYTES, links=False)
     try:
-        told = json.loads(text, object_pairs_hook=_members, parse_constant=_no_constant, parse_int=_number)
+        values = json.loads(text, object_pairs_hook=_members, parse_constant=_refuse_constant, parse_int=_number)
     except RecursionError:
-        raise _refused(path, "it is nested too deeply") from None
+        raise _invalid(path, "it is nested too deeply") from None
     except ValueError as error:
-        raise _refused(path, str(error) or "it is no JSON") from None
-    if not isinstance(told, dict):
-        raise _refused(path, f"it holds {_kind(told)}, not an object of names and numbers")
-    if len(told) > MOST_METRICS:
-        raise _refused(path, f"it holds {len(told):,} metrics, and may hold {MOST_METRICS}")
-    return {_metric_name(path, name): _figure(path, name, value) for name, value in told.items()}
+        raise _invalid(path, str(error) or "it is not JSON") from None
+    if not isinstance(values, dict):
+        raise _invalid(path, f"it has {_kind(values)}, not an object of names and numbers")
+    if len(values) > MOST_METRICS:
+        raise _invalid(path, f"it has {len(values):,} metrics, and the limit is {MOST_METRICS}")
+    return {_check_name(path, name): _check_value(path, name, value) for name, value in values.items()}
 
 
-def _figure(path: str, name: str, value: object) -> float:
+def _check_value(path: str, name: str, value: object) -> float:
     if isinstance(value, dict | list):
-        raise _refused(path, f"{quote(name)} holds {_kind(value)}, and nothing may be nested: val_loss in place of "
-                             "val: {loss}")  # fmt: skip
+        raise _invalid(path, f"{quote(name)} is {_kind(value)}, and metrics cannot be nested: write val_loss instead "
+                             "of val: {loss}")  # fmt: skip
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _refused(path, f"{quote(name)} is {_kind(value)}, not a number")
+        raise _invalid(path, f"{quote(name)} is {_kind(value)}, not a number")
     if not math.isfinite(value):
-        raise _refused(path, f"{quote(name)} is larger than a number can be")
+        raise _invalid(path, f"{quote(name)} exceeds the range of a double")
     return value
 
 
-def _metric_name(path: str, name: str) -> str:
+def _check_name(path: str, name: str) -> str:
     if not name.strip() or not name.isprintable() or len(name) > MOST_LETTERS:
-        rule = f"a name is printable text of at most {MOST_LETTERS} letters"
-        raise _refused(path, f"{quote(name)} names a metric, and {rule}")
+        rule = f"printable text of at most {MOST_LETTERS} characters"
+        raise _invalid(path, f"{quote(name)} is not a valid name of a metric: use {rule}")
     return name
 
 
@@ -202,8 +202,8 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"it holds {name}, which is not JSON and no figure: leave the metric out, or mend the training")
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it has {name}, which is not a JSON number: leave the metric out, or correct the training")
 
 
 def _number(digits: str) -> float:
@@ -218,35 +218,34 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "a number")
 
 
-def _refused(path: str, what: str) -> UserError:
-    return UserError(f'{storage.plain(path)}: {what}. It holds numbers by name: {{"loss": 0.31, "accuracy": 0.9}}.')
+def _invalid(path: str, problem: str) -> UserError:
+    return UserError(f'{storage.plain(path)}: {problem}. Write numbers by name: {{"loss": 0.31, "accuracy": 0.9}}.')
 
 
-# ---- `script.json`: how the script ran, written by the launching text; shown to people only
+# ---- `script.json`: how the script ran, written by the launching program, for people only
 
 
 def read_launched(folder: str) -> Launched:
     """Reads `script.json`; missing values, and a missing file, give empty fields."""
     try:
-        told = json_text.parse_json(
-            storage.read(f"{storage.uri(folder)}/{LAUNCHED_FILE_NAME}", most=MOST_BYTES, links=False)
-        )
+        text = storage.read(f"{storage.uri(folder)}/{LAUNCHED_FILE_NAME}", most=MOST_BYTES, links=False)
+        values = json_text.parse_json(text)
     except (UserError, ValueError):
         return Launched()
-    return _launched(told) if isinstance(told, dict) else Launched()
+    return _parse_launched(values) if isinstance(values, dict) else Launched()
 
 
-def _launched(told: JsonObject) -> Launched:
-    command = told.get("command")
-    seconds = told.get("seconds")
+def _parse_launched(values: JsonObject) -> Launched:
+    command = values.get("command")
+    seconds = values.get("seconds")
     return Launched(
         command=tuple(map(str, command)) if isinstance(command, list) else (),
-        launch=_text(told.get("launch")),
-        nodes=_count(told.get("nodes")),
-        processes=_count(told.get("processes")),
+        launch=_text(values.get("launch")),
+        nodes=_count(values.get("nodes")),
+        processes=_count(values.get("processes")),
         seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None,
-        checkpoints=_text(told.get("checkpoint_folder")),
-        warnings=tuple(map(str, warnings)) if isinstance(warnings := told.get("warnings"), list) else (),
+        checkpoints=_text(values.get("checkpoint_folder")),
+        warnings=tuple(map(str, warnings)) if isinstance(warnings := values.get("warnings"), list) else (),
     )
 
 

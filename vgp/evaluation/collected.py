@@ -1,6 +1,6 @@
-"""The content of `collected.json`: what was taken from a script's folder, beside the files that the script left.
+"""The content of `collected.json`, which the step `collect` writes into a script's output folder.
 
-A folder with this file is a script's model, wherever it is taken as the model or as the champion."""
+A folder with this file is a script's model, also when it is used as the champion."""
 
 import json
 import os

@@ -19,7 +19,7 @@ from scipy import special  # importing scipy.stats takes a second
 
 from vgp.evaluation.clusters import numbered
 from vgp.evaluation.predictions import Names, Predictions
-from vgp.evaluation.ranked import Ranked, chosen, hits_of, scores_of
+from vgp.evaluation.ranked import Ranked, hits_of, scores_of, take
 
 SEED = 20130701
 REPLICATES = 2_000
@@ -205,7 +205,7 @@ def everything(data: Predictions) -> Part:
 def parts(data: Predictions, column: str, names: Names) -> Iterator[Part]:
     """Yields the parts of a column's most frequent values, in the order of their codes."""
     for value, rows in names.rows(MOST_SLICE_VALUES):
-        labels = chosen(data.label, rows) if data.header.classes else data.label
+        labels = take(data.label, rows) if data.header.classes else data.label
         yield Part(rows, _class_counts(data, labels), column, value)
 
 

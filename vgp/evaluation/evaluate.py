@@ -74,8 +74,8 @@ def evaluate(
         batch_rows: Rows to score at once; None = the task's value. It affects rounding only.
 
     Raises:
-        UserError: a directory is incomplete, or the split is empty. A champion that cannot be compared is no error; see
-            `champion_problem` in the predictions.
+        UserError: a directory is incomplete, or the split is empty. A champion that cannot be compared is not an error;
+            see `champion_problem` in the predictions.
     """
     dataset = manifest.load(data)
     task = tasks.load(task_names.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
@@ -83,7 +83,7 @@ def evaluate(
     if task.as_they_are and script is None:
         raise UserError(f"{model} is not the output folder of a script, and {tasks.NO_ROWS}")
     if script and script.predictions is None:
-        return _unscored(destination, dataset, task, split, script)
+        return _record_unscored(destination, dataset, task, split, script)
     if task.as_they_are:
         assert script
         return script_model.evaluate_own_rows(script, champion, destination, dataset, task, baseline=baseline)
@@ -93,22 +93,22 @@ def evaluate(
     task = challenger.task if isinstance(challenger, TrainedModel) else task
     models: Models = {"challenger": challenger}
     scorers, notes = _scorers(models, data, dataset, task, split)
-    problem = champion_problem.found(champion)
+    problem = champion_problem.read_problem(champion)
     if champion and not problem:
         try:
-            models["champion"] = _champion(champion, challenger, dataset, task)
-            both, told = _scorers({"champion": models["champion"]}, data, dataset, task, split)
-            scorers, notes = scorers | both, notes + told + _seen(models["champion"], dataset, split)
+            models["champion"] = _load_champion(champion, challenger, dataset, task)
+            champion_scorer, more = _scorers({"champion": models["champion"]}, data, dataset, task, split)
+            scorers, notes = scorers | champion_scorer, notes + more + _note_overlap(models["champion"], dataset, split)
         except UserError as error:
-            models, problem = {"challenger": challenger}, champion_problem.of(champion, error)
+            models, problem = {"challenger": challenger}, champion_problem.explain_error(champion, error)
     notes += (problem.note,) if problem else ()
     rows = Shards(Path(data), dataset, split)
     namers = predictions_writer.namers(rows, task)
-    constant, far = rivals.constant(data, dataset, task)
-    notes += far
+    constant, constant_notes = rivals.constant(data, dataset, task)
+    notes += constant_notes
     if baseline:
-        fitted, told = rivals.fit(data, dataset, task)
-        scorers, notes = scorers | fitted, notes + told
+        fitted, rival_notes = rivals.fit(data, dataset, task)
+        scorers, notes = scorers | fitted, notes + rival_notes
     for note in notes:
         if note.startswith(rivals.OUTLIERS):
             print(note, file=sys.stderr, flush=True)
@@ -117,8 +117,8 @@ def evaluate(
     batches = predictions_writer.scored_batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
     predictions_writer.write(destination, header, batches)
-    measured = measure.measure(destination)
-    return _with_findings(measured, destination, challenger, data, dataset, task)
+    metrics = measure.measure(destination)
+    return _add_findings(metrics, destination, challenger, data, dataset, task)
 
 
 def _header(
@@ -147,18 +147,20 @@ def _header(
         notes=notes,
         constant=constant,
         doubts=dataset.doubts,
-        script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,
+        script=challenger.record(dataset) if isinstance(challenger, ScriptModel) else None,
         operating=operating,
     )
 
 
-def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
+def _record_unscored(
+    destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel
+) -> Evaluation:
     """Records a script without predictions with its own metrics, replacing an earlier evaluation."""
-    told = script.told(dataset)
+    output = script.record(dataset)
     result = Evaluation(
         task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
         group="", groups=0, models={}, confusion_matrix=[], slices=(),
-        notes=(*told.launched.warnings, predictions.UNDECIDED), script=told,
+        notes=(*output.launched.warnings, predictions.UNDECIDED), script=output,
     )  # fmt: skip
     Path(destination).mkdir(parents=True, exist_ok=True)
     for name in (predictions.FILE_NAME, file_names.DECISION):
@@ -171,14 +173,14 @@ def _classes(task: Task) -> tuple[str, ...]:
     return () if task.likelihood or task.regression else tuple(task.classes)
 
 
-def _champion(
+def _load_champion(
     folder: str, challenger: ScriptModel | TrainedModel, dataset: Manifest, task: Task
 ) -> ScriptModel | TrainedModel:
     if collected.is_script(folder):
         return script_model.champion(folder, task)
     champion = score.load(folder, dataset)
-    theirs = challenger.meaning if isinstance(challenger, TrainedModel) else score.meaning(dataset, task)
-    score.check_comparable(champion, theirs)
+    meaning = challenger.meaning if isinstance(challenger, TrainedModel) else score.meaning(dataset, task)
+    score.check_comparable(champion, meaning)
     return champion
 
 
@@ -189,15 +191,15 @@ def _scorers(
     scorers, notes = dict[str, Scorer](), list[str]()
     for name, model in models.items():
         if isinstance(model, ScriptModel):
-            scorers[name], told = model.of_rows(data, dataset, task, split)
-            notes += told
+            scorers[name], more = model.scorer(data, dataset, task, split)
+            notes += more
         else:
             scorers[name] = model
     return scorers, tuple(notes)
 
 
-def _seen(champion: ScriptModel | TrainedModel, dataset: Manifest, split: str) -> tuple[str, ...]:
-    """Of a script's model nobody knows what it was trained on."""
+def _note_overlap(champion: ScriptModel | TrainedModel, dataset: Manifest, split: str) -> tuple[str, ...]:
+    """Returns a note if the champion was trained on days of the test window; a script's train rows are unknown."""
     if not isinstance(champion, TrainedModel) or split != "test":
         return ()
     return champion_problem.learned_days_note(champion.card.options, dataset.options)
@@ -226,8 +228,8 @@ def _operating_point(
     if task.likelihood or task.regression or len(task.classes) != 2:
         return None
     rule, files = parse_operating_point(task.operating_point), dataset.splits.get(VALIDATION, ())
-    known = isinstance(model, TrainedModel) and rule.needs_rows and bool(files)
-    rows = read_sample(data, files, dataset.columns, thresholds.MOST_ROWS) if known else {}
+    has_rows = isinstance(model, TrainedModel) and rule.needs_rows and bool(files)
+    rows = read_sample(data, files, dataset.columns, thresholds.MOST_ROWS) if has_rows else {}
     if not rows or isinstance(model, ScriptModel):
         return thresholds.choose(rule, "", np.zeros(0, np.int64), np.zeros(0))
     count = len(rows[task.label])
@@ -236,8 +238,8 @@ def _operating_point(
     return thresholds.choose(rule, VALIDATION, rows[task.label], np.concatenate(second))
 
 
-def _with_findings(
-    measured: Evaluation,
+def _add_findings(
+    metrics: Evaluation,
     directory: str | Path,
     model: TrainedModel | ScriptModel,
     data: str | Path,
@@ -245,10 +247,10 @@ def _with_findings(
     task: Task,
 ) -> Evaluation:
     """Adds importance, examples and drift to the record and saves it."""
-    worth = importance(model, data, dataset, measured.split) if isinstance(model, TrainedModel) else None
-    first = [column.column for column in worth.columns] if worth else []
-    shown = examples(predictions.read(directory), data, dataset, task, first)
-    changed = drift(data, dataset, measured.split, task.groups)
-    result = measured.model_copy(update={"importance": worth, "examples": shown, "drift": changed})
+    columns = importance(model, data, dataset, metrics.split) if isinstance(model, TrainedModel) else None
+    first = [column.column for column in columns.columns] if columns else []
+    rows = examples(predictions.read(directory), data, dataset, task, first)
+    shifts = drift(data, dataset, metrics.split, task.groups)
+    result = metrics.model_copy(update={"importance": columns, "examples": rows, "drift": shifts})
     record.save(result, directory)
     return result

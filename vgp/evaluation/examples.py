@@ -37,11 +37,11 @@ class Described:
     dataset: Manifest
     #: Index of each row in the arrays below.
     place: Mapping[int, int]
-    #: Columns of the dataset, and the shown ones.
-    known: Mapping[str, np.ndarray]
+    #: Values of all columns, and the columns to show.
+    arrays: Mapping[str, np.ndarray]
     columns: Sequence[Column]
     #: Actual and predicted value of each row, as text.
-    said: Sequence[tuple[str, str]]
+    outcomes: Sequence[tuple[str, str]]
 
     @classmethod
     def of(
@@ -50,33 +50,33 @@ class Described:
     ) -> "Described":  # fmt: skip
         """Reads the rows with these ascending numbers; the columns `first` are shown first."""
         files = dataset.splits[measured.header.split]
-        known = read_rows(data, files, dataset.columns, rows)
-        spare = (task.label, task.weight, "row_id", DAY, *task.private)
-        shown = [c for c in dataset.columns if c.kind in ("number", "category", "id") and c.name not in spare]
+        arrays = read_rows(data, files, dataset.columns, rows)
+        hidden = (task.label, task.weight, "row_id", DAY, *task.private)
+        columns = [c for c in dataset.columns if c.kind in ("number", "category", "id") and c.name not in hidden]
         order = {name: place for place, name in enumerate(first)}
-        chosen = sorted(shown, key=lambda column: order.get(column.name, len(order)))[:MOST_COLUMNS]
+        columns.sort(key=lambda column: order.get(column.name, len(order)))
         place = {int(row): i for i, row in enumerate(rows)}
-        said = _said(measured, rows)
-        return cls(task, dataset, place, known, chosen, said)
+        outcomes = _actual_and_predicted(measured, rows)
+        return cls(task, dataset, place, arrays, columns[:MOST_COLUMNS], outcomes)
 
     def row_id(self, row: int) -> str:
-        return str(self.known["row_id"][self.place[row]])
+        return str(self.arrays["row_id"][self.place[row]])
 
     def outcome(self, row: int) -> tuple[str, str]:
-        return self.said[self.place[row]]
+        return self.outcomes[self.place[row]]
 
     def values(self, row: int) -> dict[str, str]:
-        return {c.name: described_value(c, self.known[c.name][self.place[row]]) for c in self.columns}
+        return {c.name: described_value(c, self.arrays[c.name][self.place[row]]) for c in self.columns}
 
     def text(self, row: int) -> str:
-        values = {name: column[self.place[row]] for name, column in self.known.items()}
+        values = {name: column[self.place[row]] for name, column in self.arrays.items()}
         return shortened(self.task.text(values, self.dataset), MOST_TEXT)
 
 
-def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
+def _actual_and_predicted(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     """Returns each row's class and the likeliest class with its probability; for a regression label and mean."""
     if measured.header.quantiles:
-        return _told(measured, rows)
+        return _actual_and_interval(measured, rows)
     if not measured.header.classes:
         return [("", "")] * len(rows)
     scored = measured.scored("challenger")
@@ -87,16 +87,16 @@ def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     return [(names[label], f"{names[guess]}, {sure:.1%}") for label, guess, sure in outcomes]
 
 
-def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
+def _actual_and_interval(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     """Returns the label, and the predicted mean with the outermost quantiles."""
     mean, *quantiles = measured.predicted("challenger")[:, rows]
     unit = f" {measured.header.unit}" if measured.header.unit else ""
     outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
-    told = []
+    texts = []
     for i, label in enumerate(measured.label[rows]):
         between = f" ({format_significant(outer[0][i], 5)} to {format_significant(outer[1][i], 5)})" if outer else ""
-        told.append((f"{format_significant(label, 5)}{unit}", f"{format_significant(mean[i], 5)}{between}"))
-    return told
+        texts.append((f"{format_significant(label, 5)}{unit}", f"{format_significant(mean[i], 5)}{between}"))
+    return texts
 
 
 def described_value(column: Column, element: np.generic) -> str:
@@ -168,14 +168,14 @@ def examples(
         return Examples(withheld=withheld)
     rival = next((model for model in RIVALS if model in measured.header.models), "")
     losses = {model: _losses(measured, model) for model in ("challenger", rival) if model}
-    lists = [(title, meaning, rows) for title, meaning, rows in _picked(measured, losses, rival) if len(rows)]
+    lists = [(title, meaning, rows) for title, meaning, rows in _select_lists(measured, losses, rival) if len(rows)]
     numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows for _, _, rows in lists)]))
     described = Described.of(measured, data, dataset, task, numbers, first)
-    told = [
+    example_lists = [
         ExampleList(title=title, meaning=meaning, rows=tuple(_row(described, row, losses, rival) for row in rows))
         for title, meaning, rows in lists
     ]
-    return Examples(lists=tuple(told), withheld=withheld)
+    return Examples(lists=tuple(example_lists), withheld=withheld)
 
 
 def _row(described: Described, row: int, losses: Mapping[str, np.ndarray], rival: str) -> Example:
@@ -197,7 +197,7 @@ def _losses(measured: Predictions, model: str) -> np.ndarray:
     return losses if measured.weight is None else np.asarray(losses / np.maximum(measured.weight, 1))
 
 
-def _picked(measured: Predictions, losses: Mapping[str, np.ndarray], rival: str) -> list[Listed]:
+def _select_lists(measured: Predictions, losses: Mapping[str, np.ndarray], rival: str) -> list[Listed]:
     lists: list[Listed] = []
     if measured.binary:
         lists += _both_errors(measured)

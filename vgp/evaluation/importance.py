@@ -17,7 +17,7 @@ import numpy as np
 from vgp.data.rows import read_sample
 from vgp.data.task import Task
 from vgp.evaluation import regression
-from vgp.evaluation.ranked import scored
+from vgp.evaluation.ranked import score_rows
 from vgp.evaluation.regression import LOSSES, Loss
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Frozen, Manifest
@@ -69,13 +69,13 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
         return None
     if len(names) > MOST_COLUMNS:
         return Importance(note=f"Not computed for more than {MOST_COLUMNS} columns; there are {len(names):,}.")
-    weights = _multiplied(model.module)
+    weights = _count_weights(model.module)
     rows = int(OPERATIONS / (max(1, weights) * len(names) * REPEATS))
     if rows * MOST_TIMES < LEAST_ROWS:
         return Importance(note=f"Not computed for a model of this size: {weights:,} weights multiply each row.")
     batch = read_sample(data, dataset.splits[split], dataset.columns, min(MOST_ROWS, max(LEAST_ROWS, rows)))
     plain = _mean_loss(model, batch)
-    grown = {name: np.array([_mean_loss(model, _shuffled(batch, name, n)) - plain for n in range(REPEATS)])
+    grown = {name: np.array([_mean_loss(model, _shuffle_column(batch, name, n)) - plain for n in range(REPEATS)])
              for name in names}  # fmt: skip
     columns = [ColumnImportance(column=n, increase=float(g.mean()), deviation=float(g.std(ddof=1)))
                for n, g in grown.items()]  # fmt: skip
@@ -85,7 +85,7 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
     )  # fmt: skip
 
 
-def _multiplied(module: "nn.Module") -> int:
+def _count_weights(module: "nn.Module") -> int:
     """Returns the number of weights that each row is multiplied by: all except embedding tables."""
     from torch import nn
 
@@ -94,7 +94,7 @@ def _multiplied(module: "nn.Module") -> int:
     return sum(p.numel() for part in parts for p in part.parameters(recurse=False))
 
 
-def _shuffled(batch: Mapping[str, np.ndarray], name: str, repeat: int) -> dict[str, np.ndarray]:
+def _shuffle_column(batch: Mapping[str, np.ndarray], name: str, repeat: int) -> dict[str, np.ndarray]:
     """Returns the batch with one column shuffled; the order depends on this column only."""
     random = np.random.default_rng([SEED, zlib.crc32(name.encode()), repeat])
     return {**batch, name: batch[name][random.permutation(len(batch[name]))]}
@@ -124,7 +124,7 @@ def row_losses(task: Task, predicted: np.ndarray, batch: Mapping[str, np.ndarray
     if task.regression:
         kind = cast(Loss, task.decided_by)
         return regression.losses(kind, batch[task.label].astype(np.float64), predicted.T, task.quantiles)
-    return scored(batch[task.label].astype(np.int64), predicted.astype(np.float32)).losses()
+    return score_rows(batch[task.label].astype(np.int64), predicted.astype(np.float32)).losses()
 
 
 def loss_unit(task: Task) -> str:

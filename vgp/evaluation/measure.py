@@ -31,7 +31,7 @@ from vgp.evaluation.comparison import (
     parts,
 )
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, packed
+from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, pack
 from vgp.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol import cluster
@@ -86,13 +86,13 @@ def measure(directory: str | Path) -> Evaluation:
         baseline=data.header.baseline,
         script=data.header.script,
         **measured,
-        **_found(directory),
+        **_read_findings(directory),
     )
     record.save(result, directory)
     return result
 
 
-def _found(directory: str | Path) -> JsonObject:
+def _read_findings(directory: str | Path) -> JsonObject:
     if not (Path(directory) / record.FILE_NAME).exists():
         return {}
     before = record.load(directory)
@@ -101,7 +101,7 @@ def _found(directory: str | Path) -> JsonObject:
 
 def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
     """Returns the fields of `Evaluation` for classification and likelihood tasks."""
-    measured = {model: list(_measured(data, model, [whole, *slices], each)) for model in data.header.models}
+    measured = {model: list(_measure_model(data, model, [whole, *slices], each)) for model in data.header.models}
     return {
         "models": {model: _metrics(data, of_all) for model, (of_all, *_) in measured.items()},
         "confusion_matrix": measured["challenger"][0].confusion,
@@ -158,7 +158,7 @@ def _slice(data: Predictions, part: Part, models: dict[str, Measured]) -> SliceM
 # ---- one model on every part
 
 
-def _measured(data: Predictions, model: str, parts: list[Part], each: Each) -> Iterable[Measured]:
+def _measure_model(data: Predictions, model: str, parts: list[Part], each: Each) -> Iterable[Measured]:
     wanted = [model == "challenger" or not part.column for part in parts]
     if not data.header.classes:
         losses = data.losses(model)
@@ -167,7 +167,9 @@ def _measured(data: Predictions, model: str, parts: list[Part], each: Each) -> I
     if data.binary:
         return each(lambda part, interval: _binary(data, model, rows, part, interval), parts, wanted)
     aucs, precision, roc = _one_vs_rest(data, model, parts, each)
-    whole, *slices = each(lambda part, auc, within: _several(data, rows, part, auc, roc, within), parts, aucs, wanted)
+    whole, *slices = each(
+        lambda part, auc, within: _measure_all(data, rows, part, auc, roc, within), parts, aucs, wanted
+    )
     scores = whole.scores.model_copy(update={"average_precision": precision})
     return [replace(whole, scores=scores), *slices]
 
@@ -188,7 +190,7 @@ def _binary(data: Predictions, model: str, rows: Scored, part: Part, interval: b
     auc = ranked.auc()
     within = _auc_interval(part, ranked, among.count, auc) if among and auc is not None else None
     roc = metrics.roc(ranked) if auc is not None and not part.column else None
-    measured = _classified(data, rows, ranked, part, auc, roc, within)
+    measured = _measure_ranked(data, rows, ranked, part, auc, roc, within)
     return measured if part.column else _flagging(data, model, ranked, measured)
 
 
@@ -203,16 +205,16 @@ def _flagging(data: Predictions, model: str, ranked: Ranked, measured: Measured)
     )
 
 
-def _several(
+def _measure_all(
     data: Predictions, rows: Scored, part: Part, auc: float | None, roc: Roc | None, interval: bool
 ) -> Measured:
     rows = rows[part.rows]
     right = hits_of(rows.confident).astype(np.float64)
     within = mean_interval(data, part, float(right.mean()), right) if interval and part.column else None
-    return _classified(data, rows, Ranked.of(rows.confident), part, auc, roc, within)
+    return _measure_ranked(data, rows, Ranked.of(rows.confident), part, auc, roc, within)
 
 
-def _classified(
+def _measure_ranked(
     data: Predictions,
     rows: Scored,
     ranked: Ranked,
@@ -239,7 +241,7 @@ def _one_vs_rest(
         return [None] * len(parts), None, None
     of_classes: list[tuple[list[float | None], float | None, np.ndarray]] = []
     for codes, table in data.by_class(model):
-        of_classes += each(lambda code, score: _class(packed(score, data.label == code), complete), codes, table)
+        of_classes += each(lambda code, score: _class(pack(score, data.label == code), complete), codes, table)
     aucs, precisions, curves = zip(*of_classes, strict=True)
     mean, *means = np.mean(np.array(aucs, np.float64), axis=0).tolist()
     of_slices = iter(means)

@@ -5,7 +5,7 @@ import numpy as np
 from vgp.evaluation import comparison, regression
 from vgp.evaluation.comparison import Blocks, Bounds, Each, Part, bounds, mean_interval, part_blocks
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.ranked import chosen
+from vgp.evaluation.ranked import take
 from vgp.evaluation.record import ModelMetrics, Scores, SliceMetrics
 from vgp.evaluation.regression import RegressionFigures, RegressionModel, RegressionScores, RegressionSlice
 
@@ -37,8 +37,8 @@ def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> R
             RegressionSlice(
                 column=part.column,
                 value=part.value,
-                rows=len(chosen(label, part.rows)),
-                label=float(chosen(label, part.rows).mean()),
+                rows=len(take(label, part.rows)),
+                label=float(take(label, part.rows).mean()),
                 models={model: scores[i] for model, scores in by_slice.items()},
             )
             for i, part in enumerate(slices)
@@ -47,8 +47,8 @@ def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> R
 
 
 def _scores(data: Predictions, part: Part, predicted: np.ndarray) -> RegressionScores:
-    rows = np.stack([chosen(values, part.rows) for values in predicted])
-    return regression.regression_scores(chosen(data.label, part.rows), rows, data.header.quantiles)
+    rows = np.stack([take(values, part.rows) for values in predicted])
+    return regression.regression_scores(take(data.label, part.rows), rows, data.header.quantiles)
 
 
 def _model(data: Predictions, whole: Part, predicted: np.ndarray, edges: np.ndarray) -> RegressionModel:
@@ -108,7 +108,7 @@ def slice_metrics(data: Predictions, figures: RegressionFigures, slices: list[Pa
             rows=measured.rows,
             base_rate=measured.label,
             models={model: Scores(loss=loss(figures, scores)) for model, scores in measured.models.items()},
-            interval=mean_interval(data, part, float(chosen(ours, part.rows).mean()), chosen(ours, part.rows)),
+            interval=mean_interval(data, part, float(take(ours, part.rows).mean()), take(ours, part.rows)),
         )
         for measured, part in zip(figures.slices, slices, strict=True)
     )

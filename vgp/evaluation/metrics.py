@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from vgp.evaluation.ranked import LN_2, Ranked, Scored, chosen, hits_of, nats, pieces, scores_of
+from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, nats, pieces, scores_of, take
 from vgp.evaluation.record import CalibrationBin, Roc, Scores
 
 #: Most points of a ROC curve: artifact metadata is limited.
@@ -165,7 +165,7 @@ def _cells(rows: np.ndarray, ranked: Ranked) -> tuple[np.ndarray, bool]:
 
 def _auc(rows: np.ndarray, cells: np.ndarray, part: np.ndarray, exact: bool) -> float | None:
     if len(part) < LEVELS:
-        return Ranked.of(chosen(rows, part)).auc()
+        return Ranked.of(take(rows, part)).auc()
     counts = np.zeros(2 * LEVELS, np.int64)
     for piece in pieces(len(part), COUNTED_ROWS):
         counts += np.bincount(cells[part[piece]], minlength=2 * LEVELS)
@@ -175,5 +175,5 @@ def _auc(rows: np.ndarray, cells: np.ndarray, part: np.ndarray, exact: bool) -> 
         return None
     tied = int(misses @ hits)
     if not exact and tied / 2 > TOLERANCE * pairs:
-        return Ranked.of(chosen(rows, part)).auc()
+        return Ranked.of(take(rows, part)).auc()
     return (int(hits @ misses.cumsum()) - tied / 2) / pairs

@@ -42,7 +42,7 @@ class Ngrams:
         for length, counts in enumerate(self.counts, 1):
             numbers = _numbers(tokens_BT, length, self.vocab)
             part = probability[:, max(0, length - 2) :]  # the first tokens of a row have shorter contexts
-            part[:] = _interpolated(counts, numbers[:, 1:] if length == 1 else numbers, self.vocab, part)
+            part[:] = _interpolate(counts, numbers[:, 1:] if length == 1 else numbers, self.vocab, part)
         return np.asarray(-np.log(probability))
 
 
@@ -78,14 +78,14 @@ def _counts(numbers: Numbers, vocab: int) -> Counts:
     return Counts(grams, times, contexts, totals, np.diff(start, append=len(grams)))
 
 
-def _interpolated(counts: Counts, numbers: Numbers, vocab: int, shorter: NDArray[np.float64]) -> NDArray[np.float64]:
-    times = _looked_up(counts.grams, counts.times, numbers)
-    totals = _looked_up(counts.contexts, counts.totals, numbers // vocab)
-    kinds = _looked_up(counts.contexts, counts.kinds, numbers // vocab)
+def _interpolate(counts: Counts, numbers: Numbers, vocab: int, shorter: NDArray[np.float64]) -> NDArray[np.float64]:
+    times = _look_up(counts.grams, counts.times, numbers)
+    totals = _look_up(counts.contexts, counts.totals, numbers // vocab)
+    kinds = _look_up(counts.contexts, counts.kinds, numbers // vocab)
     return np.where(totals > 0, (times + kinds * shorter) / np.maximum(totals + kinds, 1), shorter)
 
 
-def _looked_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
+def _look_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
     if not len(keys):
         return np.zeros_like(wanted)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

@@ -1,21 +1,21 @@
-"""Saved predictions: the one thing that metrics, comparison and decision read.
+"""Saved predictions, the only input of metrics, comparison and decision.
 
 `predictions.parquet` has one row per scored row, in the order of the split:
 
     row_id       int64                       as in the dataset
-    label        int64                       class code, in [0, C); double of a regression; absent without either
-    weight       int64                       how much the row counts, such as its bytes; only without classes
-    group        dictionary of strings       rows of one group are not independent; absent if the task names none
-    group_2      "                           likewise by a second column
-    challenger   float, or float[C]          two classes: probability of the second; else of each class;
-                                             double[1 + Q] of a regression: mean, then quantiles;
-                                             double without either: the row's loss in nats
-    champion     "                           absent if there is no champion
-    baseline     "                           absent if none was fitted
-    boosting     "                           likewise
+    label        int64                       class code, in [0, C); double for a regression; absent for a likelihood
+    weight       int64                       weight of the row, such as its bytes; only for a likelihood
+    group        dictionary of strings       rows of one group are not independent; absent for independent rows
+    group_2      "                           the group by a second column
+    challenger   float, or float[C]          probability of the second of two classes, or of each of C classes;
+                                             double[1 + Q] for a regression: mean, then quantiles;
+                                             double for a likelihood: the row's loss in nats
+    champion     "                           absent without a champion
+    baseline     "                           absent if it was not fitted
+    boosting     "                           absent if it was not fitted
     NAME         dictionary of strings       one column for each slice of the task
 
-What the columns mean (`Header`) is JSON under the key `predictions` of the Parquet schema's metadata.
+The meaning of the columns (`Header`) is JSON under the key `predictions` of the Parquet schema's metadata.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,88 +31,87 @@ from vgp.base.exits import UserError
 from vgp.base.storage import files
 from vgp.evaluation import regression
 from vgp.evaluation.collected import Collected
-from vgp.evaluation.ranked import Scored, chosen, normalised, packed, scored
+from vgp.evaluation.ranked import Scored, normalise, pack, score_rows, take
 from vgp.evaluation.regression import Loss
 from vgp.evaluation.thresholds import OperatingPoint
 from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 
 FILE_NAME = file_names.PREDICTIONS
-#: The reason of a decision where the model's predictions are not known.
-UNDECIDED = f"Not decided: the script left no {FILE_NAME}, so nothing of it can be compared."
+#: The reason of a decision without predictions of the model.
+UNDECIDED = f"Not decided: the script wrote no {FILE_NAME}, so its model cannot be compared."
 MODELS = ("challenger", "champion", "baseline", "boosting")
 GROUPS = ("group", "group_2")
 METADATA_KEY = b"predictions"
-#: Rows of a row group, as far as they take no more bytes than this: what reading and writing hold at once.
+#: Maximum rows and bytes of a row group, which reading and writing hold in memory.
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
-#: Most bytes for the probabilities of some classes of all rows, during one-vs-rest figures.
+#: Maximum bytes of the probabilities that one-vs-rest metrics hold in memory.
 MOST_CLASS_BYTES = 256 << 20
-#: Groups whose names are kept: days are no more, and what is, such as users, tells no time.
+#: Maximum number of groups whose names are read; more groups, such as users, are not days and need no names.
 MOST_NAMED = 50_000
-#: Of numbers that are larger the mean of squares could be infinite.
+#: Largest absolute value; the mean of larger squares could be infinite.
 LARGEST = 1e150
 
 
 class Header(Frozen):
-    """What the columns of a predictions file mean."""
+    """The meaning of the columns of a predictions file."""
 
     task: str
-    #: Name of the split that was scored; "" for rows that a script labelled itself.
+    #: Name of the scored split; "" for rows with a script's own labels.
     split: str
-    #: Empty for a regression, and for a task that is judged by a loss for each row.
+    #: Empty for a regression and for a likelihood.
     classes: tuple[str, ...]
-    #: What the label is called; "" where a script labelled its rows itself.
+    #: Name of the label; "" for rows with a script's own labels.
     target: str = ""
-    #: Of a regression: what each model predicts beside the mean, what the label is counted in ("" = not said), and the
-    #: loss that the decision tests.
+    #: For a regression: the predicted quantiles, the unit of the label ("" = unknown), and the loss of the decision.
     quantiles: tuple[float, ...] = ()
     unit: str = ""
     decided_by: Loss = "pinball"
-    #: Without classes: dataset column that `weight` was made from; "" if every row counts as one.
+    #: For a likelihood: dataset column of `weight`; "" if every row counts as one.
     weight: str = ""
-    #: Models that were scored, of `MODELS`.
+    #: The scored models, of `MODELS`.
     models: tuple[str, ...]
-    #: Whether challenger and champion are one model, weight for weight.
+    #: Whether challenger and champion have equal weights.
     same: bool = False
-    #: Why there is a champion and none was scored; and whether that is because its files are not there any more.
+    #: Why the champion was not scored; and whether the reason is that its files are gone.
     champion_problem: str = ""
     champion_gone: bool = False
-    #: What `group` was made from: a column of the dataset, or the day of one; "" if rows are independent.
+    #: Source of `group`: a column of the dataset, or the day of one; "" for independent rows.
     group: str = ""
-    #: Likewise of `group_2`.
+    #: Source of `group_2`.
     second_group: str = ""
-    #: Whether the task names no group: then the day of the time is taken.
+    #: Whether the task declares no group, so that rows are grouped by the day of their time.
     group_assumed: bool = False
     slices: tuple[str, ...] = ()
-    #: What a reader must know: a baseline fitted on a sample, a champion without some columns...
+    #: Notes for readers, such as on a baseline fitted on a sample.
     notes: tuple[str, ...] = ()
-    #: What the train labels give without a look at a row: how frequent each class is, or their mean, their median and
-    #: their quantiles. () = not known.
+    #: The constant prediction from the train labels: class frequencies, or mean, median and quantiles. () = unknown.
     constant: tuple[float, ...] = ()
-    #: Why all figures may be better than the truth, as the dataset's manifest has it.
+    #: Reasons why all metrics may be too good, from the dataset's manifest.
     doubts: tuple[str, ...] = ()
-    #: What the baseline is, if it is no logistic regression.
+    #: Name of the baseline, unless it is a logistic regression.
     baseline: str = ""
-    #: Where the challenger is what a script left.
+    #: The collected output, if the challenger is a script's model.
     script: Collected | None = None
-    #: Of two classes: the challenger's threshold by the task's rule.
+    #: For two classes: the challenger's threshold by the task's rule.
     operating: OperatingPoint | None = None
 
 
 @dataclass(frozen=True)
 class Names:
-    """One name a row: `values[codes[i]]` of row i; codes are integers of shape (N,)."""
+    """A name for each row: `values[codes[i]]` for row i; codes are integers of shape (N,)."""
 
     codes: np.ndarray
     values: Sequence[str]
 
     def __getitem__(self, rows: np.ndarray | slice) -> "Names":
-        return Names(chosen(self.codes, rows), self.values)
+        return Names(take(self.codes, rows), self.values)
 
     def rows(self, most: int | None = None) -> "Iterator[tuple[str, np.ndarray]]":
-        """The numbers of the rows with each value, rising, int (n,): of the most frequent values, by their codes.
+        """Yields each value in the order of its code, with the ascending row numbers that have it, int (n,).
 
-        One stable sort finds the rows of all values.
+        Args:
+            most: Number of values, the most frequent ones; None = all.
         """
         counts = np.bincount(self.codes, minlength=len(self.values))
         ends = np.cumsum(counts)
@@ -124,20 +123,20 @@ class Names:
 
 @dataclass(frozen=True)
 class Predictions:
-    """A file of N rows, C classes or Q quantiles.
+    """A predictions file of N rows, with C classes or Q quantiles.
 
-    What takes much memory, the columns of the models, is read when it is asked for.
+    The columns of the models are large and are read on demand.
     """
 
     path: Path
     header: Header
     rows: int
-    #: (N,) in [0, C), of the smallest type; float64 of a regression; empty without either.
+    #: (N,) in [0, C), of the smallest type; float64 for a regression; empty for a likelihood.
     label: np.ndarray
-    #: By the columns `GROUPS`, as far as they are there; their values are not read.
+    #: The present columns of `GROUPS`.
     groupings: tuple[Names, ...]
     slices: dict[str, Names]
-    #: float64 (N,); None with classes, and of a regression.
+    #: float64 (N,) for a likelihood, else None.
     weight: np.ndarray | None
 
     def __len__(self) -> int:
@@ -145,7 +144,7 @@ class Predictions:
 
     @property
     def group(self) -> Names | None:
-        """The first grouping."""
+        """Returns the first grouping, or None."""
         return self.groupings[0] if self.groupings else None
 
     @property
@@ -153,45 +152,46 @@ class Predictions:
         return len(self.header.classes) == 2
 
     def losses(self, model: str) -> np.ndarray:
-        """Loss of each row in nats, or of a regression the one that the decision tests, float64 (N,)."""
+        """Returns the loss of each row, float64 (N,): in nats, or for a regression the loss of the decision."""
         if self.header.classes:
             return self.scored(model).losses()
         if self.header.quantiles:
             return regression.losses(self.header.decided_by, self.label, self.predicted(model), self.header.quantiles)
-        return _filled(np.empty(self.rows), (_numbers(part) for part in _parts(self.path, model)))
+        return _fill(np.empty(self.rows), (_numbers(part) for part in _parts(self.path, model)))
 
     def predicted(self, model: str) -> np.ndarray:
-        """Of a regression: mean and quantiles, float64 (1 + Q, N)."""
+        """Returns mean and quantiles of a regression, float64 (1 + Q, N)."""
         width = 1 + len(self.header.quantiles)
         parts = (_numbers(part.flatten()).reshape(len(part), width) for part in _parts(self.path, model))
         whole = np.empty((width, self.rows))
-        _filled(whole.T, parts)
+        _fill(whole.T, parts)
         return whole
 
     def scored(self, model: str) -> Scored:
-        """What the figures of a model are made of; there are classes."""
+        """Returns the values from which the metrics of a classifier are computed."""
         if self.binary:
             second = (_probabilities(part) for part in _parts(self.path, model))
-            return Scored(packed(_filled(np.empty(self.rows, np.float32), second), self.label))
+            return Scored(pack(_fill(np.empty(self.rows, np.float32), second), self.label))
         rows, start = Scored.empty(self.rows, len(self.header.classes)), 0
         for part in _parts(self.path, model):
             piece = slice(start, start + len(part))
-            rows.fill(piece, scored(self.label[piece], _table(part)))
+            rows.fill(piece, score_rows(self.label[piece], _table(part)))
             start = piece.stop
         return rows
 
     def by_class(self, model: str) -> Iterator[tuple[range, np.ndarray]]:
-        """The probabilities of some classes at a time, float32 (classes, N): above two."""
+        """Yields ranges of classes with their probabilities, float32 (classes, N); for more than two classes."""
         classes = len(self.header.classes)
-        together = max(1, MOST_CLASS_BYTES // (4 * self.rows))
-        for first in range(0, classes, together):
-            table = np.empty((min(together, classes - first), self.rows), np.float32)
-            some = slice(first, first + len(table))
-            _filled(table.T, (normalised(_table(part))[:, some] for part in _parts(self.path, model)))
+        batch = max(1, MOST_CLASS_BYTES // (4 * self.rows))
+        for first in range(0, classes, batch):
+            table = np.empty((min(batch, classes - first), self.rows), np.float32)
+            columns = slice(first, first + len(table))
+            _fill(table.T, (normalise(_table(part))[:, columns] for part in _parts(self.path, model)))
             yield range(first, first + len(table)), table
 
 
-def _filled(array: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
+def _fill(array: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
+    """Copies consecutive parts into the array and returns it."""
     start = 0
     for part in parts:
         array[start : start + len(part)] = part
@@ -200,17 +200,17 @@ def _filled(array: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def read(directory: str | Path) -> Predictions:
-    """Opens a predictions file, and reads all of it but the columns of the models.
+    """Opens a predictions file and reads all columns except those of the models.
 
     Raises:
-        UserError: there is none in the directory, or it is not one of ours.
+        UserError: the directory has no predictions file, or `evaluate` did not write it.
     """
     path = Path(directory) / FILE_NAME
     header, rows = _header(path)
     weight = None if header.classes or header.quantiles else _doubles(path, "weight", rows)
     if weight is not None and not (weight.min() >= 0 and weight.max() > 0):
         raise UserError(
-            f"the weights of the rows, {header.weight}, are all 0 or some are below: no loss is their mean."
+            f"the row weights in {header.weight} are negative or all 0: the mean loss is undefined. Correct the data."
         )
     return Predictions(
         path=path,
@@ -224,7 +224,7 @@ def read(directory: str | Path) -> Predictions:
 
 
 def groups(header: Header) -> tuple[str, ...]:
-    """The grouping columns of the file."""
+    """Returns the grouping columns of the file."""
     return tuple(column for column, source in zip(GROUPS, (header.group, header.second_group), strict=True) if source)
 
 
@@ -233,77 +233,77 @@ def _labels(path: Path, header: Header, rows: int) -> np.ndarray:
         return _doubles(path, "label", rows)
     classes = len(header.classes)
     label = np.empty(rows if classes else 0, np.min_scalar_type(classes))
-    return _filled(label, (_label(part, classes, path) for part in _parts(path, "label"))) if classes else label
+    return _fill(label, (_check_label(part, classes, path) for part in _parts(path, "label"))) if classes else label
 
 
 def _doubles(path: Path, column: str, rows: int) -> np.ndarray:
-    return _filled(np.empty(rows), (_numbers(part) for part in _parts(path, column)))
+    return _fill(np.empty(rows), (_numbers(part) for part in _parts(path, column)))
 
 
 def _header(path: Path) -> tuple[Header, int]:
     with _readable(path) as file:
         metadata = file.schema_arrow.metadata or {}
         if METADATA_KEY not in metadata:
-            raise UserError(f"{path} carries no {METADATA_KEY.decode()!r} metadata: evaluate did not write it.")
+            raise UserError(f"{path} has no {METADATA_KEY.decode()!r} metadata: evaluate did not write it.")
         return Header.model_validate_json(metadata[METADATA_KEY]), file.metadata.num_rows
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[pq.ParquetFile]:
     try:
-        files.open_file(path).close()  # a pipe would be waited for
+        files.open_file(path).close()  # refuses a pipe, which would block
         with pq.ParquetFile(path) as file:
             yield file
     except FileNotFoundError:
-        raise UserError(f"{path.parent} holds no {FILE_NAME}: it is not a finished evaluation.") from None
+        raise UserError(f"{path.parent} has no {FILE_NAME}: it is not a finished evaluation.") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise UserError(f"{path} cannot be read as predictions: {error}") from None
 
 
 def _parts(path: Path, column: str) -> Iterator[pa.Array]:
-    """A column, as many rows at a time as are worth one call."""
+    """Yields a column in batches of rows."""
     with _readable(path) as file:
         for batch in file.iter_batches(GROUP_ROWS, columns=[column]):
             yield batch.column(0)
 
 
-def _label(part: pa.Array, classes: int, path: Path) -> np.ndarray:
+def _check_label(part: pa.Array, classes: int, path: Path) -> np.ndarray:
     label = part.to_numpy()
     if len(label) and not 0 <= label.min() <= label.max() < classes:
-        raise UserError(f"{path} holds labels beyond its {classes} classes: evaluate did not write it.")
+        raise UserError(f"{path} has labels outside of its {classes} classes: evaluate did not write it.")
     return np.asarray(label)
 
 
 def _names(path: Path, name: str, *, most: int | None = None) -> Names:
-    """A column of names, its codes in the smallest type; without the names themselves if there are more than `most`."""
+    """Reads a column of names, with codes of the smallest type; more than `most` names are not read."""
     with _readable(path) as file:
         column = file.read([name])[name].unify_dictionaries()
     dictionary = column.chunk(0).dictionary
     codes = np.empty(len(column), np.min_scalar_type(len(dictionary)))
-    _filled(codes, (chunk.indices.to_numpy() for chunk in column.chunks))
-    named = most is None or len(dictionary) <= most
-    return Names(codes, tuple(dictionary.to_pylist()) if named else ())
+    _fill(codes, (chunk.indices.to_numpy() for chunk in column.chunks))
+    has_names = most is None or len(dictionary) <= most
+    return Names(codes, tuple(dictionary.to_pylist()) if has_names else ())
 
 
 def _numbers(part: pa.Array) -> np.ndarray:
-    """Float64 (B,), of which no figure becomes infinite."""
+    """Returns finite values, float64 (B,), whose squares have a finite mean."""
     values = np.asarray(part.to_numpy(), np.float64)
     if len(values) and not -LARGEST <= values.min() <= values.max() <= LARGEST:
         raise UserError(
-            f"the predictions hold numbers that are none, or beyond {LARGEST:.0e}: if the labels are so large, let "
-            "`labels` give their logarithm, or count them in a larger unit."
+            f"the predictions have values that are not finite or exceed {LARGEST:.0e}. For such large labels, return "
+            "their logarithm from `labels`, or use a larger unit."
         )
     return values
 
 
 def _table(part: pa.Array) -> np.ndarray:
-    """Float32 (B, C)."""
+    """Returns probabilities of classes, float32 (B, C)."""
     return _probabilities(part.flatten()).reshape(len(part), -1)
 
 
 def _probabilities(part: pa.Array) -> np.ndarray:
-    """Float32 (B,), none below 0."""
+    """Returns non-negative values, float32 (B,)."""
     values = part.to_numpy()
     if len(values) and not 0 <= values.min() <= values.max() < np.inf:
-        raise UserError("the predictions hold numbers that are no probabilities: evaluate did not write them.")
+        raise UserError("the predictions have values that are not probabilities: evaluate did not write them.")
     return np.asarray(values)

@@ -1,7 +1,7 @@
-"""Rows of a split, scored by each model and written as `predictions.py` reads them, a row group at a time.
+"""Writes the predictions file: the rows of a split with the scores of each model, one row group at a time.
 
-`namers` gives the slices and groups of the rows their names, `scored_batches` puts the rows beside the scores of every
-model, and `write` makes the file of them.
+`namers` names the values of slices and groups, `scored_batches` joins the rows with the scores of each model, and
+`write` writes the file.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from vgp.protocol.manifest import Column, Manifest
 from vgp.protocol.outcome import PREDICTED
 
 MISSING = "(missing)"
-#: A slice by a number with more distinct values than this is a slice by its quintiles.
+#: A number with more distinct values is sliced by its quintiles.
 MOST_DISTINCT_NUMBERS = 20
 
 #: Values of B rows -> their names.
@@ -34,16 +34,19 @@ Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
 def write(directory: str | Path, header: Header, batches: Iterable[Columns]) -> Path:
-    """Writes batches of columns (row_id, label, group and slices as `Names`, float (B, C) per model), atomically.
+    """Writes batches of columns atomically, with one row group in memory.
 
-    A regression has float (B, 1 + Q) per model. Without classes and quantiles there is weight in place of label, and
-    float (B,) per model. Memory holds one row group.
+    Args:
+        batches: row_id, label, group and slices as `Names`, and for each model float (B, C), or (B, 1 + Q) for a
+            regression. For a likelihood, weight instead of label, and float (B,) for each model.
 
     Raises:
-        UserError: no batch holds a row, or a slice is called like a column of this file.
+        UserError: there are no rows, or a slice has the name of a column of this file.
     """
     if clash := sorted(set(header.slices) & set(PREDICTED)):
-        raise UserError(f"a slice may not be called {clash[0]!r}: predictions keep {', '.join(PREDICTED)}.")
+        raise UserError(
+            f"a slice cannot be named {clash[0]!r}, because predictions reserve {', '.join(PREDICTED)}: rename it."
+        )
     path = Path(directory) / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.replacing(path) as scratch:
@@ -59,23 +62,23 @@ def _write(path: Path, header: Header, batches: Iterable[Columns]) -> None:
             writer.write_table(table)
             rows += len(table)
     if not rows:
-        raise UserError(f"the {header.split} split has no rows: there is nothing to evaluate on.")
+        raise UserError(f"the {header.split} split has no rows to evaluate.")
 
 
 def _row_groups(schema: pa.Schema, batches: Iterable[Columns]) -> Iterator[pa.Table]:
-    """Batches put together: a row group for each of thousands would make the file slow to read."""
+    """Joins batches into row groups, because a file of thousands of small row groups is slow to read."""
     parts: list[pa.Table] = []
     for batch in batches:
         arrays = [_array(batch[field.name], field.type) for field in schema]
         parts.append(pa.Table.from_arrays(arrays, schema=schema))
         if sum(map(len, parts)) >= GROUP_ROWS or sum(part.nbytes for part in parts) >= GROUP_BYTES:
-            yield _joined(parts)
+            yield _join(parts)
             parts = []
     if parts:
-        yield _joined(parts)
+        yield _join(parts)
 
 
-def _joined(parts: list[pa.Table]) -> pa.Table:
+def _join(parts: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
@@ -93,7 +96,7 @@ def _schema(header: Header) -> pa.Schema:
 
 def _array(column: np.ndarray | Names, kind: pa.DataType) -> pa.Array:
     if isinstance(column, Names):
-        column = _occurring(column) if len(column.values) > len(column.codes) else column
+        column = _drop_unused(column) if len(column.values) > len(column.codes) else column
         return pa.DictionaryArray.from_arrays(column.codes.astype(np.int32), pa.array(column.values, pa.string()))
     if pa.types.is_fixed_size_list(kind):
         values = column.astype(kind.value_type.to_pandas_dtype())
@@ -103,20 +106,20 @@ def _array(column: np.ndarray | Names, kind: pa.DataType) -> pa.Array:
     return pa.array(column, type=kind)
 
 
-def _occurring(names: Names) -> Names:
-    """The same names of rows, out of a list without the others."""
+def _drop_unused(names: Names) -> Names:
+    """Returns the names without values that no row has."""
     used, codes = np.unique(names.codes, return_inverse=True)
     return Names(codes, [names.values[code] for code in used])
 
 
-# ---- rows of a split beside the scores of every model, a batch at a time
+# ---- rows of a split with the scores of each model
 
 
 def namers(rows: Shards, task: Task) -> dict[str, tuple[str, Namer]]:
-    """Column of the predictions -> column of the dataset, and what names its values: the task's slices and its groups.
+    """Returns for each slice and group column of the predictions its column of the dataset and the namer of its values.
 
     Raises:
-        UserError: the task names a column that the dataset does not have.
+        UserError: the dataset lacks the column of a slice or group.
     """
     slices = {name: (name, namer(_column(rows.dataset, name), partial(rows.column, name))) for name in task.slices}
     groups = zip(GROUPS, task.groups, strict=False)
@@ -124,15 +127,15 @@ def namers(rows: Shards, task: Task) -> dict[str, tuple[str, Namer]]:
 
 
 def _column(dataset: Manifest, name: str) -> Column:
-    """The dataset's column behind a slice or group."""
+    """Returns the dataset's column of a slice or group."""
     column = next((column for column in dataset.columns if column.name == name), None)
     if column is None and name == DAY:
         raise UserError(
-            "the data was prepared without the day of its rows, by which a task with a time groups them unless it says "
-            'otherwise: prepare it again, or declare group = "row", with which every row counts by itself.'
+            "the prepared data has no day column, by which rows of a task with a time are grouped. Prepare the data "
+            'again, or declare group = "row" for independent rows.'
         )
     if column is None:
-        raise UserError(f"the task slices or groups by {name}, a column that the data does not have.")
+        raise UserError(f"the task slices or groups by {name}, but the prepared data has no such column.")
     return column
 
 
@@ -144,10 +147,10 @@ def scored_batches(
     scorers: dict[str, Scorer],
     batch_rows: int,
 ) -> Iterator[Columns]:
-    """What `predictions_writer.write` takes, a batch of rows at a time, in the order of the split.
+    """Yields batches of columns for `write`, in the order of the split.
 
     Raises:
-        UserError: a row has a label that is none of the task's classes.
+        UserError: the label of a row is not a class of the task.
     """
     for place, batch in enumerate(rows.batches(batch_rows)):
         yield {
@@ -179,15 +182,15 @@ def _check_labels(label: np.ndarray, header: Header, start: int) -> None:
         )
 
 
-# ---- columns of a dataset as names that people read
+# ---- readable names for the values of a dataset's columns
 
 
 def namer(column: Column, values: Callable[[], np.ndarray]) -> Namer:
-    """How to name a column's values for slices, where many numbers become five ranges.
+    """Returns a namer of a column's values for slices; a number with many values gets five ranges.
 
     Args:
-        column: Its entry in the manifest.
-        values: Gives all its values in the split, shape (N,): asked only where the names depend on them.
+        column: The column of the manifest.
+        values: Reads the column's values in the split, shape (N,); called only for a number.
 
     Raises:
         UserError: the column is a vector.
@@ -197,17 +200,17 @@ def namer(column: Column, values: Callable[[], np.ndarray]) -> Namer:
         names = tuple(value or MISSING for value in column.values)
         return lambda codes: Names(codes.astype(np.int32), names)
     numbers = values()
-    distinct = np.unique(numbers)  # not-a-number is one value, and the last
+    distinct = np.unique(numbers)  # NaN is one value, the last
     if len(distinct) > MOST_DISTINCT_NUMBERS:
         return _quintiles(numbers)
-    names = _written(distinct)
+    names = _format_values(distinct)
     return lambda batch: Names(np.searchsorted(distinct, batch).astype(np.int32), names)
 
 
 def group_namer(column: Column) -> Namer:
-    """How to name the values of the column that groups rows: every one has a name of its own, in every batch.
+    """Returns a namer of a group column's values, with one name for each value.
 
-    A batch lists the names of its own values only: groups may be as many as rows.
+    Each batch names only its own values, because there may be as many groups as rows.
 
     Raises:
         UserError: the column is a vector.
@@ -215,16 +218,16 @@ def group_namer(column: Column) -> Namer:
     _require_single(column)
     if column.kind in ("category", "label"):
         return lambda codes: Names(codes.astype(np.int32), column.values)
-    return _distinct
+    return _name_distinct
 
 
-def _distinct(batch: np.ndarray) -> Names:
+def _name_distinct(batch: np.ndarray) -> Names:
     distinct, codes = np.unique(batch, return_inverse=True)
-    return Names(codes, _written(distinct))
+    return Names(codes, _format_values(distinct))
 
 
-def _written(distinct: np.ndarray) -> tuple[str, ...]:
-    """Numbers as text, in as few digits as tell them apart."""
+def _format_values(distinct: np.ndarray) -> tuple[str, ...]:
+    """Formats numbers with the fewest digits that distinguish them."""
     if distinct.dtype.kind in "iu":
         return tuple(map(str, distinct.tolist()))
     return tuple(MISSING if np.isnan(value) else str(value).removesuffix(".0") for value in distinct)
@@ -232,15 +235,15 @@ def _written(distinct: np.ndarray) -> tuple[str, ...]:
 
 def _require_single(column: Column) -> None:
     if column.kind == "vector":
-        raise UserError(f"{column.name} is a vector: rows can be sliced or grouped by a single value only.")
+        raise UserError(f"{column.name} is a vector: slice and group rows by a number or a category.")
 
 
 def _quintiles(values: np.ndarray) -> Namer:
-    """Five ranges of about equal rows, closed on the left; the last is for missing values."""
+    """Returns a namer with five ranges of about equal size, closed on the left, and one for missing values."""
     edges = np.unique(np.nanquantile(values, np.linspace(0, 1, 6)))
     inner = edges[1:-1]
-    shown = [f"{edge:.3g}" for edge in edges]
-    ranges = [f"{low} to {high}" for low, high in zip(shown[:-1], shown[1:], strict=True)]
+    texts = [f"{edge:.3g}" for edge in edges]
+    ranges = [f"{low} to {high}" for low, high in zip(texts[:-1], texts[1:], strict=True)]
     names = (*ranges, MISSING)
 
     def name(batch: np.ndarray) -> Names:

@@ -161,12 +161,12 @@ class Evaluation(Frozen):
         for model, measured in self.models.items():
             prefix = "" if model == "challenger" else f"{model}_"
             values = measured.scores.model_dump().items()
-            result.update({prefix + self._spoken(name): value for name, value in values if value is not None})
+            result.update({prefix + self._display_name(name): value for name, value in values if value is not None})
             if self.regression:
                 result.update({prefix + name: value for name, value in self.regression.scalars(model).items()})
         return result
 
-    def _spoken(self, name: str) -> str:
+    def _display_name(self, name: str) -> str:
         return f"bits_per_{self.unit}" if name == "bits" else name
 
     @property
@@ -188,7 +188,7 @@ def load(directory: str | Path) -> Evaluation:
     try:
         return Evaluation.model_validate_json(files.read(path))
     except FileNotFoundError:
-        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
+        raise UserError(f"{directory} has no {FILE_NAME}: it is not a finished evaluation.") from None
     except ValueError as error:
         raise UserError(f"{path} cannot be read as an evaluation: {error}") from None
 

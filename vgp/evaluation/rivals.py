@@ -16,12 +16,12 @@ from vgp.evaluation.predictions_writer import Scorer
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Manifest
 
-#: Values farther from the median than this many interquartile ranges are far; they are outliers if their share is at
-#: most `FEW` and they make up more than half of the sum of squares. The last number limits the list of names.
+#: Values farther from the median than this many interquartile ranges are outliers, if their share is at most `FEW` and
+#: they make up more than half of the sum of squares. `NAMED` limits the list of names.
 FAR, FEW, NAMED = 10.0, 0.03, 3
 OUTLIERS = "Outliers"
 ADVICE = (
-    "Means and squared errors follow them: if they are mistakes, such as a placeholder or another unit, remove them."
+    "They dominate means and squared errors. If they are errors, such as a placeholder or a wrong unit, remove them."
 )
 #: The split for settings and early stopping.
 VALIDATION = "validation"
@@ -30,21 +30,21 @@ VALIDATION = "validation"
 def fit(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scorer], tuple[str, ...]]:
     """Fits the simple models on the train split; returns them and notes for readers."""
     if task.likelihood:
-        own = task.baseline(open_rows(data, "train"), dataset)
-        return ({"baseline": own[0]}, (own[1],)) if own else ({}, ())
+        baseline_and_note = task.baseline(open_rows(data, "train"), dataset)
+        return ({"baseline": baseline_and_note[0]}, (baseline_and_note[1],)) if baseline_and_note else ({}, ())
     rows, rivals, notes = dataset.rows("train"), dict[str, Scorer](), list[str]()
     try:
         columns, sample = baseline.sampled(dataset, Shards(Path(data), dataset, "train"), task)
-        held = _held(data, dataset, task)
-        notes += _far_inputs(columns, sample, task)
-        fitted = (baseline.fit_regression if task.regression else baseline.fit)(columns, sample, task, held)
+        validation = _read_validation(data, dataset, task)
+        notes += _note_outliers(columns, sample, task)
+        fitted = (baseline.fit_regression if task.regression else baseline.fit)(columns, sample, task, validation)
         rivals["baseline"] = fitted
-        notes += [_of_a_sample("The baseline", fitted.rows, rows)] if fitted.rows < rows else []
+        notes += [_note_sample("The baseline", fitted.rows, rows)] if fitted.rows < rows else []
     except ValueError as error:
         return {}, (f"No baseline: {error}.",)
     try:
-        rivals["boosting"] = rival = boosting.fit(columns, sample, task, held)
-        notes += [_of_a_sample("Gradient boosting", rival.rows, rows)] if rival.rows < fitted.rows else []
+        rivals["boosting"] = rival = boosting.fit(columns, sample, task, validation)
+        notes += [_note_sample("Gradient boosting", rival.rows, rows)] if rival.rows < fitted.rows else []
     except ValueError as error:
         notes.append(f"No gradient boosting: {error}.")
     return rivals, tuple(notes)
@@ -60,23 +60,26 @@ def constant(data: str | Path, dataset: Manifest, task: Task) -> tuple[tuple[flo
     label = Shards(Path(data), dataset, "train").column(task.label)
     if task.regression:
         label = label.astype(np.float64)
-        far = _far(label)
-        told = f"{OUTLIERS} among the train labels: {_told(far, task, task.label)}. {ADVICE}" if far else ""
-        return (float(label.mean()), *np.quantile(label, (0.5, *task.quantiles)).tolist()), (told,) if told else ()
+        outliers = _find_outliers(label)
+        sentence = (
+            f"{OUTLIERS} among the train labels: {_describe(outliers, task, task.label)}. {ADVICE}" if outliers else ""
+        )
+        values = (float(label.mean()), *np.quantile(label, (0.5, *task.quantiles)).tolist())
+        return values, (sentence,) if sentence else ()
     return tuple((np.bincount(label, minlength=len(task.classes)) / len(label)).tolist()), ()
 
 
-def _far_inputs(columns: tuple[Column, ...], sample: dict[str, np.ndarray], task: Task) -> tuple[str, ...]:
+def _note_outliers(columns: tuple[Column, ...], sample: dict[str, np.ndarray], task: Task) -> tuple[str, ...]:
     """Returns a note on number columns with outliers."""
     numbers = [column.name for column in columns if column.kind == "number"]
-    found = [(name, _far(sample[name].astype(np.float64))) for name in numbers]
-    told = [f"{name} ({_told(far, task, name)})" for name, far in found if far]
-    more = f" and {len(told) - NAMED} columns more" if len(told) > NAMED else ""
-    return (f"{OUTLIERS} among the train rows: {', '.join(told[:NAMED])}{more}. {ADVICE}",) if told else ()
+    by_column = [(name, _find_outliers(sample[name].astype(np.float64))) for name in numbers]
+    texts = [f"{name} ({_describe(outliers, task, name)})" for name, outliers in by_column if outliers]
+    more = f" and {len(texts) - NAMED} columns more" if len(texts) > NAMED else ""
+    return (f"{OUTLIERS} among the train rows: {', '.join(texts[:NAMED])}{more}. {ADVICE}",) if texts else ()
 
 
 @dataclass(frozen=True)
-class Far:
+class Outliers:
     """Outliers of a column that dominate its mean and squares."""
 
     count: int
@@ -85,7 +88,7 @@ class Far:
     farthest: tuple[float, ...]
 
 
-def _far(values: np.ndarray) -> Far | None:
+def _find_outliers(values: np.ndarray) -> Outliers | None:
     values = values[np.isfinite(values)]
     if not len(values):
         return None
@@ -95,21 +98,22 @@ def _far(values: np.ndarray) -> Far | None:
     if not reach or not far.any() or far.mean() > FEW or squares[far].sum() <= squares.sum() / 2:
         return None
     farthest = sorted(set(values[far].tolist()), key=lambda value: -abs(value - middle))[:NAMED]
-    return Far(int(far.sum()), len(values), float(reach), tuple(farthest))
+    return Outliers(int(far.sum()), len(values), float(reach), tuple(farthest))
 
 
-def _told(far: Far, task: Task, column: str) -> str:
-    hidden = {"*", outcome.target(task) if column == task.label else column} & {*task.private}
-    named = "" if hidden else f": {', '.join(f'{value:,.6g}' for value in far.farthest)}"
-    return f"{far.count:,} of {far.rows:,} lie farther than {format_significant(far.beyond, 3)} from the median{named}"
+def _describe(outliers: Outliers, task: Task, column: str) -> str:
+    is_private = {"*", outcome.target(task) if column == task.label else column} & {*task.private}
+    values = "" if is_private else f": {', '.join(f'{value:,.6g}' for value in outliers.farthest)}"
+    distance = format_significant(outliers.beyond, 3)
+    return f"{outliers.count:,} of {outliers.rows:,} are farther than {distance} from the median{values}"
 
 
-def _held(data: str | Path, dataset: Manifest, task: Task) -> dict[str, np.ndarray] | None:
+def _read_validation(data: str | Path, dataset: Manifest, task: Task) -> dict[str, np.ndarray] | None:
     """Returns rows of the validation split, or None if there are too few."""
     if dataset.rows(VALIDATION) < baseline.FEWEST_HELD:
         return None
     return baseline.sampled(dataset, Shards(Path(data), dataset, VALIDATION), task)[1]
 
 
-def _of_a_sample(who: str, some: int, rows: int) -> str:
-    return f"{who} was fitted on {some:,} of {rows:,} train rows, evenly spaced."
+def _note_sample(model: str, sample: int, rows: int) -> str:
+    return f"{model} was fitted on {sample:,} of {rows:,} train rows, evenly spaced."

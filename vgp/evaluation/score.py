@@ -47,8 +47,8 @@ class TrainedModel:
         """
         rows = len(next(iter(batch.values())))
         if 0 < rows < LEAST_ROWS:
-            return self({name: _filled_up(values) for name, values in batch.items()})[:rows]
-        known = {name: _translated(batch[name], *pair) for name, pair in self.columns.items()}
+            return self({name: _pad(values) for name, values in batch.items()})[:rows]
+        known = {name: _translate(batch[name], *pair) for name, pair in self.columns.items()}
         if self.task.likelihood:
             return self._losses(tensors(known, self.device), rows)
         if self.task.regression:
@@ -190,10 +190,10 @@ def _columns(model: str | Path, task: Task, card: ModelCard, data: Manifest) -> 
     return pairs
 
 
-def _translated(values: np.ndarray, data: Column, model: Column) -> np.ndarray:
+def _translate(values: np.ndarray, data: Column, model: Column) -> np.ndarray:
     return recode(values, data, model) if data.kind == "category" else values
 
 
-def _filled_up(values: np.ndarray) -> np.ndarray:
+def _pad(values: np.ndarray) -> np.ndarray:
     """Pads the rows by repeating the last one."""
     return np.concatenate([values, np.repeat(values[-1:], LEAST_ROWS - len(values), axis=0)])

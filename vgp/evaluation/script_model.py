@@ -26,12 +26,12 @@ class ScriptModel:
     collected: Collected | None
     predictions: Predictions | None
 
-    def told(self, dataset: Manifest) -> Collected:
+    def record(self, dataset: Manifest) -> Collected:
         """Returns the content of `collected.json`, or a minimal record if there is none."""
         rows = len(self.predictions) if self.predictions else 0
         return self.collected or Collected(task=dataset.task, rows="", files=0, bytes=0, predictions=rows)
 
-    def of_rows(self, data: str | Path, dataset: Manifest, task: Task, split: str) -> tuple[Aligned, tuple[str, ...]]:
+    def scorer(self, data: str | Path, dataset: Manifest, task: Task, split: str) -> tuple[Aligned, tuple[str, ...]]:
         """Returns a scorer of the rows of a split, and notes for readers.
 
         Raises:
@@ -43,10 +43,10 @@ class ScriptModel:
         if self.predictions.label is not None or self._is_of(dataset, split):
             return aligned, ()
         if self.collected is None:
-            return aligned, (f"Nothing but their row_id tells that the predictions in {self.path} are of these rows.",)
-        hint = "" if task.likelihood else f", or let it write the column {LABEL} too, which tells"
+            return aligned, (f"The predictions in {self.path} are matched to these rows only by row_id.",)
+        hint = "" if task.likelihood else f", or write the column {LABEL}, too, which is then compared"
         raise UserError(
-            f"{self.path}/{PREDICTIONS} belongs to other prepared data, whose row_id may mean other rows: predict "
+            f"{self.path}/{PREDICTIONS} belongs to other prepared data, where row_id may identify other rows. Predict "
             f"these rows with the script{hint}."
         )
 
@@ -57,7 +57,7 @@ class ScriptModel:
 def load(folder: str | Path, task: Task) -> ScriptModel:
     """Loads a script's folder or its pins, without rows. Raises UserError for invalid predictions."""
     folder = str(folder)
-    return ScriptModel(folder, collected.load(folder), collect.left_predictions(folder, task))
+    return ScriptModel(folder, collected.load(folder), collect.read_predictions(folder, task))
 
 
 def champion(folder: str, task: Task) -> ScriptModel:
@@ -79,7 +79,7 @@ def base_rates(label: np.ndarray, classes: int) -> np.ndarray:
 
 OWN_BASELINE = "the base rates of the labels"
 OWN_NOTE = (
-    f"The baseline is {OWN_BASELINE}, taken from these very rows, since there are no train rows: it is calibrated by "
+    f"The baseline is {OWN_BASELINE} of the scored rows, because there are no train rows. It is calibrated by "
     "construction, so calibration is not compared with it."
 )
 MOST_ROWS_AT_ONCE = 1 << 18
@@ -90,51 +90,51 @@ def evaluate_own_rows(
 ) -> Evaluation:
     """Evaluates the script's predictions with its own labels, and a champion's predictions of the same rows.
 
-    A champion that is not a script's, or predicted other rows, is not compared (`champion_problem`).
+    A champion that is not a script's model, or that predicted other rows, is not compared (`champion_problem`).
     """
-    ours = script.predictions
-    assert ours is not None and ours.label is not None
-    scored = {"challenger": ours.values}
-    problem = champion_problem.found(champion)
+    new = script.predictions
+    assert new is not None and new.label is not None
+    scored = {"challenger": new.values}
+    problem = champion_problem.read_problem(champion)
     if champion and not problem:
         try:
-            scored["champion"] = _champion(champion, ours, task)
+            scored["champion"] = _read_champion(champion, new, task)
         except UserError as error:
-            problem = champion_problem.of(champion, error)
+            problem = champion_problem.explain_error(champion, error)
     if baseline:
-        scored["baseline"] = base_rates(ours.label, len(ours.classes))
+        scored["baseline"] = base_rates(new.label, len(new.classes))
     header = Header(
         task=dataset.task,
         split="",
-        classes=ours.classes,
+        classes=new.classes,
         models=tuple(scored),
         champion_problem=problem.why if problem else "",
         champion_gone=problem.gone if problem else False,
         notes=(*([problem.note] if problem else []), *([OWN_NOTE] if baseline else [])),
         baseline=OWN_BASELINE if baseline else "",
-        script=script.told(dataset),
+        script=script.record(dataset),
     )
-    columns = {"row_id": ours.row_id, "label": ours.label, **scored}
+    columns = {"row_id": new.row_id, "label": new.label, **scored}
     record.discard(destination)
     predictions_writer.write(destination, header, _batches(columns))
     return measure.measure(destination)
 
 
-def _champion(folder: str, ours: Predictions, task: Task) -> np.ndarray:
+def _read_champion(folder: str, new: Predictions, task: Task) -> np.ndarray:
     """Returns the champion's probabilities in the order of the challenger's rows, float32 (N, C)."""
     if not collected.is_script(folder):
         raise UserError(
             f"the champion in {folder} predicts prepared rows, and the task files has none. Give the output folder of "
             "a script with predictions of the same rows."
         )
-    theirs = champion(folder, task).predictions
-    assert theirs is not None and theirs.label is not None and ours.label is not None
-    if theirs.classes != ours.classes:
+    old = champion(folder, task).predictions
+    assert old is not None and old.label is not None and new.label is not None
+    if old.classes != new.classes:
         raise UserError(
-            f"the champion in {folder} predicts the classes {', '.join(theirs.classes)}, the new model "
-            f"{', '.join(ours.classes)}: they cannot be compared."
+            f"the champion in {folder} predicts the classes {', '.join(old.classes)}, the new model "
+            f"{', '.join(new.classes)}: they cannot be compared."
         )
-    return test_rows.align(theirs, ours.row_id, ours.label, of="the new model predicts")({"row_id": ours.row_id})
+    return test_rows.align(old, new.row_id, new.label, of="the new model predicts")({"row_id": new.row_id})
 
 
 def _batches(columns: dict[str, np.ndarray]) -> Iterator[Columns]:

@@ -1,14 +1,13 @@
-"""`predictions.parquet`, as a script leaves it, as arrays; an error counts the rows that cannot be right.
+"""Reads the `predictions.parquet` that a user's script wrote; an error counts the invalid rows.
 
-Nothing is taken from the file but numbers: no class, no pickle, no name of a module. The columns have one of
-these forms:
+Only numbers are read, no classes, pickles or module names. The columns have one of these forms:
 
 p_NAME ...       one column for each class, named like the task's classes: p_no, p_yes
-probabilities    one list for each row, of as many numbers as there are classes, in their order
-probability      of the second of two classes
-challenger       as `vgp.evaluation.predictions` writes them: the second of two classes, or a list
-nats             the loss of each row, for a task that is judged by a likelihood
-mean, q_0.1 ...  of a regression: the mean, and a column for each of the task's quantiles"""
+probabilities    a list for each row, with a probability for each class, in order
+probability      the probability of the second of two classes
+challenger       the form of `vgp.evaluation.predictions`: the second of two classes, or a list
+nats             the loss of each row, for a likelihood
+mean, q_0.1 ...  for a regression, the mean, and a column for each of the task's quantiles"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,10 +30,10 @@ MEAN, QUANTILE = "mean", "q_"
 
 @dataclass(frozen=True)
 class Form:
-    """Which columns are read, and of what they are."""
+    """The columns to read, and their classes."""
 
     columns: tuple[str, ...]
-    #: Names of the classes; () for losses and numbers. None: as many as the lists are long.
+    #: Names of the classes; () for losses and numbers; None = the length of the lists gives their number.
     classes: tuple[str, ...] | None
 
     @property
@@ -50,35 +49,35 @@ def find_form(
     likelihood: bool = False,
     quantiles: tuple[float, ...] = (),
 ) -> Form:
-    """The form of a file with this schema.
+    """Finds the form of a file from its schema.
 
     Args:
-        classes: Of the task; None if the file itself tells them.
-        likelihood: Whether the task has losses in place of classes.
-        quantiles: Of a regression.
+        classes: Classes of the task; None = the file determines them.
+        likelihood: Whether the task has losses instead of classes.
+        quantiles: Quantiles of a regression.
 
     Raises:
-        ValueError: a column is missing, or it is not clear which ones count.
+        ValueError: a column is missing, or columns of more than one form are present.
     """
     names = schema.names
     if doubles := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"the column {join_names(doubles)} is there twice")
+        raise ValueError(f"the column {join_names(doubles)} occurs twice")
     if quantiles:
         return Form(_quantile_columns(names, quantiles), ())
     if likelihood:
-        return Form((_only([name for name in (NATS, OURS) if name in names], names, _expected(classes, True)),), ())
+        return Form((_only([name for name in (NATS, OURS) if name in names], names, _form_rule(classes, True)),), ())
     by_class = _by_class(names, classes)
     choices = ["p_..."] * bool(by_class) + [name for name in (LIST, SECOND, OURS) if name in names]
-    chosen = _only(choices, names, _expected(classes, False))
-    if chosen == "p_...":
+    column = _only(choices, names, _form_rule(classes, False))
+    if column == "p_...":
         return Form(by_class, classes or tuple(name.removeprefix(PREFIX) for name in by_class))
-    if chosen == SECOND or (chosen == OURS and not _is_list(schema.field(OURS).type)):
+    if column == SECOND or (column == OURS and not _is_list(schema.field(OURS).type)):
         if classes is not None and len(classes) != 2:
             raise ValueError(
-                f"{chosen} is one number, and the task has {len(classes)} classes: {_expected(classes, False)}"
+                f"{column} is one number, and the task has {len(classes)} classes: write {_form_rule(classes, False)}"
             )
-        return Form((chosen,), classes or ("0", "1"))
-    return Form((chosen,), classes)
+        return Form((column,), classes or ("0", "1"))
+    return Form((column,), classes)
 
 
 def _quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
@@ -89,18 +88,18 @@ def _quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tup
 
 
 def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The columns named like the classes; with at least one of them, all must be there."""
-    there = [name for name in names if name.startswith(PREFIX)]
+    """Returns the columns p_NAME of the classes, or () if there are none. Raises ValueError if some are missing."""
+    present = [name for name in names if name.startswith(PREFIX)]
     if classes is None:
-        if len(there) == 1 or len(there) > MOST_CLASSES:
+        if len(present) == 1 or len(present) > MOST_CLASSES:
             raise ValueError(
-                f"p_NAME is needed for each of 2 to {MOST_CLASSES:,} classes, and it is there for {len(there):,}"
+                f"there are {len(present):,} columns p_NAME: write one for each of 2 to {MOST_CLASSES:,} classes"
             )
-        return tuple(there)
+        return tuple(present)
     wanted = tuple(PREFIX + name for name in classes)
-    if not set(wanted) & set(there):
+    if not set(wanted) & set(present):
         return ()
-    if missing := [name for name in wanted if name not in there]:
+    if missing := [name for name in wanted if name not in present]:
         raise ValueError(f"the column {join_names(missing)} is missing: the task has the classes {join_names(classes)}")
     return wanted
 
@@ -109,16 +108,16 @@ def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
     if not choices:
         raise ValueError(f"it has the columns {join_names(names) or 'none'}, and needs {expected}")
     if len(choices) > 1:
-        raise ValueError(f"it says the same twice, in {join_names(choices)}: leave one of them out")
+        raise ValueError(f"predictions are in more than one form, {join_names(choices)}: leave one of them out")
     return choices[0]
 
 
-def _expected(classes: tuple[str, ...] | None, likelihood: bool) -> str:
+def _form_rule(classes: tuple[str, ...] | None, likelihood: bool) -> str:
     if likelihood:
         return f"{NATS}: the loss of each row, in nats"
     each = join_names([PREFIX + name for name in classes]) if classes else "p_NAME for each class"
     second = (
-        f", or {SECOND}, that of {classes[1] if classes else 'class 1'}" if not classes or len(classes) == 2 else ""
+        f"; or {SECOND}, of {classes[1] if classes else 'class 1'} only" if not classes or len(classes) == 2 else ""
     )
     return f"{each}; or {LIST}, a list of them for each row{second}"
 
@@ -128,7 +127,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def require_type(schema: pa.Schema, name: str) -> None:
-    """Raises ValueError unless the column is of floating point numbers, or of lists of them."""
+    """Raises ValueError unless the column has floating point numbers or lists of them."""
     kind = schema.field(name).type
     values = kind.value_type if _is_list(kind) else kind
     if not pa.types.is_floating(values) or (_is_list(kind) and name not in (LIST, OURS)):
@@ -139,15 +138,14 @@ def require_type(schema: pa.Schema, name: str) -> None:
 
 
 def require_integers(schema: pa.Schema, name: str) -> None:
-    """Raises ValueError unless the column is of whole numbers."""
+    """Raises ValueError unless the column has integers."""
     kind = schema.field(name).type
     if not pa.types.is_integer(kind):
         hint = " (pandas makes it floating point where a value is missing)" if pa.types.is_floating(kind) else ""
         raise ValueError(f"the column {name} is of type {kind}, and must be of integers{hint}")
 
 
-# ---- the predictions themselves
-
+# ---- the predictions
 
 MOST_ROWS = 100_000_000
 MOST_SHOWN = 3
@@ -160,10 +158,10 @@ class Predictions:
     """N rows, C classes. `values` are probabilities, float32 (N, C), each row of sum 1; or losses, float64 (N,)."""
 
     path: str
-    #: int64 (N,), each once; the rows' numbers where the file has none.
+    #: int64 (N,), without repetitions; row numbers if the file has no row_id.
     row_id: Array
     values: Array
-    #: int64 (N,), in [0, C); None if the file has none.
+    #: int64 (N,), in [0, C); None if the file has no labels.
     label: Array | None
     #: () for losses.
     classes: tuple[str, ...]
@@ -180,30 +178,30 @@ def read(
     labelled: bool = False,
     quantiles: tuple[float, ...] = (),
 ) -> Predictions:
-    """The predictions in a file, gs:// or on this machine.
+    """Reads the predictions in a local or gs:// file.
 
     Args:
-        path: The file; of a pinned one with its generation.
-        classes: Of the task; None if the file itself tells them.
-        likelihood: Whether losses are expected in place of probabilities.
+        path: The file; with its generation if it is pinned.
+        classes: Classes of the task; None = the file determines them.
+        likelihood: Whether the file has losses instead of probabilities.
         labelled: Whether the file must have labels, and needs no row_id.
-        quantiles: Of a regression.
+        quantiles: Quantiles of a regression.
 
     Raises:
-        UserError: it is no Parquet file, lacks a column, or a value cannot be.
+        UserError: it is not a Parquet file, lacks a column, or has an invalid value.
     """
     name = storage.plain(path)
-    with download.local_copy(path) as here:
+    with download.local_copy(path) as local_path:
         try:
-            files.open_file(here, links=storage.is_remote(path)).close()  # a pipe would be waited for
-            with pq.ParquetFile(here, memory_map=False) as file:
+            files.open_file(local_path, links=storage.is_remote(path)).close()  # refuses a pipe, which would block
+            with pq.ParquetFile(local_path, memory_map=False) as file:
                 form = find_form(file.schema_arrow, classes, likelihood=likelihood, quantiles=quantiles)
                 return _read(name, file, form, labelled, bool(quantiles))
         except FileNotFoundError:
             raise UserError(f"{name} does not exist.") from None
         except (pa.ArrowException, OSError) as error:
-            what = " ".join(str(error).split())[:200]
-            raise UserError(f"{name} cannot be read as Parquet: {what}") from None
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(f"{name} cannot be read as Parquet: {reason}") from None
         except ValueError as error:
             raise UserError(f"{name}: {error}.") from None
 
@@ -211,7 +209,7 @@ def read(
 def _read(name: str, file: pq.ParquetFile, form: Form, labelled: bool, regression: bool) -> Predictions:
     schema, rows = file.schema_arrow, file.metadata.num_rows
     if not 0 < rows <= MOST_ROWS:
-        raise ValueError(f"it has {rows:,} rows" + (f", and may have {MOST_ROWS:,}" if rows else ""))
+        raise ValueError(f"it has {rows:,} rows" + (f"; the limit is {MOST_ROWS:,}" if rows else ""))
     for column in (ROW_ID, LABEL):
         if column in schema.names and not (regression and column == LABEL):
             require_integers(schema, column)
@@ -220,47 +218,47 @@ def _read(name: str, file: pq.ParquetFile, form: Form, labelled: bool, regressio
     for column in form.columns:
         require_type(schema, column)
     _require_lengths(file, form)
-    kept = [column for column in (ROW_ID, LABEL) if column in schema.names]
-    table = file.read(columns=[*kept, *form.columns], use_threads=True)
-    row_id = _integers(table, ROW_ID) if ROW_ID in kept else np.arange(rows)
-    shown = _Shown(row_id, ROW_ID if ROW_ID in kept else "row")
+    present = [column for column in (ROW_ID, LABEL) if column in schema.names]
+    table = file.read(columns=[*present, *form.columns], use_threads=True)
+    row_id = _integers(table, ROW_ID) if ROW_ID in present else np.arange(rows)
+    shown = _RowNames(row_id, ROW_ID if ROW_ID in present else "row")
     if labelled:
-        shown.refuse(_seen_before(row_id), "row_id is that of an earlier row")
+        shown.refuse(_is_repeated(row_id), "row_id is that of an earlier row")
     values, names = _quantiles(table, form, shown) if regression else _values(table, form, shown)
-    label = _label(table, names, shown) if LABEL in kept and names else None
-    if regression and LABEL in kept:
+    label = _label(table, names, shown) if LABEL in present and names else None
+    if regression and LABEL in present:
         label = _numbers(table[LABEL], LABEL, shown)
     return Predictions(name, row_id, values, label, names)
 
 
 def _why(column: str) -> str:
     if column == LABEL:
-        return "for data without prepared rows the class of each row, from 0, stands beside its probabilities"
-    return "it says which prepared row each prediction is of, as the test shards name it"
+        return "without prepared rows, the file must have the class of each row, counted from 0"
+    return "it must have the row_id of each predicted row, from the test shards"
 
 
 def _require_lengths(file: pq.ParquetFile, form: Form) -> None:
-    """Lists that are longer than there are classes are refused before they are unpacked."""
+    """Raises ValueError if the lists are too long for the classes, before they are decompressed."""
     metadata, longest = file.metadata, max(MOST_CLASSES if form.classes is None else len(form.classes), 1)
-    counted = sum(
+    count = sum(
         metadata.row_group(group).column(i).num_values
         for group in range(metadata.num_row_groups)
         for i in range(metadata.num_columns)
         if metadata.row_group(group).column(i).path_in_schema.startswith(f"{form.columns[0]}.list.")
     )
-    if counted > metadata.num_rows * longest:
-        raise ValueError(f"{form.columns[0]} holds {counted:,} numbers in {metadata.num_rows:,} rows: too many")
+    if count > metadata.num_rows * longest:
+        raise ValueError(f"{form.columns[0]} has {count:,} numbers in {metadata.num_rows:,} rows: too many")
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """Names rows in messages."""
+class _RowNames:
+    """Names of rows for messages."""
 
     row_id: Array
     noun: str
 
     def refuse(self, wrong: Array, what: str, value: Callable[[int], object] | None = None) -> None:
-        """Raises ValueError if any row is wrong, with their number and the first of them."""
+        """Raises ValueError with the number of wrong rows and examples, if there are any."""
         places = np.flatnonzero(wrong)
         if not len(places):
             return
@@ -272,8 +270,8 @@ class _Shown:
         raise ValueError(f"{what} in {len(places):,} of {len(wrong):,} rows ({', '.join(examples)}{more})")
 
 
-def _seen_before(row_id: Array) -> Array:
-    """Which rows have the number of an earlier row, bool (N,)."""
+def _is_repeated(row_id: Array) -> Array:
+    """Returns whether each row has the row_id of an earlier row, bool (N,)."""
     repeated = np.ones(len(row_id), bool)
     repeated[np.unique(row_id, return_index=True)[1]] = False
     return repeated
@@ -286,22 +284,22 @@ def _integers(table: pa.Table, column: str) -> Array:
     return np.asarray(array.cast(pa.int64()).to_numpy())
 
 
-def _label(table: pa.Table, classes: tuple[str, ...], shown: _Shown) -> Array:
+def _label(table: pa.Table, classes: tuple[str, ...], shown: _RowNames) -> Array:
     label = _integers(table, LABEL)
-    rule = f"label is no class, 0 to {len(classes) - 1},"
+    rule = f"label is not a class, 0 to {len(classes) - 1},"
     shown.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
     return label
 
 
-def _quantiles(table: pa.Table, form: Form, shown: _Shown) -> tuple[Array, tuple[str, ...]]:
-    """Mean and quantiles, float64 (N, 1 + Q)."""
+def _quantiles(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
+    """Returns mean and quantiles, float64 (N, 1 + Q)."""
     matrix = np.stack([_numbers(table[column], column, shown) for column in form.columns], axis=1)
     falls = np.asarray((np.diff(matrix[:, 1:], axis=1) < 0).any(axis=1))
     shown.refuse(falls, "the quantiles do not rise", lambda i: matrix[i, 1:].tolist()[:5])
     return matrix, ()
 
 
-def _values(table: pa.Table, form: Form, shown: _Shown) -> tuple[Array, tuple[str, ...]]:
+def _values(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
     if form.classes == ():
         return _numbers(table[form.columns[0]], form.columns[0], shown), ()
     if len(form.columns) > 1 or form.second_only:
@@ -319,28 +317,28 @@ def _values(table: pa.Table, form: Form, shown: _Shown) -> tuple[Array, tuple[st
     return (matrix / sums[:, None]).astype(np.float32), names
 
 
-def _numbers(column: pa.ChunkedArray, name: str, shown: _Shown) -> Array:
-    """Float64 (N,), all finite."""
+def _numbers(column: pa.ChunkedArray, name: str, shown: _RowNames) -> Array:
+    """Returns finite numbers, float64 (N,)."""
     if column.null_count:
         shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
     values = column.cast(pa.float64()).to_numpy()
-    shown.refuse(~np.isfinite(values), f"{name} is no finite number", lambda i: values[i])
+    shown.refuse(~np.isfinite(values), f"{name} is not a finite number", lambda i: values[i])
     return np.asarray(values)
 
 
-def _lists(column: pa.ChunkedArray, form: Form, shown: _Shown) -> Array:
-    """Float64 (N, C)."""
+def _lists(column: pa.ChunkedArray, form: Form, shown: _RowNames) -> Array:
+    """Returns the lists as a matrix, float64 (N, C)."""
     name = form.columns[0]
     if column.null_count:
         shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
     lengths = pc.list_value_length(column).to_numpy()
     width = len(form.classes) if form.classes else int(lengths[0])
-    shown.refuse(lengths != width, f"{name} does not hold {width} numbers, one for each class,", lambda i: lengths[i])
+    shown.refuse(lengths != width, f"{name} does not have {width} numbers, one for each class,", lambda i: lengths[i])
     if width < 2:
-        raise ValueError(f"{name} holds {width} number for each row: two classes or more are needed")
+        raise ValueError(f"{name} has {width} number for each row: at least two classes are needed")
     flat = pc.list_flatten(column)
     if flat.null_count:
-        shown.refuse(flat.is_null().to_numpy().reshape(-1, width).any(axis=1), f"{name} holds an empty value")
+        shown.refuse(flat.is_null().to_numpy().reshape(-1, width).any(axis=1), f"{name} has an empty value")
     matrix = flat.cast(pa.float64()).to_numpy().reshape(-1, width)
-    shown.refuse(~np.isfinite(matrix).all(axis=1), f"{name} holds no finite numbers", lambda i: matrix[i].tolist()[:5])
+    shown.refuse(~np.isfinite(matrix).all(axis=1), f"{name} is not finite", lambda i: matrix[i].tolist()[:5])
     return np.asarray(matrix)

@@ -26,8 +26,8 @@ def checksum(dataset: Manifest, split: str = "test") -> str:
 def prepared(data: str | Path, dataset: Manifest, task: Task, split: str = "test") -> tuple[Array, Array | None]:
     """Returns row_id, int64 (N,), and label of every prepared row of a split; label is None without classes."""
     names = ["row_id"] if task.likelihood else ["row_id", task.label]
-    chosen = [dataset.column(name) for name in names]
-    tables = [read_shard(Path(data), shard, chosen) for shard in dataset.splits[split]]
+    columns = [dataset.column(name) for name in names]
+    tables = [read_shard(Path(data), shard, columns) for shard in dataset.splits[split]]
     whole = [np.concatenate([table[name].to_numpy() for table in tables]) for name in names]
     return whole[0], None if task.likelihood else whole[1]
 
@@ -61,9 +61,9 @@ def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: s
     rising = left.row_id[order]
     if not np.array_equal(rising, expected := np.sort(row_id)):
         raise UserError(
-            f"{left.path} must predict exactly the {len(row_id):,} rows {of}, each once, and has {len(left):,}: "
+            f"{left.path} must have one prediction for each of the {len(row_id):,} rows {of}, and has {len(left):,}: "
             f"{_faults(rising, expected)}. row_id is the column of that name in test-*.parquet of the data"
-            f"{_rounded(rising, expected)}."
+            f"{_hint_at_rounding(rising, expected)}."
         )
     if left.label is not None and label is not None:
         _check_labels(left, order, row_id, label)
@@ -73,36 +73,36 @@ def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: s
 def _faults(rising: Array, expected: Array) -> str:
     distinct, times = np.unique(rising, return_counts=True)
     faults = [
-        _counted("missing", np.setdiff1d(expected, distinct)),
-        _counted("not among them", np.setdiff1d(distinct, expected)),
-        _counted("there more than once", distinct[times > 1]),
+        _count_ids("missing", np.setdiff1d(expected, distinct)),
+        _count_ids("not among them", np.setdiff1d(distinct, expected)),
+        _count_ids("there more than once", distinct[times > 1]),
     ]
     return ", ".join(filter(None, faults))
 
 
-def _rounded(rising: Array, expected: Array) -> str:
+def _hint_at_rounding(rising: Array, expected: Array) -> str:
     """Returns a hint if the ids differ only by float rounding."""
     if not np.array_equal(rising.astype(np.float64), expected.astype(np.float64)):
         return ""
-    return ", a whole number of up to 63 bits: a floating-point column on its way has rounded it"
+    return ", an integer of up to 63 bits: a conversion to floating point has rounded it"
 
 
-def _counted(what: str, ids: Array) -> str:
+def _count_ids(fault: str, ids: Array) -> str:
     if not len(ids):
         return ""
-    shown = ", ".join(map(str, ids[:MOST_SHOWN].tolist())) + (", ..." if len(ids) > MOST_SHOWN else "")
-    return f"{len(ids):,} {'is' if len(ids) == 1 else 'are'} {what} (row_id {shown})"
+    examples = ", ".join(map(str, ids[:MOST_SHOWN].tolist())) + (", ..." if len(ids) > MOST_SHOWN else "")
+    return f"{len(ids):,} {'is' if len(ids) == 1 else 'are'} {fault} (row_id {examples})"
 
 
 def _check_labels(left: Predictions, order: Array, row_id: Array, label: Array) -> None:
     assert left.label is not None
     places = np.argsort(row_id, kind="stable")
-    theirs, ours = left.label[order], label[places]
-    wrong = np.flatnonzero(theirs != ours)
+    in_file, in_data = left.label[order], label[places]
+    wrong = np.flatnonzero(in_file != in_data)
     if len(wrong):
         first = wrong[0]
         raise UserError(
-            f"{left.path}: its label differs from that of the data in {len(wrong):,} of {len(ours):,} rows "
-            f"(row_id {row_id[places][first]}: {theirs[first]} there, {ours[first]} in the data), so its row_id means "
-            "other rows."
+            f"{left.path}: its label differs from the label of the data in {len(wrong):,} of {len(in_data):,} rows "
+            f"(row_id {row_id[places][first]}: {in_file[first]} in the file, {in_data[first]} in the data), so its "
+            "row_id identifies other rows."
         )

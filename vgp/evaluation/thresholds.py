@@ -11,7 +11,7 @@ together, and nothing is interpolated.
 
 import numpy as np
 
-from vgp.evaluation.ranked import Ranked, hits_of, packed, pieces, scores_of
+from vgp.evaluation.ranked import Ranked, hits_of, pack, pieces, scores_of
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.outcome import Rule
 
@@ -75,7 +75,7 @@ def choose(rule: Rule, split: str, label: np.ndarray, second: np.ndarray) -> Ope
         return OperatingPoint(rule=rule.words, threshold=rule.value)
     if not len(label):
         return OperatingPoint(rule=rule.words, threshold=None)
-    ranked = Ranked.of(packed(second, label))
+    ranked = Ranked.of(pack(second, label))
     threshold, hits, misses = flagged_counts(ranked, len(ranked))
     best = _best(rule, hits, misses)
     chosen = None if best is None else float(threshold[best])

@@ -48,7 +48,7 @@ def cluster(environment: Mapping[str, str]) -> Cluster:
     if not text:
         return Cluster(host=socket.gethostname())
     try:
-        return _parsed(json.loads(text))
+        return _parse_spec(json.loads(text))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise UserError(
             f"CLUSTER_SPEC cannot be read ({type(error).__name__}: {error}); Vertex AI sets it to "
@@ -56,7 +56,7 @@ def cluster(environment: Mapping[str, str]) -> Cluster:
         ) from None
 
 
-def _parsed(spec: JsonObject) -> Cluster:
+def _parse_spec(spec: JsonObject) -> Cluster:
     pools, task = spec["cluster"], spec["task"]
     chief, _, port = str(pools[_TRAINING_POOLS[0]][0]).rpartition(":")
     before = {name: sum(len(pools.get(p, ())) for p in _TRAINING_POOLS[:i]) for i, name in enumerate(_TRAINING_POOLS)}

@@ -3,7 +3,7 @@
 `vgp.protocol.launching` runs in other images without this module and repeats the names; a test compares them.
 """
 
-#: Machines of a job and processes of each, as `vgp run` asks for them; Vertex AI's description of a job's machines.
+#: Machines of a job and processes of each, from the options of `vgp run`; Vertex AI's description of a job's machines.
 NODES, NPROC, CLUSTER_SPEC = "TRAINING_NODES", "TRAINING_NPROC", "CLUSTER_SPEC"
 #: Machines of the job that hold a TensorFlow model's variables.
 PARAMETER_SERVERS = "TRAINING_PARAMETER_SERVERS"
@@ -11,7 +11,7 @@ PARAMETER_SERVERS = "TRAINING_PARAMETER_SERVERS"
 JOB = "CLOUD_ML_JOB_ID"
 #: The control folder of a step with a ladder, and this attempt's token; set together, or neither.
 CONTROL_FOLDER, ATTEMPT = "TRAINING_CAPACITY", "TRAINING_ATTEMPT"
-#: Where checkpoints, pins and the registry of models are, instead of the defaults in the run's folder.
+#: Folders of checkpoints, pins and the model registry, instead of the defaults in the run's folder.
 CHECKPOINTS, PINS, REGISTRY = "TRAINING_CHECKPOINTS", "TRAINING_PINS", "TRAINING_REGISTRY"
 #: The project's image, the image of this step if it differs, and the commit of the code.
 IMAGE, STEP_IMAGE, COMMIT = "TRAINING_IMAGE", "TRAINING_STEP_IMAGE", "TRAINING_COMMIT"

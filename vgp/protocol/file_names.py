@@ -1,12 +1,12 @@
 """The names of files that one step or wing writes and another reads."""
 
-#: Of a model: its weights and its card.
+#: Files of a model: the weights and the model card.
 WEIGHTS, CARD = "model.safetensors", "model.json"
-#: Of an evaluation, and of the decision on it.
+#: Files of an evaluation and of the decision.
 PREDICTIONS, METRICS, DECISION, REPORT = "predictions.parquet", "metrics.json", "decision.json", "report.html"
-#: What the launcher of a script leaves beside its model: what was started, and where the checkpoints are.
+#: The launcher's record of a script: its command, exit code and folder of checkpoints.
 SCRIPT = "script.json"
-#: The registry's record, the journal of a ladder, and who writes to a folder of checkpoints.
+#: The registry's record, the history of a capacity ladder, and the lease of a folder of checkpoints.
 REGISTRY, LADDER, LEASE = "registry.json", "ladder.json", "lease.json"
-#: Of a run on this machine: its spec, what was asked for, its result; and what kfp writes of each step.
+#: Files of a local run: its spec, its request, its result, and kfp's output of each step.
 PIPELINE, REQUEST, RUN, EXECUTOR_OUTPUT = "pipeline.json", "request.json", "run.json", "executor_output.json"

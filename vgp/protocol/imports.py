@@ -29,11 +29,11 @@ class _Finder:
         return spec if spec and spec.loader else None
 
 
-def variables_of_ours() -> dict[str, str]:
-    """Returns variables with which a child Python finds this package, and no modules of its current folder."""
+def python_variables() -> dict[str, str]:
+    """Returns the variables with which a child Python finds this package, and no modules of its current folder."""
     home = Path(vgp.__file__).parents[1]
-    places = [os.environ.get("PYTHONPATH", ""), "" if home.name.endswith("-packages") else str(home)]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), "PYTHONSAFEPATH": "1"}
+    folders = [os.environ.get("PYTHONPATH", ""), "" if home.name.endswith("-packages") else str(home)]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "PYTHONSAFEPATH": "1"}
 
 
 def search_path() -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def search_path() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]))
 
 
-def serve(root: str, workflows: Path) -> None:
+def search_repository_first(root: str, workflows: Path) -> None:
     """Makes imports search the repository at `root` first, and no longer its folder of workflows.
 
     Python searches the current folder first, where `training` would be pipelines/training.py.
@@ -54,10 +54,10 @@ def serve(root: str, workflows: Path) -> None:
         sys.meta_path.remove(finder)
     sys.meta_path.insert(0, _Finder(root))
     if workflows != Path(root):
-        sys.path[:] = [entry for entry in sys.path if not _is(entry, workflows)]
+        sys.path[:] = [entry for entry in sys.path if not _is_same_folder(entry, workflows)]
     if root not in sys.path:
         sys.path.append(root)
 
 
-def _is(entry: str, folder: Path) -> bool:
+def _is_same_folder(entry: str, folder: Path) -> bool:
     return Path(entry).absolute() == folder or (Path(entry).is_dir() and folder.is_dir() and folder.samefile(entry))

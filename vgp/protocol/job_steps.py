@@ -1,7 +1,7 @@
-"""The steps of a run, from its PipelineJob as Vertex AI's REST API gives it: what became of each, and who made it.
+"""The steps of a run with their states and results, from its PipelineJob in Vertex AI's REST API.
 
-Groups (loops, conditions, the exit handler itself) and exit tasks are no steps: the first only hold some, the second
-tell of them.
+Groups (loops, conditions, the exit handler) and exit tasks are not steps: a group only contains steps, and an exit task
+reports on them.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 
 from vgp.base.documents.json_text import JsonObject
 
-#: PipelineTaskDetail.State -> our word, where lower case would not do.
+#: PipelineTaskDetail.State -> the state shown; other states are shown in lower case.
 _STATES = {
     "": "unknown",
     "STATE_UNSPECIFIED": "unknown",
@@ -21,9 +21,9 @@ _STATES = {
     "NOT_TRIGGERED": "not triggered",
     "CANCEL_PENDING": "cancelling",
 }
-#: <root>/<project number>/<run>/<step>_<task id>/<output>, as Vertex AI names what a step writes.
+#: Vertex AI's name of an output: <root>/<project number>/<run>/<step>_<task id>/<output>.
 _OUTPUT = re.compile(r"gs://.+/\d+/(?P<run>[a-z][-a-z0-9]{0,127})/[^/]+_-?\d+/[^/]+/?")
-#: A step that is told the name of its run is never the same step again.
+#: A step with such a parameter never has a cache hit, because the value differs for every run.
 _OF_THIS_RUN = re.compile(r"\{\{\$\.pipeline_job_(?:name|uuid|resource_name)")
 _DEFINITIONS = ("outputDefinitions", "inputDefinitions")
 _MODEL = "system.Model"
@@ -32,36 +32,36 @@ _RUN_TITLES = ("system.Run", "system.PipelineRun")
 
 @dataclass(frozen=True)
 class Step:
-    """What became of one task that does work."""
+    """The state and results of one task that does work."""
 
     name: str
-    #: How the spec calls it: the name without the number of an iteration.
+    #: The name in the spec, without the number of an iteration.
     task: str
     #: succeeded, cached, failed, cancelled, not triggered, running ...
     state: str
-    #: How long it ran; None if it did not.
+    #: Duration; None if it did not run.
     seconds: float | None = None
     ended: datetime | None = None
     error: str = ""
-    #: The run that made the results which a cached step took; empty where no URI tells.
+    #: For a cached step, the run that computed the results; empty if the outputs' URIs do not show it.
     since: str = ""
-    #: Whether it makes a model, and whether it may take results of earlier runs.
+    #: Whether it trains a model, and whether it may have a cache hit.
     trains: bool = False
     pinned: bool = False
-    #: Parameters that it returned, and URIs of its pages.
+    #: Output parameters, and URIs of HTML outputs.
     returned: JsonObject = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
 
 def steps_of(job: JsonObject) -> list[Step]:
-    """The steps that Google lists, in the order in which they began; iterations of a loop are numbered."""
+    """Returns the steps of a PipelineJob in the order in which they began; iterations of a loop are numbered."""
     spec = _Spec(table(job, "pipelineSpec"))
     run = str(job.get("name", "")).rpartition("/")[2]
     details = [detail for detail in items(table(job, "jobDetail"), "taskDetails") if isinstance(detail, dict)]
     parents = {detail.get("parentTaskId") for detail in details}
     leaves = [
         detail
-        for detail in sorted(details, key=_begin)
+        for detail in sorted(details, key=_start_order)
         if detail.get("taskId") not in parents and not _is_the_run(detail, run) and spec.is_step(_name(detail))
     ]
     names = [_name(detail) for detail in leaves]
@@ -69,19 +69,19 @@ def steps_of(job: JsonObject) -> list[Step]:
 
 
 def table(values: JsonObject, key: str) -> JsonObject:
-    """The object below `key`; empty where there is none."""
+    """Returns the object at `key`, or an empty one."""
     value = values.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def items(values: JsonObject, key: str) -> list[Any]:
-    """The list below `key`; empty where there is none."""
+    """Returns the list at `key`, or an empty one."""
     value = values.get(key)
     return value if isinstance(value, list) else []
 
 
 def moment(value: object) -> datetime | None:
-    """A timestamp of the REST API."""
+    """Parses a timestamp of the REST API; None if it is not one."""
     try:
         time = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -90,7 +90,7 @@ def moment(value: object) -> datetime | None:
 
 
 class _Spec:
-    """What a compiled pipeline says of its tasks, by their names."""
+    """A compiled pipeline, with questions about its tasks by name."""
 
     def __init__(self, content: JsonObject) -> None:
         self.components = table(content, "components")
@@ -114,13 +114,13 @@ class _Spec:
         return table(self.components, str(table(self.tasks.get(name, {}), "componentRef").get("name", "")))
 
     def trains(self, name: str) -> bool:
-        """Whether the step makes a model, and not out of one, as what takes up or registers a model does."""
+        """Whether the step has a model as an output and none as an input; a step that registers a model has both."""
         component = self.component(name)
-        made, taken = (
+        outputs, inputs = (
             [table(artifact, "artifactType").get("schemaTitle") for artifact in definitions.values()]
             for definitions in (table(table(component, key), "artifacts") for key in _DEFINITIONS)
         )
-        return _MODEL in made and _MODEL not in taken
+        return _MODEL in outputs and _MODEL not in inputs
 
     def is_pinned(self, name: str) -> bool:
         task = self.tasks.get(name, {})
@@ -135,39 +135,39 @@ def _sources(task: JsonObject) -> list[JsonObject]:
 
 def _step(detail: JsonObject, label: str, spec: _Spec, run: str) -> Step:
     state = str(detail.get("state", ""))
-    word = _STATES.get(state, state.lower())
+    shown_state = _STATES.get(state, state.lower())
     name, begin, end = _name(detail), moment(detail.get("startTime")), moment(detail.get("endTime"))
-    did_run = begin and end and word not in ("cached", "not triggered", "pending")
+    did_run = begin and end and shown_state not in ("cached", "not triggered", "pending")
     return Step(
         label,
         name,
-        word,
+        shown_state,
         seconds=max(0.0, (end - begin).total_seconds()) if did_run and begin and end else None,
         ended=end,
         error=str(table(detail, "error").get("message", "")),
-        since=_maker(detail, run) if word == "cached" else "",
+        since=_source_run(detail, run) if shown_state == "cached" else "",
         trains=spec.trains(name),
         pinned=spec.is_pinned(name),
-        returned=_returned(detail),
+        returned=_output_parameters(detail),
         pages={key: uri for key, title, uri in _artifacts(detail) if title == "system.HTML"},
     )
 
 
-def _maker(detail: JsonObject, run: str) -> str:
-    """The run in whose folder the results of a cached step lie."""
-    homes = [home["run"] for _, _, uri in _artifacts(detail) if (home := _OUTPUT.fullmatch(uri))]
-    return next((home for home in homes if home != run), "")
+def _source_run(detail: JsonObject, run: str) -> str:
+    """Returns the other run whose folder contains the outputs of a cached step, or ""."""
+    runs = [match["run"] for _, _, uri in _artifacts(detail) if (match := _OUTPUT.fullmatch(uri))]
+    return next((other for other in runs if other != run), "")
 
 
 def _artifacts(detail: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """Name, type and URI of every output."""
+    """Yields name, type and URI of each output artifact."""
     for key in sorted(table(detail, "outputs")):
         for artifact in items(table(table(detail, "outputs"), key), "artifacts"):
             if isinstance(artifact, dict):
                 yield key, str(artifact.get("schemaTitle", "")), str(artifact.get("uri", ""))
 
 
-def _returned(detail: JsonObject) -> JsonObject:
+def _output_parameters(detail: JsonObject) -> JsonObject:
     metadata = table(table(detail, "execution"), "metadata")
     return {key.removeprefix("output:"): value for key, value in metadata.items() if key.startswith("output:")}
 
@@ -185,6 +185,6 @@ def _is_the_run(detail: JsonObject, run: str) -> bool:
     return _name(detail) == run or table(detail, "execution").get("schemaTitle") in _RUN_TITLES
 
 
-def _begin(detail: JsonObject) -> tuple[float, str]:
+def _start_order(detail: JsonObject) -> tuple[float, str]:
     time = moment(detail.get("startTime")) or moment(detail.get("createTime"))
     return (time.timestamp() if time else 0.0, str(detail.get("taskId", "")).rjust(20))

@@ -1,4 +1,4 @@
-"""The manifest of a prepared dataset: what the shards hold, where they came from, and what was counted.
+"""The manifest of a prepared dataset: its shards, columns, statistics and sources.
 
 Layout of a prepared dataset:
 
@@ -6,9 +6,9 @@ Layout of a prepared dataset:
     train-00000.parquet ...     fixed-width columns only
     test-00000.parquet ...
 
-Every table has `row_id` (int64, unique over the dataset) and whatever columns the task wrote.
-The manifest is written last: a directory without it is an unfinished preparation.
-A dataset of files as they are (`vgp.data.tasks.files`) holds these, and its manifest as .manifest.json.
+Every shard has the column `row_id` (int64, unique over the dataset) and the columns of the task.
+The manifest is written last, so a directory without one is an unfinished preparation.
+A dataset of unchanged files (`vgp.data.tasks.files`) holds those files and `.manifest.json`.
 """
 
 import json
@@ -24,19 +24,21 @@ from vgp.base.storage import files
 
 FILE_NAME = "manifest.json"
 HIDDEN_NAME = ".manifest.json"
-#: Of a shard's file, and of its rows when decoded: it is held in memory.
+#: Maximum bytes of a shard's file, and of its decoded rows, because a shard is held in memory.
 MOST_SHARD_BYTES = 4 << 30
 
 
 class Frozen(BaseModel):
+    """An immutable model that refuses unknown fields."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Column(Frozen):
-    """One column of the shards. All figures describe the train split only, so that nothing leaks."""
+    """One column of the shards. All statistics are of the train split only, so that no test data leaks."""
 
     name: str
-    #: A category is stored as int32 codes; an id is carried along, never learned from.
+    #: A category is stored as int32 codes; an id is kept in the shards and is not a feature.
     kind: Literal["number", "category", "vector", "id", "label"]
     #: Arrow type as text: `int32`, `float`, `fixed_size_list<item: float>[64]`...
     type: str
@@ -44,24 +46,24 @@ class Column(Frozen):
     width: int = Field(1, ge=0)
     count: int = 0
     missing: int = 0
-    #: number, vector (over all elements), and a label that is a number
+    #: For a number, a vector (over all its elements), and a numeric label.
     mean: float = 0.0
     std: float = 1.0
     minimum: float = 0.0
     maximum: float = 0.0
-    #: category: `values[code]` names a code; code 0 is "" = missing or unseen. `counts[code]` in the train split.
-    #: label: the classes, from code 0; none of a number.
+    #: Category: `values[code]` is the value of a code; code 0 is "" (missing or unseen). `counts[code]` is its number
+    #: of rows in the train split. Label: the classes, from code 0; empty for a numeric label.
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
-    #: label that is a number: its quantiles at 0, 0.05, 0.1 ... 1, of up to 200,000 rows taken at random.
+    #: Numeric label: its quantiles at 0, 0.05, 0.1 ... 1, from a random sample of up to 200,000 rows.
     quantiles: tuple[float, ...] = ()
-    #: number of a table, and its label if that is one: inner edges of tenths, and how many of up to 100,000 rows taken
-    #: at random lie between them; the last count is of missing values (`vgp.data.columns`).
+    #: Number or numeric label of a table: the inner edges of its deciles, and the number of rows in each bin, from a
+    #: random sample of up to 100,000 rows; the last bin counts missing values (`vgp.data.columns`).
     edges: tuple[float, ...] = ()
     tally: tuple[int, ...] = ()
 
     @model_validator(mode="after")
-    def _counted(self) -> "Column":
+    def _check_counts(self) -> "Column":
         if self.counts and len(self.counts) != len(self.values):
             raise ValueError(f"{len(self.values)} values have {len(self.counts)} counts")
         if self.tally and (len(self.tally) != len(self.edges) + 2 or sorted(self.edges) != list(self.edges)):
@@ -72,7 +74,9 @@ class Column(Frozen):
 
 
 class ShardFile(Frozen):
-    #: A name in the dataset's folder: a manifest may not lead out of it.
+    """One shard of a dataset."""
+
+    #: A file name and not a path, so that a manifest cannot point outside of the dataset's folder.
     path: str = Field(pattern=r"^[\w-][\w.-]*\.parquet$", max_length=200)
     rows: int = Field(ge=0)
     bytes: int = Field(ge=0, le=MOST_SHARD_BYTES)
@@ -80,75 +84,91 @@ class ShardFile(Frozen):
 
 
 class SourceFile(Frozen):
+    """A file that the dataset was prepared from."""
+
     path: str
     bytes: int
     sha256: str
 
 
 class Manifest(Frozen):
-    """A prepared dataset. `Raises` on load: UserError if missing, unreadable or of another format."""
+    """The content and the sources of a prepared dataset."""
 
     format: Literal[3] = 3
-    #: `module:Class` of the task that wrote it, and the options it was given.
+    #: `module:Class` of the task that prepared the dataset, and the task's options.
     task: str
     options: JsonObject = {}
-    #: How the rows were split, for people: what decided (`by`), and the windows or shares that were taken.
+    #: How the rows were split, for people: the kind of split (`by`), and the window or share of each split.
     split: dict[str, str] = {}
     columns: tuple[Column, ...]
-    #: `train`, `test` and whatever other split the task makes.
+    #: The shards of `train`, `test` and the task's other splits.
     splits: dict[str, tuple[ShardFile, ...]]
-    #: What the task's `combine` returned: JSON values only.
+    #: The result of the task's `combine`; JSON values only.
     statistics: JsonObject = {}
-    #: Rows read, rows dropped and why: shown in the report.
+    #: Rows read, and rows dropped by reason, for the report.
     rows_read: int = 0
     rows_dropped: dict[str, int] = {}
-    #: What a reader of the results must know about the rows: shown in the report.
+    #: Notes on the rows for readers of the report.
     notes: tuple[str, ...] = ()
-    #: Those of the notes that may make every figure better than the truth: the decision has them too.
+    #: The notes on faults that may make every metric too good, such as leaks; the decision shows them too.
     doubts: tuple[str, ...] = ()
     sources: tuple[SourceFile, ...] = ()
-    #: sha256 over the configuration and the sources' checksums, else the shards': same fingerprint, same shards.
+    #: SHA-256 of the configuration and the checksums of the sources, or of the shards if there are no sources. Equal
+    #: fingerprints mean equal shards.
     fingerprint: str = ""
 
     def column(self, name: str) -> Column:
+        """Returns the column with the name."""
         return next(column for column in self.columns if column.name == name)
 
     @property
     def window(self) -> str:
-        """How the rows were split, in one line."""
+        """Returns how the rows were split, in one line."""
         return "; ".join(f"{split} {words}" for split, words in self.split.items())
 
     def rows(self, split: str) -> int:
+        """Returns the number of rows of a split; 0 if the dataset does not have the split."""
         return sum(shard.rows for shard in self.splits.get(split, ()))
 
 
 def load(directory: str | Path) -> Manifest:
-    """Reads the manifest of a prepared dataset."""
+    """Reads the manifest of a prepared dataset.
+
+    Raises:
+        UserError: it is missing, unreadable or of another format.
+    """
     path = path_in(directory)
     try:
         return json_text.parse_model(Manifest, files.read(path, links=False))
     except FileNotFoundError:
-        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished, prepared dataset.") from None
+        raise UserError(f"{directory} has no {FILE_NAME}: it is not a prepared dataset. Prepare the data.") from None
     except ValueError as error:
         raise UserError(f"{path} cannot be read as a dataset manifest: {error}. Prepare the data again.") from None
 
 
 def path_in(directory: str | Path) -> Path:
-    """Where the manifest of a dataset is: the hidden one counts, for among files as they are the other may lie too."""
+    """Returns the path of a dataset's manifest: the hidden one if it exists, because the user's own files may include
+    a `manifest.json`."""
     hidden = Path(directory) / HIDDEN_NAME
     return hidden if hidden.is_file() else Path(directory) / FILE_NAME
 
 
 def save(manifest: Manifest, directory: str | Path, name: str = FILE_NAME) -> None:
-    """Writes the manifest atomically; call it last."""
+    """Writes the manifest atomically. Call it after all shards are written.
+
+    Raises:
+        UserError: the manifest would be too large.
+    """
     path = Path(directory) / name
     text = json.dumps(manifest.model_dump(), indent=1, sort_keys=True) + "\n"
     if len(text) > files.MOST_JSON_BYTES:
         if not manifest.columns:
-            raise UserError(f"{len(manifest.sources):,} files are too many to list: pack them into fewer archives.")
+            raise UserError(
+                f"the dataset has {len(manifest.sources):,} files, too many for a manifest: pack them into archives."
+            )
         largest = max(manifest.columns, key=lambda column: sum(map(len, column.values)))
         raise UserError(
-            f"the manifest would have {len(text) >> 20} MiB, and may have {files.MOST_JSON_BYTES >> 20}: categories of "
-            f"fewer or shorter values are needed, above all {largest.name}."
+            f"the manifest would have {len(text) >> 20} MiB, and the limit is {files.MOST_JSON_BYTES >> 20}, because "
+            f"categories have many or long values. Drop or shorten the largest, {largest.name}."
         )
     files.write(path, text)

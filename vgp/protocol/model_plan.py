@@ -1,7 +1,7 @@
-"""What is left to do until Vertex AI's registry shows what the record of ours says: values, in a safe order.
+"""The steps that make Vertex AI's Model Registry equal to the record of our registry, as values in a safe order.
 
-What is missing comes first, then states and aliases, and at last what goes: no alias is ever on something that is not
-there. Of versions that came twice the oldest stays.
+Missing versions are uploaded first, then states and aliases change, and versions are removed last, so that an alias
+always has a version. Of two copies of a version the older one stays.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.protocol import model_service as uploads
+from vgp.protocol import model_service
 from vgp.protocol.model_service import NUMBER, REGISTRY, STATE, Refused
 
 CHAMPION, DEFAULT = "champion", "default"
-#: Versions younger than this are left to the step that registered them: it may be uploading right now.
+#: Versions younger than this are left to the step that registered them, which may be uploading them now.
 YOUNG = timedelta(minutes=15)
 
-#: Versions as Vertex AI lists them, the oldest first.
+#: The versions on Vertex AI, oldest first.
 Live = Sequence[JsonObject]
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A version that is not there."""
+    """The upload of a version that is missing on Vertex AI."""
 
     version: JsonObject
-    #: Whether the model is there.
+    #: Whether the model already exists on Vertex AI.
     model_exists: bool
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Relabel:
-    """A version whose state is another now."""
+    """The new labels of a version whose state has changed."""
 
     version_id: str
     labels: Mapping[str, str]
@@ -45,7 +45,7 @@ class Relabel:
 
 @dataclass(frozen=True)
 class Move:
-    """An alias that belongs on that version, and who holds it."""
+    """The move of an alias to a version; `holders` are the ids of the versions that have the alias now."""
 
     alias: str
     number: str
@@ -58,95 +58,99 @@ class Move:
 
 @dataclass(frozen=True)
 class Take:
-    """An alias that does not belong on that version."""
+    """The removal of an alias from a version."""
 
     alias: str
     number: str
     version_id: str
 
     def __str__(self) -> str:
-        return f"{self.alias} taken from version {self.number}"
+        return f"{self.alias} removed from version {self.number}"
 
 
 @dataclass(frozen=True)
 class Remove:
-    """A version that is deleted in the record, or that came twice."""
+    """The removal of a version that the record has deleted, or that was uploaded twice."""
 
     number: str
     version_id: str
-    twice: bool
-    #: Whether it is all that the model has: Vertex AI deletes the last one with its model alone.
+    is_duplicate: bool
+    #: Whether it is the model's only version, which Vertex AI deletes only together with the model.
     last: bool
 
     def __str__(self) -> str:
-        return f"version {self.number} removed{', which had come twice' if self.twice else ''}"
+        return f"{'duplicate of ' if self.is_duplicate else ''}version {self.number} removed"
 
 
 Step = Upload | Relabel | Move | Take | Remove
 
 
 def steps(record: JsonObject, live: Live, *, mine: int | None = None, now: datetime | None = None) -> Iterator[Step]:
-    """What there is to do. `mine` and `now` as in `model_registry.reconcile`; without them all that is missing is due.
+    """Yields the steps that are left.
+
+    Args:
+        mine: The version that the caller registered, as in `model_registry.reconcile`. Without `mine` and `now`, all
+            missing versions are uploaded.
 
     Raises:
-        Refused: there are versions that no registry, or another one, has made.
+        Refused: the model on Vertex AI has versions that this registry did not upload.
     """
-    ours = _known(record, live)
+    ours = _versions_by_number(record, live)
     for version in record["versions"]:
         if version["number"] not in ours and _is_due(version, mine, now):
             yield Upload(version, model_exists=bool(live))
-    yield from _relabelled(record, ours)
-    yield from _aliased(record, live, ours)
-    yield from _removed(record, live, ours)
+    yield from _relabel(record, ours)
+    yield from _move_aliases(record, live, ours)
+    yield from _remove(record, live, ours)
 
 
 def notes(record: JsonObject, live: Live) -> list[str]:
-    """What stays different whatever is done, in words."""
-    told = [
+    """Returns a sentence on each difference that no step can remove."""
+    missing = [
         f"version {version['number']} is not on Vertex AI: it is a script's own model, which our image cannot serve"
         for version in record["versions"]
-        if version["state"] != "deleted" and not uploads.servable(version)
+        if version["state"] != "deleted" and not model_service.servable(version)
     ]
-    return told + [
+    return missing + [
         f"version {version['labels'][NUMBER]} stays on Vertex AI: it is deployed to an endpoint"
-        for version in _going(record, live, _known(record, live))
+        for version in _obsolete(record, live, _versions_by_number(record, live))
         if version.get("deployedModels")
     ]
 
 
-def _known(record: JsonObject, live: Live) -> dict[int, JsonObject]:
-    """Number -> the oldest version there with it. Raises as `steps`."""
-    registry = uploads.registry_label(record["versions"][0]) if record["versions"] else ""
-    known: dict[int, JsonObject] = {}
+def _versions_by_number(record: JsonObject, live: Live) -> dict[int, JsonObject]:
+    """Returns the oldest version on Vertex AI of each number. Raises Refused as `steps` does."""
+    registry = model_service.registry_label(record["versions"][0]) if record["versions"] else ""
+    by_number: dict[int, JsonObject] = {}
     for version in live:
         labels = version.get("labels", {})
         if labels.get(REGISTRY) != registry or not str(labels.get(NUMBER, "")).isdecimal():
             raise Refused(
-                f"Vertex AI has a model {uploads.model_id(record)} that is not of this registry: its version "
-                f"{version['versionId']} was made by hand, or by another registry. Give the model here another name "
-                "(model_name), or delete that one."
+                f"Vertex AI has a model {model_service.model_id(record)} that does not belong to this registry: its "
+                f"version {version['versionId']} was uploaded by hand or by another registry. Choose another "
+                "model_name, or delete that model on Vertex AI."
             )
-        known.setdefault(int(labels[NUMBER]), version)
-    return known
+        by_number.setdefault(int(labels[NUMBER]), version)
+    return by_number
 
 
 def _is_due(version: JsonObject, mine: int | None, now: datetime | None) -> bool:
-    if version["state"] == "deleted" or not uploads.servable(version):
+    if version["state"] == "deleted" or not model_service.servable(version):
         return False
     if mine is None or now is None or version["number"] == mine:
         return True
     return datetime.fromisoformat(str(version["created"])) < now - YOUNG
 
 
-def _relabelled(record: JsonObject, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
-    """A candidate is approved or rejected; nothing else of a version ever changes."""
+def _relabel(record: JsonObject, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
+    """Yields a step for each version with an old state, the only field of a version that ever changes."""
     for version in record["versions"]:
-        there = ours.get(version["number"])
-        if there and version["state"] != "deleted" and there["labels"].get(STATE) != version["state"]:
-            yield Relabel(there["versionId"], {**there["labels"], STATE: version["state"]})
+        uploaded = ours.get(version["number"])
+        if uploaded and version["state"] != "deleted" and uploaded["labels"].get(STATE) != version["state"]:
+            yield Relabel(uploaded["versionId"], {**uploaded["labels"], STATE: version["state"]})
 
 
-def _aliased(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
+def _move_aliases(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
     targets = {name: ours[number] for name, number in record["aliases"].items() if number in ours}
     if default := _default(record, live, ours):
         targets[DEFAULT] = default
@@ -157,31 +161,33 @@ def _aliased(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> 
             yield Move(name, version["labels"][NUMBER], version["versionId"], ids)
     for version in live:
         for name in sorted(set(version.get("versionAliases", [])) - {DEFAULT}):
-            is_elsewhere = name in targets and version is not targets[name] and targets[name] in _holders(live, name)
-            if is_elsewhere or name not in record["aliases"]:
+            has_moved = name in targets and version is not targets[name] and targets[name] in _holders(live, name)
+            if has_moved or name not in record["aliases"]:
                 yield Take(name, version["labels"][NUMBER], version["versionId"])
 
 
 def _default(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> JsonObject | None:
-    """The version that is meant where none is named: the champion; else as it is, if that stays; else the newest."""
+    """Returns the version that gets the alias `default`: the champion; else the newest version, if no remaining version
+    has the alias; else None."""
     if champion := ours.get(record["aliases"].get(CHAMPION, 0)):
         return champion
-    going = _going(record, live, ours)
-    staying = [version for version in live if version not in going]
-    is_held = any(version in staying for version in _holders(live, DEFAULT))
-    return staying[-1] if staying and not is_held else None
+    obsolete = _obsolete(record, live, ours)
+    remaining = [version for version in live if version not in obsolete]
+    has_default = any(version in remaining for version in _holders(live, DEFAULT))
+    return remaining[-1] if remaining and not has_default else None
 
 
-def _removed(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
-    for version in _going(record, live, ours):
+def _remove(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
+    for version in _obsolete(record, live, ours):
         if not version.get("deployedModels"):
             number = version["labels"][NUMBER]
-            twice = ours[int(number)] is not version
-            yield Remove(number, version["versionId"], twice, last=len(live) == 1)
+            is_duplicate = ours[int(number)] is not version
+            yield Remove(number, version["versionId"], is_duplicate, last=len(live) == 1)
 
 
-def _going(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> list[JsonObject]:
-    """What is deleted in the record, or there twice. What the record does not know is newer than it, and stays."""
+def _obsolete(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> list[JsonObject]:
+    """Returns the versions that the record has deleted, and duplicates. Versions missing in the record are newer than
+    it, and stay."""
     deleted = {version["number"] for version in record["versions"] if version["state"] == "deleted"}
     numbers = [int(version["labels"][NUMBER]) for version in live]
     return [v for v, number in zip(live, numbers, strict=True) if number in deleted or ours[number] is not v]

@@ -1,4 +1,4 @@
-"""Vertex AI's model service in one region, by its REST API, and a version of our registry as it takes it.
+"""Calls of Vertex AI's model service in one region, and the upload request for a version of our registry.
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models
 """
@@ -15,12 +15,12 @@ from vgp.protocol import file_names
 if TYPE_CHECKING:
     from google.auth.transport.requests import AuthorizedSession
 
-# ---- one version of our registry as Vertex AI takes it: where its files lie, what serves it, and how it is found again
+# ---- the upload request of a version: its files, its serving container, and its labels
 
-#: What serving reads of a version, each held to its checksum: vgp/serve/endpoint.
+#: The files that serving reads (vgp/serve/endpoint); their checksums are verified.
 SERVED = (file_names.CARD, file_names.WEIGHTS)
 PORT, PREDICT, HEALTH = 8080, "/predict", "/health"
-#: Labels by which a version of ours is known: the registry that it is of, its number and the beginning of its key.
+#: Labels of an uploaded version: its registry, its number, the beginning of its key, and its state.
 REGISTRY, NUMBER, KEY, STATE = "registry", "registry-number", "registry-key", "registry-state"
 #: https://cloud.google.com/resource-manager/docs/labels-overview
 _LONGEST_LABEL = 63
@@ -28,48 +28,48 @@ _LONGEST_DESCRIPTION = 2000
 
 
 class Refused(Exception):
-    """What cannot be put into Vertex AI's registry: what was given, the rule, and the fix."""
+    """A model, version or operation that Vertex AI's registry cannot take, with the reason and the fix."""
 
 
 def request(
     record: JsonObject, version: JsonObject, *, parent: str, image: str, key: str, labels: Mapping[str, str]
 ) -> JsonObject:
-    """The body of models.upload without what says which model it is.
+    """Returns the body of models.upload.
 
     Args:
-        record, version: In their JSON form, as vgp/registry/documents.py describes them.
-        parent: The model's resource name if there is one already; empty: this makes it.
-        image: What serves versions that do not name theirs.
-        key: Cloud KMS key; empty: Google's own encryption.
-        labels: Those of the settings.
+        record: The registry's record in its JSON form (vgp/registry/documents.py).
+        version: The version in the record.
+        parent: The model's resource name; empty if the upload creates the model.
+        image: Serving image for versions that do not name an image.
+        key: Cloud KMS key; empty: Google's default encryption.
+        labels: Labels of the settings.
 
     Raises:
-        Refused: the version's files or its image are of this machine, or it is no model that our image serves.
+        Refused: the version is not in a bucket, or has no image with a digest.
     """
-    name, there = str(record["model"]), model_id(record)
+    name, vertex_id = str(record["model"]), model_id(record)
     model: JsonObject = {
-        "displayName": there,
-        "description": f"Versions of {folder(version)}/registry.json. Change them with `vgp models`: what is "
-        "changed here is put back.",
-        "versionDescription": _described(version),
+        "displayName": vertex_id,
+        "description": f"Versions of {folder(version)}/registry.json. Change them with `vgp models`: changes made "
+        "here are reverted.",
+        "versionDescription": _description(version),
         "artifactUri": str(version["model"]),
         "containerSpec": _container(name, version, image),
         "labels": own_labels(version, labels),
     }
     if key:
         model["encryptionSpec"] = {"kmsKeyName": key}
-    return {"model": model, **({"parentModel": parent} if parent else {"modelId": there})}
+    return {"model": model, **({"parentModel": parent} if parent else {"modelId": vertex_id})}
 
 
 def folder(version: JsonObject) -> str:
-    """The registry's folder for this model: versions lie in it under their keys."""
+    """Returns the registry's folder for the version's model."""
     return str(version["model"]).rpartition("/versions/")[0]
 
 
 def model_id(record: JsonObject) -> str:
-    """The model's id on Vertex AI: its name, and of a registry `registry-dev` also `-dev`, so that the environments of
-    one project have models of their own there.
-    """
+    """Returns the model's id on Vertex AI: its name, with `-dev` appended for a registry `registry-dev`, so that the
+    environments of one project have separate models."""
     name, versions = str(record["model"]), record.get("versions") or ()
     root = folder(versions[0]).rpartition("/")[0].rpartition("/")[2] if versions else ""
     owner = label(root.removeprefix("registry-")) if root.startswith("registry-") else ""
@@ -77,16 +77,16 @@ def model_id(record: JsonObject) -> str:
 
 
 def registry_label(version: JsonObject) -> str:
-    """What tells this registry from another one: two may have models of one name in one project."""
+    """Returns the label of a version's registry, because two registries of a project may have models of one name."""
     return hashlib.sha256(folder(version).encode()).hexdigest()[:12]
 
 
 def own_labels(version: JsonObject, labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of the settings, and ours."""
-    told = {name: label(str(version.get(name, ""))) for name in ("run", "pipeline")}
+    """Returns the labels of an uploaded version: those of the settings, its run and pipeline, and the registry's."""
+    origin = {name: label(str(version.get(name, ""))) for name in ("run", "pipeline")}
     return {
         **labels,
-        **{name: value for name, value in told.items() if value},
+        **{name: value for name, value in origin.items() if value},
         REGISTRY: registry_label(version),
         NUMBER: str(version["number"]),
         KEY: str(version["key"])[:40],
@@ -95,16 +95,16 @@ def own_labels(version: JsonObject, labels: Mapping[str, str]) -> dict[str, str]
 
 
 def label(text: str) -> str:
-    """The text as the value of a label."""
+    """Converts a text to a valid value of a label."""
     return re.sub(r"[^a-z0-9_-]+", "-", text.lower())[:_LONGEST_LABEL].strip("-_")
 
 
 def servable(version: JsonObject) -> bool:
-    """Whether our image can serve it: not what a script of somebody's own left."""
+    """Whether our image can serve the version, which it cannot for the model of a user's own script."""
     return set(SERVED) <= set(version.get("files", {}))
 
 
-def _described(version: JsonObject) -> str:
+def _description(version: JsonObject) -> str:
     parts = [
         f"Version {version['number']}.",
         version.get("reason", ""),
@@ -116,24 +116,25 @@ def _described(version: JsonObject) -> str:
 
 
 def _container(name: str, version: JsonObject, image: str) -> JsonObject:
-    """The one image, serving: https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements"""
-    number, where = version["number"], str(version["model"])
-    if not where.startswith("gs://"):
+    """Returns the serving container: https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements"""
+    number, uri = version["number"], str(version["model"])
+    if not uri.startswith("gs://"):
         raise Refused(
-            f"version {number} of {name} lies at {where}: Vertex AI takes models from gs:// alone. Give a registry "
-            "in a bucket, as runs on Vertex AI have it."
+            f"version {number} of {name} is at {uri}, and Vertex AI reads models from gs:// only. Use a registry in a "
+            "bucket."
         )
-    uri = str(version.get("image") or image)
-    if "@sha256:" not in uri:
+    image = str(version.get("image") or image)
+    if "@sha256:" not in image:
+        problem = f"{image} has no digest, and a tag may change" if image else "no image is set"
         raise Refused(
-            f"version {number} of {name} has no image to serve it: {uri or 'none'} has no digest, and a tag may move. "
-            "Set image in pipelines.toml to NAME@sha256:... (vgp image build does)."
+            f"version {number} of {name} has no serving image: {problem}. Set image in pipelines.toml to "
+            "NAME@sha256:... (vgp image build does)."
         )
     files = version["files"]
     task = ["--task", str(version["task"])] if version.get("task") else []
-    checksums = [word for served in SERVED for word in ("--sha256", f"{served}={files[served]['sha256']}")]
+    checksums = [word for file in SERVED for word in ("--sha256", f"{file}={files[file]['sha256']}")]
     return {
-        "imageUri": uri,
+        "imageUri": image,
         "command": ["python3", "-m", "vgp.steps", "serve"],
         "args": ["--name", name, "--version", str(number), *task, *checksums],
         "ports": [{"containerPort": PORT}],
@@ -143,15 +144,15 @@ def _container(name: str, version: JsonObject, image: str) -> JsonObject:
 
 
 class ModelService:
-    """Calls of the models in `projects/PROJECT/locations/REGION`. Reads are tried again, writes are sent once.
+    """Calls of the models in `projects/PROJECT/locations/REGION`. Reads are retried, writes are sent once.
 
     Args:
         session: A `requests` session with credentials.
-        base: URL of the API without its version, as `google_api.address` tells it.
+        base: URL of the API without its version, from `google_api.address`.
 
     Raises (every method):
         google.api_core.exceptions.GoogleAPICallError: Google refused.
-        requests.RequestException: there was no answer; what was sent may have been done.
+        requests.RequestException: there was no answer; a write may have succeeded.
     """
 
     def __init__(self, session: "AuthorizedSession", base: str, project: str, region: str) -> None:
@@ -159,11 +160,11 @@ class ModelService:
         self.parent = f"projects/{project}/locations/{region}"
 
     def name(self, model: str, version: str = "") -> str:
-        """The resource name of a model, or of one of its versions."""
+        """Returns the resource name of a model, or of one of its versions."""
         return f"{self.parent}/models/{model}" + (f"@{version}" if version else "")
 
     def versions(self, model: str) -> list[JsonObject]:
-        """Every version, the oldest first; none where there is no such model."""
+        """Lists all versions of a model, oldest first; an empty list if the model does not exist."""
         from google.api_core.exceptions import NotFound
 
         path, listed, token = f"{self.name(model)}:listVersions", [], ""
@@ -178,23 +179,24 @@ class ModelService:
                 return sorted(listed, key=lambda version: int(version["versionId"]))
 
     def upload(self, body: JsonObject) -> JsonObject:
-        """The operation that makes a version: the first of a new model (`modelId`), or one more (`parentModel`)."""
+        """Uploads the first version of a new model (`modelId`) or another version (`parentModel`); returns the
+        operation."""
         return self._send("POST", f"{self.parent}/models:upload", body)
 
     def operation(self, name: str) -> JsonObject:
-        """The operation of that name."""
+        """Reads an operation by its name."""
         return self._read(name)
 
     def merge_aliases(self, model: str, version: str, aliases: Sequence[str]) -> None:
-        """Gives a version those aliases, and takes from it those that begin with a dash."""
+        """Adds aliases to a version, and removes those with a leading dash."""
         self._send("POST", f"{self.name(model, version)}:mergeVersionAliases", {"versionAliases": list(aliases)})
 
     def set_labels(self, model: str, version: str, labels: Mapping[str, str]) -> None:
-        """Puts these labels of a version in place of those that it has."""
+        """Replaces all labels of a version."""
         self._send("PATCH", f"{self.name(model, version)}?updateMask=labels", {"labels": dict(labels)})
 
     def delete(self, model: str, version: str = "") -> JsonObject:
-        """The operation that deletes a version, or a model with its last one."""
+        """Deletes a version, or a model with its only version; returns the operation."""
         return self._send("DELETE", f"{self.name(model, version)}{':deleteVersion' if version else ''}")
 
     def _read(self, path: str, query: JsonObject | None = None) -> JsonObject:

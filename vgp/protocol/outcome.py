@@ -14,7 +14,7 @@ from vgp.protocol.manifest import Frozen
 LOSSES = ("pinball", "squared", "absolute")
 #: Columns of saved predictions, so that no slice has such a name.
 PREDICTED = ("row_id", "label", "weight", "group", "group_2", "challenger", "champion", "baseline", "boosting")
-#: The key of a dataset's statistics under which a regression says what it is of.
+#: The key of a dataset's statistics with the definition of its regression.
 STATISTIC = "regression"
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
@@ -106,17 +106,17 @@ class Slice(Frozen):
         return f"{self.column} = {self.value}"
 
 
-# ---- the rule by which the threshold of two classes is chosen: what a task says in `operating_point`
+# ---- the rules for the threshold of two classes: the values of a task's `operating_point`
 #
 # f1              the largest F1 score
 # cost 5          the least cost, where a missed positive costs as much as 5 false alarms
-# precision 0.8   the largest recall at which at least 80 % of what is flagged is positive
+# precision 0.8   the largest recall at which at least 80 % of the flagged rows are positive
 # recall 0.9      the highest threshold at which at least 90 % of the positives are flagged
 # flagged 0.05    the lowest threshold at which at most 5 % of the rows are flagged
 # 0.5             this threshold
 
 
-#: Rule -> the values that it takes: above the first, and up to the second.
+#: Rule -> the range of its number: above the first value, and up to the second.
 VALUES = {"cost": (0.0, math.inf), "precision": (0.0, 1.0), "recall": (0.0, 1.0), "flagged": (0.0, 1.0)}
 CHOICES = "f1; cost, precision, recall or flagged with a number, such as 'cost 5'; or a threshold between 0 and 1"
 

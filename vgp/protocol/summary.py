@@ -1,7 +1,7 @@
-"""What became of a run, as one value: what its exit step writes and sends, and what `show` and `wait` say of it.
+"""The summary of a run, which its exit step writes and sends, and `vgp show` and `vgp wait` print.
 
-A function of the PipelineJob as Vertex AI's REST API gives it, and of nothing else. While the exit step runs, the job
-itself is still RUNNING: how its steps ended is then what Vertex AI tells that step.
+It is computed from the PipelineJob in Vertex AI's REST API. While the exit step runs, the job is still RUNNING, so the
+exit step passes the state and the error that Vertex AI gives it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ from vgp.base.text.printable import one_line, printable
 from vgp.protocol.capacity.ladder_view import Way
 from vgp.protocol.job_steps import Step, moment, steps_of, table
 
-#: Of the JSON form: raised when a field goes or changes its meaning, not when one is added.
+#: Version of the JSON form, incremented when a field is removed or changes its meaning, not when one is added.
 VERSION = 1
 ENDED = ("succeeded", "failed", "cancelled")
-#: Characters of an error, in words and in JSON.
+#: Maximum characters of a sentence and of an error in JSON.
 _WORDS, _MESSAGE = 300, 4000
-#: Why a run trained or did not, what it decided, and what came of it: step and output.
+#: Step and output with the reason to train or not, with the decision, and with the result of the registration.
 _REASON, _DECISION, _RELEASED = ("resolve", "why"), ("decide", "Output"), ("register", "words")
-#: What it returns where there is nothing to decide by: no predictions of a script, no test row of a class.
+#: The decision without enough data, such as a script without predictions or a class without test rows.
 _UNDECIDED = "not decided"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A run that has ended, or is about to: state, steps, and what they come to."""
+    """The state, steps, results and cost of a run that has ended or runs its exit step."""
 
     #: The run's resource name: projects/NUMBER/locations/REGION/pipelineJobs/ID.
     name: str
@@ -40,10 +40,10 @@ class Summary:
     started: datetime | None = None
     ended: datetime | None = None
     steps: tuple[Step, ...] = ()
-    #: Dollars per hour of each step, by its name in the spec, and the day of each price, where it is known.
+    #: By a step's name in the spec: dollars per hour, and the day of that price if known.
     prices: Mapping[str, float] = field(default_factory=dict)
     price_days: Mapping[str, str] = field(default_factory=dict)
-    #: The ways up its ladders.
+    #: The histories of its capacity ladders.
     ways: tuple[Way, ...] = ()
 
     @property
@@ -52,31 +52,31 @@ class Summary:
 
     @property
     def nothing_new(self) -> bool:
-        """Whether every step that can take an earlier result took one: this run learned nothing that was not known."""
+        """Whether every step that can have a cache hit had one, so that the run computed nothing new."""
         pinned = [step for step in self.steps if step.pinned and step.state != "not triggered"]
         return self.state == "succeeded" and bool(pinned) and all(step.state == "cached" for step in pinned)
 
     @property
     def since(self) -> str:
-        """The run that made the newest of the results that were taken: a step is no older than those before it."""
+        """Returns the run that computed the newest cached results, which are those of the last cached step."""
         return next((step.since for step in reversed(self.steps) if step.since), "")
 
     @property
     def decision(self) -> str:
-        """What the step `decide` returned, promote, candidate, keep or not decided; empty where none did."""
-        return self._returned(*_DECISION, 40)
+        """Returns the result of the step `decide`: promote, candidate, keep or not decided; "" without one."""
+        return self._output(*_DECISION, 40)
 
     @property
     def released(self) -> str:
-        """What the step `register` did, in one sentence: `registered as version 7, champion since ...`; else empty."""
-        return self._returned(*_RELEASED, _WORDS)
+        """Returns the result of the step `register`, such as `registered as version 7, champion since ...`, or ""."""
+        return self._output(*_RELEASED, _WORDS)
 
     @property
     def reason(self) -> str:
-        """Why a run that decides whether to train did so, or did not, in one sentence; empty where every run trains."""
-        return self._returned(*_REASON, _WORDS)
+        """Returns the reason why the run trained or did not; "" for a workflow that always trains."""
+        return self._output(*_REASON, _WORDS)
 
-    def _returned(self, task: str, key: str, most: int) -> str:
+    def _output(self, task: str, key: str, most: int) -> str:
         values = [step.returned.get(key) for step in self.steps if step.task == task]
         return one_line(next((value for value in values if isinstance(value, str)), ""), most)
 
@@ -90,9 +90,9 @@ class Summary:
 
     @property
     def words(self) -> str:
-        """The run in one sentence, without its name: `nothing new since training-3f2a: nothing was trained`."""
+        """Returns the run in one sentence without its name: `nothing new since training-3f2a: nothing was trained`."""
         if self.state == "failed":
-            return f"failed{self._where}"
+            return f"failed{self._failure}"
         if self.state == "cancelled":
             names = [step.name for step in self.steps if step.state in ("cancelled", "cancelling")]
             return f"cancelled in {join_words(names, 'and')}" if names else "cancelled"
@@ -100,10 +100,13 @@ class Summary:
             return self.state
         if self.nothing_new:
             return f"nothing new{f' since {self.since}' if self.since else ''}: nothing was trained"
-        return "; ".join(filter(None, [self._trained, self._decided, self.released, self._taken])) or self.state
+        return (
+            "; ".join(filter(None, [self._training, self._decision_words, self.released, self._cache_hits]))
+            or self.state
+        )
 
     @property
-    def _where(self) -> str:
+    def _failure(self) -> str:
         if not self.failed:
             return f": {one_line(self.error, _WORDS)}" if self.error else ""
         first, *others = self.failed
@@ -111,21 +114,21 @@ class Summary:
         return f" in {first.name}{more}: {one_line(first.error, _WORDS) or 'Google gives no reason'}"
 
     @property
-    def _trained(self) -> str:
-        """Empty for a pipeline that has no step that trains."""
+    def _training(self) -> str:
+        """Returns whether the run trained, and why; "" for a pipeline that never trains."""
         why = f": {self.reason.removesuffix('.')}" if self.reason else ""
         if any(step.trains and step.state == "succeeded" for step in self.steps):
             return f"trained{why}"
         return f"nothing was trained{why}" if any(step.trains for step in self.steps) else ""
 
     @property
-    def _decided(self) -> str:
+    def _decision_words(self) -> str:
         if self.decision == _UNDECIDED:
             return f"{_UNDECIDED}: the report has the reason"
         return f"decision: {self.decision}" if self.decision else ""
 
     @property
-    def _taken(self) -> str:
+    def _cache_hits(self) -> str:
         by_run: dict[str, list[str]] = {}
         for step in self.steps:
             if step.state == "cached":
@@ -133,40 +136,42 @@ class Summary:
         return ", ".join(f"{join_words(names, 'and')} taken from {run}" for run, names in by_run.items())
 
     def usd(self, step: Step) -> float | None:
-        """What the step cost: time x price, or what its attempts say; 0 if it did not run, None if it is not known."""
+        """Returns the cost of a step: time x price, or the sum over its ladder's attempts; 0 if it did not run, None if
+        unknown."""
         if step.seconds is None:
             return 0.0
-        climbed = [way for way in self.ways if way.step == step.task]
-        if climbed:
-            alone = sum(other.task == step.task for other in self.steps) == 1
-            return sum(way.usd for way in climbed) if alone and all(way.is_priced for way in climbed) else None
+        ladders = [way for way in self.ways if way.step == step.task]
+        if ladders:
+            is_only = sum(other.task == step.task for other in self.steps) == 1
+            return sum(way.usd for way in ladders) if is_only and all(way.is_priced for way in ladders) else None
         price = self.prices.get(step.task)
         return None if price is None else price * step.seconds / 3600
 
     @property
     def total_usd(self) -> float:
-        """The sum of the steps that have a price: without those of `unpriced`."""
+        """Returns the cost of all steps except those of `unpriced`."""
         return sum(self.usd(step) or 0.0 for step in self.steps)
 
     @property
     def unpriced(self) -> list[str]:
+        """Returns the names of the steps whose cost is unknown."""
         return list(dict.fromkeys(step.task for step in self.steps if self.usd(step) is None))
 
     @property
     def price_dates(self) -> list[str]:
-        """The days of the prices of what ran, those of rungs with them, the oldest first."""
+        """Returns the days of the prices of all steps and rungs that ran, oldest first."""
         ran = {step.task for step in self.steps if step.seconds is not None} - {way.step for way in self.ways}
         days = {day for task, day in self.price_days.items() if task in ran and day}
         return sorted(days.union(*(way.price_dates for way in self.ways)))
 
     @property
     def links(self) -> dict[str, str]:
-        """Pages of a browser: the run, and its report, which is that of `since` if nothing is new."""
+        """Returns the URLs of the run's page and of its report, which for cached steps is the report of `since`."""
         report = next((step.pages["report"] for step in reversed(self.steps) if "report" in step.pages), "")
         return {key: link for key, link in (("run", run_page(self.name)), ("report", object_page(report))) if link}
 
     def as_json(self) -> JsonObject:
-        """The documented form: docs/how-to/alerts.md."""
+        """Returns the form that docs/how-to/alerts.md documents."""
         failed = self.failed[0] if self.failed else None
         message = failed.error if failed else self.error
         return {
@@ -186,18 +191,18 @@ class Summary:
             "error": {"step": failed.name if failed else "", "message": printable(message)[:_MESSAGE]}
             if self.state == "failed"
             else None,
-            "started": _text(self.started),
-            "ended": _text(self.ended),
+            "started": _format_time(self.started),
+            "ended": _format_time(self.ended),
             "seconds": self.seconds,
             "usd": round(self.total_usd, 4),
             "unpriced": self.unpriced,
             "price_dates": self.price_dates,
-            "steps": [self._step(step) for step in self.steps],
+            "steps": [self._step_json(step) for step in self.steps],
             "ladders": [way.as_json() for way in self.ways],
             "links": self.links,
         }
 
-    def _step(self, step: Step) -> JsonObject:
+    def _step_json(self, step: Step) -> JsonObject:
         usd = self.usd(step)
         return {
             "step": step.name,
@@ -216,19 +221,22 @@ def summary_of(
     error: str = "",
     ways: tuple[Way, ...] = (),
 ) -> Summary:
-    """The summary of a PipelineJob; `state` and `error` are what its exit step is told while the job still runs.
+    """Returns the summary of a PipelineJob.
 
-    `prices` are dollars per hour of each step, alone or with the day of the price: [2.3, "2026-07-30"].
-    `ways` are the ways up its ladders, which the job itself does not tell.
+    Args:
+        prices: By step, dollars per hour, alone or with the day of the price: [2.3, "2026-07-30"].
+        state: The state that Vertex AI gives the exit step; used while the job has not ended.
+        error: The error that Vertex AI gives the exit step; used if the job has none.
+        ways: The histories of its capacity ladders, which the job does not contain.
     """
-    told = str(job.get("state", "")).removeprefix("PIPELINE_STATE_").lower()
-    told = told if told in ENDED or not state else state.lower()
+    job_state = str(job.get("state", "")).removeprefix("PIPELINE_STATE_").lower()
+    job_state = job_state if job_state in ENDED or not state else state.lower()
     steps = tuple(steps_of(job))
     dated = {task: price if isinstance(price, Sequence) else [price] for task, price in (prices or {}).items()}
     ends = [step.ended for step in steps if step.ended]
     return Summary(
         name=str(job.get("name", "")),
-        state=told or "unknown",
+        state=job_state or "unknown",
         error=str(table(job, "error").get("message", "")) or error,
         pipeline=str(table(table(job, "pipelineSpec"), "pipelineInfo").get("name", "")),
         schedule=str(job.get("scheduleName", "")),
@@ -242,7 +250,7 @@ def summary_of(
 
 
 def run_page(name: str) -> str:
-    """The run's page in the console, from its resource name."""
+    """Returns the URL of the run's page in the console; "" if `name` is not the resource name of a run."""
     parts = name.split("/")
     if len(parts) != 6 or parts[::2] != ["projects", "locations", "pipelineJobs"]:
         return ""
@@ -251,11 +259,11 @@ def run_page(name: str) -> str:
 
 
 def object_page(uri: str) -> str:
-    """The console's page of an object, gs://BUCKET/NAME, from where it is opened or downloaded."""
+    """Returns the URL of the console's page of gs://BUCKET/NAME, from which you open or download the object."""
     if not uri.startswith("gs://"):
         return ""
     return f"https://console.cloud.google.com/storage/browser/_details/{quote(uri.removeprefix('gs://'))}"
 
 
-def _text(time: datetime | None) -> str | None:
+def _format_time(time: datetime | None) -> str | None:
     return time.isoformat().replace("+00:00", "Z") if time else None

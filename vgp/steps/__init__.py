@@ -38,7 +38,7 @@ PUBLIC = {
     "register": ("vgp.steps.calls", "register"),
     "resolve_prediction": ("vgp.steps.prediction", "resolve"),
     "predict": ("vgp.steps.prediction", "predict"),
-    "notify": ("vgp.steps.notice", "tell"),
+    "notify": ("vgp.steps.notice", "send_summary"),
     "follow_registry": ("vgp.steps.vertex_records", "follow"),
     "commit_of_run": ("vgp.protocol.commit", "of_run"),
 }

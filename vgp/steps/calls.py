@@ -125,18 +125,18 @@ def train(
         config: Fields of `vgp.train.train_config.TrainConfig`; whole numbers may be floats, as from KFP.
     """
     prepared = manifest.load(data)
-    name = _trusted_task(data, prepared, task)
+    name = _check_task(data, prepared, task)
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
-    known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
+    data_pins, data_digest = _load_data_pins(pins, prepared, data) if pins else (None, "")
     settings = parse_config({"task": name, "options": prepared.options, **run_request.whole(config)})
-    settings, begun, said = weights.settled(known, settings, prepared, pins)
-    if said:
-        report(said)
-    kept = fit.checkpoint_place(str(checkpoints), settings, prepared, os.environ, pinned_as)
-    figures = fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc, job=kept.job,
-                        owner=kept.owner, tags={"pins": pins}, warm_start_pins=begun)  # fmt: skip
-    return {**figures, "checkpoints": kept.folder}
+    settings, weights_pins, sentence = weights.resolve_champion(data_pins, settings, prepared, pins)
+    if sentence:
+        report(sentence)
+    place = fit.checkpoint_place(str(checkpoints), settings, prepared, os.environ, data_digest)
+    figures = fit.train(settings, data=data, model=model, checkpoints=place.folder, nproc=nproc, job=place.job,
+                        owner=place.owner, tags={"pins": pins}, warm_start_pins=weights_pins)  # fmt: skip
+    return {**figures, "checkpoints": place.folder}
 
 
 @exits
@@ -147,7 +147,7 @@ def collect(
     *,
     task: str = "",
     pins: str = "",
-) -> "Taken":
+) -> "Collected":
     """Collects the output of your own training script: model, metrics and predictions.
 
     Args:
@@ -159,12 +159,12 @@ def collect(
     """
     prepared = manifest.load(data)
     if pins:
-        _computed_from(pins, prepared, data)
-    work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
+        _load_data_pins(pins, prepared, data)
+    work = tasks.load(_check_task(data, prepared, task), prepared.options)
     from vgp.evaluation import collect as collection
 
     collected = collection.collect(str(model), str(checkpoints), data, work)
-    return Taken(
+    return Collected(
         collected.launched.checkpoints,
         {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
         collected.metrics,
@@ -172,7 +172,7 @@ def collect(
 
 
 @dataclass(frozen=True)
-class Taken:
+class Collected:
     """The output of the step `collect`."""
 
     #: The script's AIP_CHECKPOINT_DIR; "" if unknown.
@@ -197,7 +197,7 @@ def evaluate(
         reigning.check_folder(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
-    tasks.find(_trusted_task(data, manifest.load(data), task))
+    tasks.find(_check_task(data, manifest.load(data), task))
     from vgp.evaluation import evaluate as evaluation
 
     return evaluation.evaluate(data, model, destination, champion=champion)
@@ -284,11 +284,11 @@ def register(
     return outcome
 
 
-def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
+def _check_task(data: str | Path, prepared: Manifest, task: str) -> str:
     return task_names.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
 
 
-def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:
+def _load_data_pins(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:
     """Returns the data's pins and their checksum, which does not depend on the cache epoch."""
     from vgp.data.prepare import pins_of_prepared
 

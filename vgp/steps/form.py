@@ -41,7 +41,7 @@ def check(
         worlds: GPUs of each training step's machines, for each rung of its ladder.
 
     Raises:
-        ValueError: says what was given, the rule, and the choices.
+        ValueError: a parameter is invalid; the message has its value, the rule and the choices.
     """
     if remote:
         refuse_local_paths(parameters)
@@ -81,9 +81,9 @@ def expanded(parameters: JsonObject, folder: Path) -> JsonObject:
     """
     if not is_file(parameters.get("task", "")):
         return parameters
-    given = {name: value for name, value in parameters.get("task_options", {}).items() if name != "declaration"}
+    options = {name: value for name, value in parameters.get("task_options", {}).items() if name != "declaration"}
     try:
-        return {**parameters, "task": "table", "task_options": file_options(parameters["task"], given, folder)}
+        return {**parameters, "task": "table", "task_options": file_options(parameters["task"], options, folder)}
     except UserError as error:
         raise ValueError(str(error)) from None
 
@@ -103,16 +103,15 @@ def look(parameters: JsonObject) -> None:
 
 
 def _look_for_version(parameters: JsonObject) -> None:
-
     name = "champion" if "champion" in parameters else "model"
-    given, root = parameters.get(name, ""), parameters.get("registry", "")
-    if not given or given in (reigning.AUTO, "champion") or reigning.is_folder(given) or not storage.is_remote(root):
+    model, root = parameters.get(name, ""), parameters.get("registry", "")
+    if not model or model in (reigning.AUTO, "champion") or reigning.is_folder(model) or not storage.is_remote(root):
         return
-    model = documents.choose_model_name(
+    model_name = documents.choose_model_name(
         parameters.get("model_name", ""), parameters["task"], parameters.get("task_options")
     )
     try:
-        reigning.find_version(reigning.open_registry(root, model).read(), given)
+        reigning.find_version(reigning.open_registry(root, model_name).read(), model)
     except UserError as error:
         raise ValueError(f"{error} (--no-preflight skips this check.)") from None
 
@@ -134,20 +133,20 @@ def refuse_bigquery(data: str) -> None:
 def refuse_local_paths(parameters: JsonObject) -> None:
     """Raises ValueError for data, champion and pins that a step on Vertex AI cannot read."""
     options = parameters.get("training_options", {})  # older templates lack the parameter
-    given = {name: parameters.get(name, "") for name in ("data", "champion", "registry", "pins")}
-    given |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}
-    for name, text in given.items():
+    inputs = {name: parameters.get(name, "") for name in ("data", "champion", "registry", "pins")}
+    inputs |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}
+    for name, text in inputs.items():
         for path in filter(None, map(str.strip, text.split(","))):
             try:
                 finding.refuse_scheme(path)
                 table = names.parse(path) if name == "data" and names.is_table(path) else None
             except UserError as error:
                 raise ValueError(f"{name} = {error}") from None
-            known = path in _WORDS.get(name, ()) or (name == "champion" and "/" not in path)
-            if not (table or path.startswith("gs://") or known):
+            is_word = path in _WORDS.get(name, ()) or (name == "champion" and "/" not in path)
+            if not (table or path.startswith("gs://") or is_word):
                 raise ValueError(
                     f"{name} = {path}: a step on Vertex AI cannot read files of this machine. "
-                    "Copy it to a bucket (gcloud storage cp -r PATH gs://BUCKET/FOLDER) and give the gs:// URI."
+                    "Copy it to a bucket (gcloud storage cp -r PATH gs://BUCKET/FOLDER) and use the gs:// URI."
                 )
 
 

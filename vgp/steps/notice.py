@@ -22,8 +22,10 @@ from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary, run_page, summary_of
 from vgp.steps import vertex_records
 
+_LOCAL = "no: this is not a run on Vertex AI"
 
-def tell(
+
+def send_summary(
     status: Any, path: str, *, address: str, prices: Mapping[str, float | Sequence[Any]], experiment: str = ""
 ) -> JsonObject:
     """Writes the summary to `path`, prints it, sends it, and returns the artifact's metadata.
@@ -36,51 +38,51 @@ def tell(
         experiment: Vertex AI experiment that the run joins unless it found nothing new; "" = none.
     """
     try:
-        job = _job(status)
+        job = _read_job(status)
         # kfp.local names a group of steps as failed; the command prints the step.
         error = str(status.error_message or "") if job else ""
-        summary = summary_of(job, prices, state=str(status.state), error=error, ways=_ways(job))
+        summary = summary_of(job, prices, state=str(status.state), error=error, ways=_read_ladders(job))
         page = markdown(summary)
         print(page, flush=True)
         _write(path, page)
-        joined = {"experiment": _joined(job, summary, experiment)} if experiment else {}
-        return {"words": summary.words, "sent": _sent(summary, address)} | joined
+        joined = {"experiment": _join_experiment(job, summary, experiment)} if experiment else {}
+        return {"words": summary.words, "sent": _send(summary, address)} | joined
     except Exception as error:
-        _warn(f"the run could not be summed up: {type(error).__name__}.")
+        _warn(f"the run's summary could not be written: {type(error).__name__}.")
         return {}
 
 
-def _job(status: Any) -> JsonObject:
-    """Returns Google's record of the run, or its name only; nothing for a local run."""
+def _read_job(status: Any) -> JsonObject:
+    """Reads the run's PipelineJob; returns only its name if that fails, and {} for a local run."""
     name = str(status.pipeline_job_resource_name)
     if run_page(name):
         try:
             return {**google_api.read(f"{name.split('/')[3]}-aiplatform", f"v1/{name}"), "name": name}
         except Exception as why:
             _warn(
-                f"the run's steps are not known: {_reason(why)}. The step's account needs aiplatform.pipelineJobs.get "
+                f"the run's steps are unknown: {_reason(why)}. The step's account needs aiplatform.pipelineJobs.get "
                 "(roles/aiplatform.user)."
             )
         return {"name": name}
     return {}
 
 
-def _ways(job: JsonObject) -> tuple[Way, ...]:
-    """Returns the run's ladder documents; a run without a ladder makes no request."""
+def _read_ladders(job: JsonObject) -> tuple[Way, ...]:
+    """Reads the histories of the run's ladders; makes no request for a run without a ladder."""
     if not ladder_view.has_ladder(job.get("pipelineSpec") or {}):
         return ()
     root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
     try:
         return ladder_view.of_run(ladder_view.client(), root, str(job.get("name", "")).rpartition("/")[2])
     except Exception as error:
-        _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
+        _warn(f"the run's ladders are unknown: {_reason(error)}. The step's account needs storage.objects.list.")
         return ()
 
 
-def _joined(job: JsonObject, summary: Summary, name: str) -> str:
+def _join_experiment(job: JsonObject, summary: Summary, name: str) -> str:
     """Adds the run to the experiment and returns the outcome as text."""
     if not run_page(summary.name):
-        return "no: this is no run on Vertex AI"
+        return _LOCAL
     if summary.nothing_new:
         return "no: nothing is new"
     try:
@@ -102,26 +104,26 @@ def _write(path: str, page: str) -> None:
         _warn(f"the summary could not be written to {path}: {error.strerror}.")
 
 
-def _sent(summary: Summary, address: str) -> str:
+def _send(summary: Summary, address: str) -> str:
     """Sends the message and returns the outcome as text."""
     if not address:
         return "no: no webhook is set"
     if not run_page(summary.name):
-        return "no: this is no run on Vertex AI"
+        return _LOCAL
     key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"//aiplatform.googleapis.com/{summary.name}"))
     try:
-        status = webhook.post(_resolved(address), summary.as_json(), key)
+        status = webhook.post(_read_address(address), summary.as_json(), key)
     except (webhook.Refused, webhook.Undelivered) as error:
         _warn(f"the summary was not sent: {'the address ' if isinstance(error, webhook.Refused) else ''}{error}")
         return f"no: {error}"
     except Exception as error:
         _warn(f"the summary was not sent: {_reason(error)}.")
         return f"no: {_reason(error)}"
-    print(f"sent; answered {status}", flush=True)
+    print(f"summary sent; the webhook answered {status}", flush=True)
     return f"yes: answered {status}"
 
 
-def _resolved(address: str) -> str:
+def _read_address(address: str) -> str:
     """Returns the address, reading it from Secret Manager if it is a secret's name.
 
     Raises:
@@ -152,12 +154,12 @@ def _warn(text: str) -> None:
 
 #: Characters with a meaning in Markdown or HTML.
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+!|~&])")
-#: Most lines of an error.
+#: Maximum number of lines of an error.
 _LINES = 30
 
 
 def markdown(summary: Summary) -> str:
-    """Renders headline, the run's own facts, a row per step, errors and links as Markdown."""
+    """Renders headline, result, a row per step, errors and links as Markdown."""
     parts = [f"# {_plain(summary.run) or 'This run'}: {summary.state}"]
     if summary.words != summary.state:
         parts.append(_plain(summary.words))
@@ -169,7 +171,7 @@ def markdown(summary: Summary) -> str:
     if summary.links:
         parts.append("\n".join(f"- {name}: <{link}>" for name, link in summary.links.items()))
     if summary.nothing_new and "report" in summary.links:
-        parts.append(f"The report is that of {_plain(summary.since or 'the earlier run')}.")
+        parts.append(f"The report is from {_plain(summary.since or 'the earlier run')}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -48,7 +48,7 @@ def check_request(
         others: Parameters that only the step can check.
 
     Raises:
-        ValueError: says what was given, the rule, and the choices.
+        ValueError: a parameter is invalid; the message has its value, the rule and the choices.
     """
     try:
         task_names.parts(task)
@@ -111,11 +111,14 @@ def resolve(
     options = dict(run_request.whole(task_options or {}))
     request = Request(data=data, task=task_names.spec(task), task_options=options, champion=model, registry=registry,
                       model_name=model_name)  # fmt: skip
-    place = reigning.open_registry(registry, choose_model_name(model_name, request.task, options), record or to)
+    model_registry = reigning.open_registry(
+        registry, choose_model_name(model_name, request.task, options), record or to
+    )
     output = run_folder.parse(record)
     resolved = pins_of.resolve(
-        request, run_folder.pins_at(to) if to else run_folder.pins(record), place, run=run, pipeline=pipeline,
-        project=output.project if output else "", destination=destination, scheduled=scheduled, as_of=as_of, pins=pins,
+        request, run_folder.pins_at(to) if to else run_folder.pins(record), model_registry, run=run,
+        pipeline=pipeline, project=output.project if output else "", destination=destination, scheduled=scheduled,
+        as_of=as_of, pins=pins,
     )  # fmt: skip
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
@@ -132,8 +135,8 @@ def _check_columns(resolved: Resolved, task: str) -> None:
 
 
 def _record(resolved: Resolved, record: str) -> None:
-    shown = ("digest", "uri", "data", "model", "model_name", "destination", "words")
-    text = json.dumps({name: getattr(resolved, name) for name in shown}, indent=1) + "\n"
+    fields = ("digest", "uri", "data", "model", "model_name", "destination", "words")
+    text = json.dumps({name: getattr(resolved, name) for name in fields}, indent=1) + "\n"
     if not storage.is_remote(record):
         Path(record).parent.mkdir(parents=True, exist_ok=True)
     storage.overwrite(record, text.encode())
@@ -177,14 +180,14 @@ def predict(
     if table:
         bigquery.check_table(table, staging or (staged(predictions) if str(predictions) else ""))
     folder = (staging or staged(predictions)) if table or not destination else destination
-    what = pinned_input(data, task)[0] if pinned.digest(data) else data
+    source = pinned_input(data, task)[0] if pinned.digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
-    made = predict(what, model, folder, model_name=model_name, task=task, options=options)
+    prediction = predict(source, model, folder, model_name=model_name, task=task, options=options)
     if table:
-        bigquery.load_table(made.folder, made.written, table)
+        bigquery.load_table(prediction.folder, prediction.written, table)
     if page:
-        files.write(page, made.page)
-    return made
+        files.write(page, prediction.page)
+    return prediction
 
 
 def staged(predictions: str | Path) -> str:

@@ -72,35 +72,35 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
     run_request.check_bounds(form, bounded=not work.regression)
     output = run_folder.parse(record)
     model = choose_model_name(request.model_name, request.task, request.task_options)
-    place = reigning.open_registry(request.registry, model, record or to)
+    registry = reigning.open_registry(request.registry, model, record or to)
     folder = run_folder.pins_at(to) if to else run_folder.pins(record)
     project = project or (output.project if output else "")
-    resolved = pins_of.resolve(request, folder, place, project=project, dry_run=dry_run, **run)
+    resolved = pins_of.resolve(request, folder, registry, project=project, dry_run=dry_run, **run)
     if resolved.champion and terms.approve != "manual":
-        foretold = release.foreseen(place, terms.confidence, terms.nights)
-        resolved = replace(resolved, words=(*resolved.words, *foretold))
+        forecast = release.foreseen(registry, terms.confidence, terms.nights)
+        resolved = replace(resolved, words=(*resolved.words, *forecast))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
     if record and not dry_run:
         pins_of.write_record(resolved, record)
-    made = _decided(resolved, form, page, run, dry_run)
-    known = {"decision": made.outcome, "cause": made.cause, "why": made.why}
-    return Resolution(**vars(resolved) | {"metadata": {**resolved.metadata, **known}}, form=form, verdict=made)
+    decision = _decide(resolved, form, page, run, dry_run)
+    facts = {"decision": decision.outcome, "cause": decision.cause, "why": decision.why}
+    return Resolution(**vars(resolved) | {"metadata": {**resolved.metadata, **facts}}, form=form, verdict=decision)
 
 
-def _decided(resolved: Resolved, form: Form, page: str, run: JsonObject, dry_run: bool) -> Verdict:
+def _decide(resolved: Resolved, form: Form, page: str, run: JsonObject, dry_run: bool) -> Verdict:
     """Decides whether to train; reads and writes nothing in a dry run or with when = always."""
     if dry_run or (form.policy.when == "always" and not form.policy.force):
         return Verdict(train=True, cause="asked", why="")
-    made = (_earlier(resolved, form.policy) if run["pins"] else None) or _new_decision(resolved, form, run)
-    print(made.headline, file=sys.stderr, flush=True)
-    storage.overwrite(_memory(resolved), made.model_dump_json().encode())
+    decision = (_earlier_decision(resolved, form.policy) if run["pins"] else None) or _decide_anew(resolved, form, run)
+    print(decision.headline, file=sys.stderr, flush=True)
+    storage.overwrite(_decision_file(resolved), decision.model_dump_json().encode())
     if page:
-        files.write(page, html(made))
-    return made
+        files.write(page, html(decision))
+    return decision
 
 
-def _new_decision(resolved: Resolved, form: Form, run: JsonObject) -> Verdict:
+def _decide_anew(resolved: Resolved, form: Form, run: JsonObject) -> Verdict:
     request = store.load(resolved.uri, RunPins).request
     now = datetime.now(UTC)
     when = moment.choose_moment(run["as_of"], run["scheduled"], now)
@@ -109,16 +109,17 @@ def _new_decision(resolved: Resolved, form: Form, run: JsonObject) -> Verdict:
     return verdict(resolved, request, record, form.policy, form.config, run=run["run"], now=time)
 
 
-def _memory(resolved: Resolved) -> str:
+def _decision_file(resolved: Resolved) -> str:
     """Returns the path of the decision, beside its pins."""
     return f"{resolved.uri.removesuffix('.json')}-decision.json"
 
 
-def _earlier(resolved: Resolved, rules: Policy) -> Verdict | None:
+def _earlier_decision(resolved: Resolved, rules: Policy) -> Verdict | None:
     """Returns the earlier decision with these pins; None if there is none, or training is forced."""
     if rules.force:
         return None
     try:
-        return Verdict.model_validate(json_text.parse_json(storage.read(_memory(resolved), most=files.MOST_JSON_BYTES)))
+        text = storage.read(_decision_file(resolved), most=files.MOST_JSON_BYTES)
+        return Verdict.model_validate(json_text.parse_json(text))
     except (UserError, ProcessFailed, ValueError):
         return None

@@ -57,16 +57,16 @@ def verdict(
         UserError: the new data is invalid: it lacks a column, or a key occurs twice.
     """
     if rules.force:
-        return _told(True, "asked", "force is set.")
+        return _verdict(True, "asked", "force is set.")
     if not resolved.champion:
         if rules.when == "never":
-            return _told(False, "never", 'when = "never", and there is no champion to look after.')
-        return _told(True, "no champion", "there is no champion yet.")
+            return _verdict(False, "never", 'when = "never", and there is no champion to look after.')
+        return _verdict(True, "no champion", "there is no champion yet.")
     try:
         champion = reigning.load(resolved.champion, record)
     except UserError as error:
-        return _told(rules.when != "never", "changed", f"new rows cannot be compared with the champion: {error}")
-    return _Night(champion, resolved, request, record, rules, config, run, now).decided()
+        return _verdict(rules.when != "never", "changed", f"new rows cannot be compared with the champion: {error}")
+    return _Night(champion, resolved, request, record, rules, config, run, now).decide()
 
 
 @dataclass(frozen=True)
@@ -92,53 +92,55 @@ class _Night:
         rules = self.rules
         return bool(rules.wait and self.last and not policy.over(rules.wait, self.last, self.now))
 
-    def decided(self) -> Verdict:
-        known = {"champion": self.champion.name, "last_trained": f"{self.last:%Y-%m-%d}" if self.last else ""}
-        return (self._before_looking() or self._by_looking()).model_copy(update=known)
+    def decide(self) -> Verdict:
+        facts = {"champion": self.champion.name, "last_trained": f"{self.last:%Y-%m-%d}" if self.last else ""}
+        return (self._decide_by_pins() or self._decide_by_sample()).model_copy(update=facts)
 
-    def _before_looking(self) -> Verdict | None:
+    def _decide_by_pins(self) -> Verdict | None:
         """Decides from pins and settings; None if the new rows must be sampled."""
         champion, request, rules = self.champion, self.request, self.rules
         other = reigning.changed(champion, request.task, request.task_options, request.data, self.config)
         # A challenger with the new settings may have been tested already and not promoted.
         tried = self.waits and reigning.tried_since(self.record, champion.version)
         if other and rules.when != "never" and not tried:
-            return _told(True, "changed", f"{other}.")
+            return _verdict(True, "changed", f"{other}.")
         if not other and reigning.same_data(champion.data, store.load(self.resolved.data, DataPins)):
-            return _told(False, "nothing new", f"no data is new since {champion.name} was trained.")
+            return _verdict(False, "nothing new", f"no data is new since {champion.name} was trained.")
         return None
 
-    def _by_looking(self) -> Verdict:
-        rules, found = self.rules, Findings()
+    def _decide_by_sample(self) -> Verdict:
+        rules, findings = self.rules, Findings()
         if rules.looks:
-            found = look_at(self.champion, self.resolved.data, self.request.task, rules, self.run)
+            findings = look_at(self.champion, self.resolved.data, self.request.task, rules, self.run)
         if rules.when == "never":
-            return _told(False, "never", f'when = "never"; {seen(found)}', found)
+            return _verdict(False, "never", f'when = "never"; {seen(findings)}', findings)
         if rules.wait and self.last and self.waits:
             ends = policy.until(rules.wait, self.last)
             words = (
                 f"a model was trained on {self.last:%Y-%m-%d}, and wait = {policy.spoken(rules.wait)} ends on {ends}"
             )
-            return _told(False, "waits", f"{words}; {seen(found)}" if seen(found) else f"{words}.", found)
+            return _verdict(False, "waits", f"{words}; {seen(findings)}" if seen(findings) else f"{words}.", findings)
         if rules.when == "new data":
-            return _told(True, "new data", f"data is new since {self.champion.name} was trained.")
-        return self._by_findings(found)
+            return _verdict(True, "new data", f"data is new since {self.champion.name} was trained.")
+        return self._decide_by_findings(findings)
 
-    def _by_findings(self, found: Findings) -> Verdict:
+    def _decide_by_findings(self, findings: Findings) -> Verdict:
         rules, last = self.rules, self.last
-        if found.drifted:
-            return _told(True, "drift", drift_words(found.drifted), found)
-        if found.live and found.live.worse:
-            return _told(True, "performance", loss_words(found.live), found)
+        if findings.drifted:
+            return _verdict(True, "drift", drift_words(findings.drifted), findings)
+        if findings.live and findings.live.worse:
+            return _verdict(True, "performance", loss_words(findings.live), findings)
         if rules.retrain_every and (last is None or policy.over(rules.retrain_every, last, self.now)):
-            since = f"the last training was on {last:%Y-%m-%d}" if last else "nothing tells when a model was trained"
-            return _told(True, "age", f"{since}, and retrain_every is {policy.spoken(rules.retrain_every)}.", found)
-        if not found.what:
-            return _told(True, "cannot look", f"the new data cannot be sampled: {'; '.join(found.notes)}.", found)
-        return _told(False, "no change", seen(found), found)
+            age = f"the last training was on {last:%Y-%m-%d}" if last else "the time of the last training is unknown"
+            return _verdict(True, "age", f"{age}, and retrain_every is {policy.spoken(rules.retrain_every)}.", findings)
+        if not findings.what:
+            return _verdict(
+                True, "cannot look", f"the new data cannot be sampled: {'; '.join(findings.notes)}.", findings
+            )
+        return _verdict(False, "no change", seen(findings), findings)
 
 
-def _told(train: bool, cause: Cause, why: str, findings: Findings | None = None) -> Verdict:
+def _verdict(train: bool, cause: Cause, why: str, findings: Findings | None = None) -> Verdict:
     return Verdict(train=train, cause=cause, why=why.strip(), findings=findings or Findings())
 
 
@@ -148,47 +150,47 @@ def _told(train: bool, cause: Cause, why: str, findings: Findings | None = None)
 _HEAD = ("column", "stability index", "by chance", "p", "missing then", "now", "never seen", "")
 
 
-def html(made: Verdict) -> str:
+def html(decision: Verdict) -> str:
     """Renders the page, self-contained."""
-    found = made.findings
-    notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
+    findings = decision.findings
+    notes = "".join(f"<li>{escape(note)}</li>" for note in findings.notes)
     parts = [
-        f"<h1>{'Trains' if made.train else 'Does not train'}</h1>",
-        f'<p class="lead">Why: {escape(made.why)}</p>',
-        *(f"<p>{escape(line)}</p>" for line in told(made)),
-        _table(found),
+        f"<h1>{'Trains' if decision.train else 'Does not train'}</h1>",
+        f'<p class="lead">Why: {escape(decision.why)}</p>',
+        *(f"<p>{escape(line)}</p>" for line in describe_findings(decision)),
+        _table(findings),
         f'<ul class="sentences">{notes}</ul>' if notes else "",
     ]
-    return page.document(f"Retraining: {'train' if made.train else 'skip'}", "".join(parts))
+    return page.document(f"Retraining: {'train' if decision.train else 'skip'}", "".join(parts))
 
 
-def told(made: Verdict) -> list[str]:
+def describe_findings(decision: Verdict) -> list[str]:
     """Returns sentences about champion, rows and loss."""
-    found, lines = made.findings, list[str]()
-    if made.champion:
-        last = f" The last training was on {made.last_trained}." if made.last_trained else ""
-        lines.append(f"Champion: {made.champion}.{last}")
-    if found.what:
-        part = "" if found.sample == found.rows else f", of which {found.sample:,} were compared"
-        lines.append(f"Looked at: {found.what}, {found.rows:,} rows{part}.")
-    if rows := found.live:
+    findings, lines = decision.findings, list[str]()
+    if decision.champion:
+        last = f" The last training was on {decision.last_trained}." if decision.last_trained else ""
+        lines.append(f"Champion: {decision.champion}.{last}")
+    if findings.what:
+        part = "" if findings.sample == findings.rows else f", of which {findings.sample:,} were compared"
+        lines.append(f"New data: {findings.what}, {findings.rows:,} rows{part}.")
+    if rows := findings.live:
         late = f" {rows.unlabelled:,} rows of these days have no label, or none yet." if rows.unlabelled else ""
         lines.append(
-            f"Champion's mean loss on {rows.rows:,} rows of {rows.days} days that came after its evaluation: "
-            f"{rows.loss:.4f} (standard error of the difference {rows.error:.4f}); its evaluation found "
+            f"Champion's mean loss on {rows.rows:,} rows of {rows.days} days after its evaluation: "
+            f"{rows.loss:.4f} (standard error of the difference {rows.error:.4f}); in its evaluation: "
             f"{rows.evaluated:.4f}. p = {rows.p_value:.2g}.{late}"
         )
     return lines
 
 
-def _table(found: Findings) -> str:
-    if not found.shifts:
+def _table(findings: Findings) -> str:
+    if not findings.shifts:
         return ""
     first, *others = (escape(title) for title in _HEAD)
     head = f'<th scope="col">{first}</th>' + "".join(f'<th class="number" scope="col">{title}</th>' for title in others)
-    rows = "".join(map(_row, found.shifts))
-    drawn = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<div class="panel wide"><div class="scroll">{drawn}</div></div>'
+    rows = "".join(map(_row, findings.shifts))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="panel wide"><div class="scroll">{table}</div></div>'
 
 
 def _row(one: Shift) -> str:
@@ -198,5 +200,5 @@ def _row(one: Shift) -> str:
         "drifted" if one.drifted else "",
     ]  # fmt: skip
     mark = ' class="chosen"' if one.drifted else ""
-    told = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
-    return f'<tr{mark}><th scope="row">{escape(one.column)}</th>{told}</tr>'
+    values = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+    return f'<tr{mark}><th scope="row">{escape(one.column)}</th>{values}</tr>'

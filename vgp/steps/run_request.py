@@ -1,4 +1,4 @@
-"""The form of a run: its parameters, read into the typed settings that they belong to, and checked before it starts."""
+"""The form of a run: its parameters as typed settings, checked before the run starts."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from vgp.train.train_config import TrainConfig, check_rungs, parse_config
 #: Parameters of the decision to train.
 RULES = tuple(policy.checked.__kwdefaults__ or ())
 #: Run parameters other than training settings, with defaults.
-_ASKED: JsonObject = {
+_INPUTS: JsonObject = {
     "data": "", "task": "flights", "task_options": {}, "champion": "", "registry": "", "model_name": "",
 }  # fmt: skip
 
@@ -52,19 +52,19 @@ def read_form(values: JsonObject) -> Form:
     Raises:
         UserError: a value breaks its rule, or a parameter is unknown.
     """
-    asked: JsonObject = {name: values.get(name, default) for name, default in _ASKED.items()}
-    task_names.parts(asked["task"])
+    inputs: JsonObject = {name: values.get(name, default) for name, default in _INPUTS.items()}
+    task_names.parts(inputs["task"])
     terms = read_terms({name: values[name] for name in Terms.model_fields if name in values})
     rules = policy.checked(**{name: values[name] for name in RULES if name in values})
-    taken = {*_ASKED, *Terms.model_fields, *RULES, "training_options"}
-    config = {name: value for name, value in values.items() if name not in taken}
-    options = asked["task_options"] or {}
+    others = {*_INPUTS, *Terms.model_fields, *RULES, "training_options"}
+    config = {name: value for name, value in values.items() if name not in others}
+    options = inputs["task_options"] or {}
     settings = parse_config(
-        {"task": asked["task"], "options": dict(options), **_with_options(config, values.get("training_options"))}
+        {"task": inputs["task"], "options": dict(options), **_with_options(config, values.get("training_options"))}
     )
-    decision.check_release(asked["champion"], asked["model_name"], terms.approve)
-    asked |= {"task": task_names.spec(asked["task"]), "task_options": whole(options)}
-    return Form(Request(**asked, warm_start=settings.warm_start), settings, terms, rules, frozenset(config))
+    decision.check_release(inputs["champion"], inputs["model_name"], terms.approve)
+    inputs |= {"task": task_names.spec(inputs["task"]), "task_options": whole(options)}
+    return Form(Request(**inputs, warm_start=settings.warm_start), settings, terms, rules, frozenset(config))
 
 
 def check_request(
@@ -85,7 +85,7 @@ def check_request(
         values: Parameters by name.
 
     Raises:
-        ValueError: says what was given, the rule, and the choices.
+        ValueError: a parameter is invalid; the message has its value, the rule and the choices.
     """
     try:
         form = read_form(values)

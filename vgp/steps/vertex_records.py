@@ -1,10 +1,10 @@
-"""The records of a run in Vertex AI, written by the run's own steps: in the Model Registry and in an experiment.
+"""The records that the steps of a run write to Vertex AI: in the Model Registry and in an experiment.
 
-A failure to update the Model Registry is a sentence of the outcome and no failure of the step: the registry itself is
-as it should be, and the next run, or `vgp models`, updates Vertex AI. A run joins an experiment from within, whether a
-schedule or the console started it, as `submit` does from outside (vgp/vertex/runs/run_submission.py), with the names
-that Google's SDK gives. The console then shows the run's parameters and the metrics of its artifacts beside those of
-the experiment's other runs. https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
+A failure to update the Model Registry is a warning and does not fail the step, because our registry is correct, and
+the next run or `vgp models` updates Vertex AI. The exit step adds a run to the experiment, so that runs started by a
+schedule or in the console join it as those of `vgp submit` do (vgp/vertex/runs/run_submission.py); the names are those
+of Google's SDK. The console then compares the run's parameters and metrics with those of the experiment's other runs.
+https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
 """
 
 import sys
@@ -26,7 +26,7 @@ def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: Js
 
     Args:
         job: The resource name of the run.
-        read: Returns the record in its JSON form, as it is now.
+        read: Returns the current record in its JSON form.
         mine: The version that this run registered, or None.
         terms: Settings: encryption_key and labels.
     """
@@ -34,12 +34,12 @@ def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: Js
         return {}
     _, number, _, region, *_ = job.split("/")
     try:
-        done = project(read, project=number, region=region, terms=Terms(**terms), mine=mine)
+        changes = project(read, project=number, region=region, terms=Terms(**terms), mine=mine)
     except Refused as error:
         print(f"warning: {one_line(str(error))}", file=sys.stderr, flush=True)
         return {"vertex": f"not up to date: {one_line(str(error))}"}
-    for step in done:
-        print(f"Vertex AI: {one_line(step)}", flush=True)
+    for change in changes:
+        print(f"Vertex AI: {one_line(change)}", flush=True)
     return {"vertex": "up to date"}
 
 
@@ -50,7 +50,7 @@ def join(job: JsonObject, experiment: str) -> None:
     """Adds the run to the experiment, creating the experiment if needed. Can be repeated.
 
     Args:
-        job: The PipelineJob as the REST API gives it, with its resource name.
+        job: The PipelineJob in its REST form, with its resource name.
 
     Raises:
         LookupError: the run has no context.
@@ -59,13 +59,13 @@ def join(job: JsonObject, experiment: str) -> None:
     child = table(table(job, "jobDetail"), "pipelineRunContext").get("name")
     if not child:
         raise LookupError("the run has no context in ML Metadata")
-    place = str(job["name"]).partition("/pipelineJobs/")[0]
-    host, store = f"{place.rpartition('/')[2]}-aiplatform", f"{place}/metadataStores/default"
+    region = str(job["name"]).partition("/pipelineJobs/")[0]
+    host, store = f"{region.rpartition('/')[2]}-aiplatform", f"{region}/metadataStores/default"
     parent = f"{store}/contexts/{experiment}"
     if not google_api.holds(host, f"v1/{parent}"):
-        made = {
+        body = {
             "displayName": experiment, "schemaTitle": "system.Experiment", "schemaVersion": "0.0.1",
             "metadata": {"experiment_deleted": False},
         }  # fmt: skip
-        google_api.write(host, f"v1/{store}/contexts?contextId={experiment}", made)
+        google_api.write(host, f"v1/{store}/contexts?contextId={experiment}", body)
     google_api.write(host, f"v1/{parent}:addContextChildren", {"childContexts": [str(child)]})

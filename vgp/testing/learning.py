@@ -12,14 +12,14 @@ from vgp.train.loop.optimizers import Optimizers
 
 #: Steps along the gradient, in lengths of it, of which one must lower the loss.
 STEPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-#: By how much of the first loss it must fall; of rows that contradict each other no more may be possible.
+#: Share of the first loss by which it must fall; contradictory rows may not allow more.
 LEARNED = 0.5
 
 Loss: TypeAlias = "Callable[[nn.Module, Batch], Tensor]"
 
 
 class Failed(AssertionError):
-    """A part of a task is not as it must be: says what was seen, the rule, and where to look."""
+    """A part of a task breaks a rule; the message has the value, the rule, and where to look."""
 
 
 def require(holds: bool, message: str) -> None:
@@ -28,13 +28,13 @@ def require(holds: bool, message: str) -> None:
 
 
 def gradients(make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch") -> dict[str, float]:
-    """The norm of each parameter's gradient on one batch.
+    """Returns the norm of each parameter's gradient on one batch.
 
     Args:
-        make: A new model, the same at each call.
+        make: Creates a model with equal weights at each call.
 
     Raises:
-        Failed: one is missing or not finite, all are 0, or no step against them lowers the loss.
+        Failed: a gradient is missing or not finite, all are 0, or no step against them lowers the loss.
     """
     model = make().eval()
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
@@ -42,17 +42,17 @@ def gradients(make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch") -> d
     loss = loss_of(model, batch)
     loss.backward()  # type: ignore[no-untyped-call]
     missing = [name for name, weight in weights.items() if weight.grad is None]
-    require(not missing, f"the loss does not use {_listed(missing)}: are these parts of the model left out of it?")
+    require(not missing, f"the loss does not use {_list_names(missing)}: are these parts of the model left out of it?")
     slopes = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
     norms = {name: float(slope.norm()) for name, slope in slopes.items()}
     broken = [name for name, norm in norms.items() if not np.isfinite(norm)]
-    require(not broken, f"the gradient of {_listed(broken)} is not finite: look for sqrt(0), log(0) or 0/0.")
+    require(not broken, f"the gradient of {_list_names(broken)} is not finite: look for sqrt(0), log(0) or 0/0.")
     length = sum(norm**2 for norm in norms.values()) ** 0.5
     require(length > 0, "every gradient is 0: is the output cut off from the weights (detach, argmax)?")
     require(
         any(_after(make, loss_of, batch, slopes, step / length) < float(loss.detach()) for step in STEPS),
-        "no step against the gradient lowers the loss: does it depend on something else than weights and batch, or is "
-        "its sign turned round?",
+        "no step against the gradient lowers the loss: does it depend on more than weights and batch, or is its sign "
+        "wrong?",
     )
     return norms
 
@@ -60,7 +60,7 @@ def gradients(make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch") -> d
 def _after(
     make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch", slopes: Mapping[str, Tensor], step: float
 ) -> float:
-    """The loss of a new model once every weight has gone a step against its gradient."""
+    """Returns the loss of a new model after one step of every weight against its gradient."""
     model = make().eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -70,10 +70,10 @@ def _after(
 
 
 def overfit(model: nn.Module, loss_of: Loss, batch: "Batch", optimizer: Optimizers, steps: int) -> list[float]:
-    """The loss of each step on the same few rows.
+    """Trains on the same few rows; returns the loss of each step.
 
     Raises:
-        Failed: it fell by less than half.
+        Failed: the loss fell by less than half.
     """
     losses = []
     for _ in range(steps):
@@ -85,12 +85,12 @@ def overfit(model: nn.Module, loss_of: Loss, batch: "Batch", optimizer: Optimize
     first, best, rows = losses[0], min(losses), len(next(iter(batch.values())))
     require(
         best < first - LEARNED * abs(first),
-        f"{steps} steps on {rows} rows brought the loss from {first:.4g} to {best:.4g} only. A model that cannot learn "
-        "a few rows by heart has a fault, or too few weights, or the same features stand beside different labels; or "
-        "it needs other values: overfit(steps=..., learning_rate=...).",
+        f"{steps} steps on {rows} rows lowered the loss only from {first:.4g} to {best:.4g}. A model that cannot "
+        "overfit a few rows has an error or too few weights, or rows with equal features have different labels. If it "
+        "needs other values, use overfit(steps=..., learning_rate=...).",
     )
     return losses
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,4 +1,4 @@
-"""The parts of a task on a few prepared rows: one batch, one loss, predictions, the whole check."""
+"""Checks of a task's parts on a few prepared rows: a batch, the loss, predictions, gradients."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +32,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Parts:
-    """A task, its prepared rows, and what can be asked of them. Models are made anew, always with the same seed."""
+    """A task with prepared rows, and checks of its parts. Every check creates a model with the same seed."""
 
     task: Task
     manifest: Manifest
@@ -40,7 +40,7 @@ class Parts:
 
     @classmethod
     def opened(cls, folder: Path) -> "Parts":
-        """Of a prepared dataset, whose task the caller has imported."""
+        """Returns the parts for a prepared dataset, whose task the caller has imported."""
         dataset = manifest.load(folder)
         name = task_names.trusted(dataset.task, str(folder), dataset.task)
         return cls(tasks.load(name, dataset.options), dataset, folder)
@@ -50,12 +50,12 @@ class Parts:
         return {split: open_rows(self.folder, split) for split in self.manifest.splits}
 
     def table(self, split: str = "train") -> pa.Table:
-        """The rows of a split as the model will know them, categories by name."""
+        """Returns the prepared rows of a split, with categories by name."""
         rows = self._rows(split)
-        return pa.table({column.name: self._shown(column.name, rows.columns[column.name])
+        return pa.table({column.name: self._to_arrow(column.name, rows.columns[column.name])
                          for column in self.manifest.columns})  # fmt: skip
 
-    def _shown(self, name: str, values: np.ndarray) -> pa.Array:
+    def _to_arrow(self, name: str, values: np.ndarray) -> pa.Array:
         column = self.manifest.column(name)
         if column.kind in ("category", "label") and column.values:
             return pa.DictionaryArray.from_arrays(values.astype(np.int32), pa.array(column.values)).cast(pa.string())
@@ -64,9 +64,9 @@ class Parts:
         return pa.array(values)
 
     def batch(self, rows: int = 32, split: str = "train") -> Batch:
-        """The first rows of a split, as `loss` and `predict` are given them."""
-        taken = self._rows(split)
-        return tensors(taken.take(np.arange(min(rows, len(taken)))), CPU)
+        """Returns the first rows of a split in the form of the argument of `loss` and `predict`."""
+        split_rows = self._rows(split)
+        return tensors(split_rows.take(np.arange(min(rows, len(split_rows)))), CPU)
 
     def _rows(self, split: str) -> "Rows":
         require(split in self._splits, f"there is no split {split!r}; there are {', '.join(self._splits)}.")
@@ -94,55 +94,55 @@ class Parts:
         return loss
 
     def predictions(self, model: nn.Module | None = None, split: str = "train") -> np.ndarray:
-        """What `predict` (or `score`) says of the first rows, once it is known to be sound.
+        """Returns and checks the output of `predict` (or `score`) for the first rows.
 
-        Probabilities (B, C) that sum to 1; of a regression (B, 1 + Q), quantiles rising; losses (B,) in nats.
+        Probabilities (B, C) that sum to 1; for a regression (B, 1 + Q) with ascending quantiles; losses (B,) in nats.
         """
         model, batch = (model or self.model()).eval(), self.batch(split=split)
-        whole = self._said(model, batch)
+        whole = self._call_task(model, batch)
         name = "score" if self.task.likelihood else "predict"
         self._require_sound(name, whole, len(next(iter(batch.values()))))
         first = {column: values[:1] for column, values in batch.items()}
-        alone = self._said(model, first)
+        alone = self._call_task(model, first)
         require(
             np.allclose(alone[0], whole[0], rtol=1e-3, atol=1e-5),
-            f"{name} says {alone[0]} of a row alone and {whole[0]} of the same row among others: a row's prediction "
-            "may not depend on the rest of the batch.",
+            f"{name} returns {alone[0]} for a row alone and {whole[0]} for the row in a batch: a row's prediction must "
+            "not depend on the rest of the batch.",
         )
         return whole
 
     @torch.no_grad()
-    def _said(self, model: nn.Module, batch: Batch) -> np.ndarray:
-        said = (self.task.score if self.task.likelihood else self.task.predict)(model, batch)
-        require(isinstance(said, Tensor), f"predict or score gave a {type(said).__name__}; it must be a tensor.")
-        return np.asarray(said.float().numpy())
+    def _call_task(self, model: nn.Module, batch: Batch) -> np.ndarray:
+        values = (self.task.score if self.task.likelihood else self.task.predict)(model, batch)
+        require(isinstance(values, Tensor), f"predict or score gave a {type(values).__name__}; it must be a tensor.")
+        return np.asarray(values.float().numpy())
 
-    def _require_sound(self, name: str, said: np.ndarray, rows: int) -> None:
+    def _require_sound(self, name: str, values: np.ndarray, rows: int) -> None:
         width = 1 + len(self.task.quantiles) if self.task.regression else len(self.task.classes)
         shape = (rows,) if self.task.likelihood else (rows, width)
-        require(said.shape == shape, f"{name} gave the shape {said.shape} for {rows} rows; it must be {shape}.")
-        require(bool(np.isfinite(said).all()), f"{name} gave values that are not finite numbers.")
+        require(values.shape == shape, f"{name} gave the shape {values.shape} for {rows} rows; it must be {shape}.")
+        require(bool(np.isfinite(values).all()), f"{name} gave values that are not finite numbers.")
         if self.task.regression:
-            rising = bool((np.diff(said[:, 1:], axis=1) >= 0).all())
+            rising = bool((np.diff(values[:, 1:], axis=1) >= 0).all())
             require(rising, f"the quantiles that {name} gives must rise in every row.")
         elif not self.task.likelihood:
-            require(said.min() >= 0, f"{name} gave a probability of {said.min():.3g}; none may be below 0.")
-            off = float(np.abs(said.sum(axis=1) - 1).max())
+            require(values.min() >= 0, f"{name} gave a probability of {values.min():.3g}; none may be below 0.")
+            off = float(np.abs(values.sum(axis=1) - 1).max())
             require(off < SUM_TOLERANCE, f"the probabilities of a row must sum to 1; they are off by {off:.3g}. Is "
                     "a softmax missing?")  # fmt: skip
 
     def gradients(self) -> dict[str, float]:
-        """The norm of each parameter's gradient, once a step against them is known to lower the loss."""
+        """Returns the norm of each parameter's gradient. Raises `Failed` if no step against them lowers the loss."""
         return learning.gradients(self.model, self.loss, self.batch())
 
     def overfit(self, rows: int = 20, steps: int = 300, learning_rate: float = 1e-2) -> list[float]:
-        """Losses while a few rows are learned by heart, with the task's optimizer and without dropout."""
+        """Overfits a few rows with the task's optimizer and without dropout; returns the loss of each step."""
         model = self.model().eval()
         optimizer = build_optimizers(self.task, model, learning_rate, 0.0)
         return learning.overfit(model, self.loss, self.batch(rows), optimizer, steps)
 
     def check(self) -> None:
-        """All of it. Raises `Failed` with the first part that does not hold."""
+        """Checks loss, predictions, gradients and overfitting. Raises `Failed` for the first one that fails."""
         self.loss()
         self.predictions()
         self.gradients()

@@ -1,4 +1,4 @@
-"""A few rows as the pipeline would prepare them, in a folder that goes when they are no longer used."""
+"""Prepares a few rows as the pipeline does, in a temporary folder that is deleted with them."""
 
 import shutil
 import tempfile
@@ -25,16 +25,16 @@ def prepared(
     Args:
         task: A class at the top of a module or notebook, a shipped task, or `module:Class`.
         data: Files as for a run, "" for the task's own; or rows: an Arrow table, a pandas frame, dictionaries.
-        options: The task's.
+        options: Options of the task.
 
     Raises:
-        UserError: as preparation does: the task, an option or the data is wrong.
+        UserError: the task, an option or the data is invalid.
     """
     name = task if isinstance(task, str) else _name(task)
     folder = Path(tempfile.mkdtemp(prefix="testing-"))
     try:
-        given = str(data) if isinstance(data, str | Path) else _written(name, data, folder)
-        prepare.prepare(name, given, folder / "dataset", options=options, workers=1)
+        files = str(data) if isinstance(data, str | Path) else _write_rows(name, data, folder)
+        prepare.prepare(name, files, folder / "dataset", options=options, workers=1)
         parts = Parts.opened(folder / "dataset")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -45,12 +45,12 @@ def prepared(
 
 def _name(task: type[Task]) -> str:
     if "." in task.__qualname__:
-        raise UserError(f"{task.__qualname__} is a class within a function: put it at the top of its module.")
+        raise UserError(f"{task.__qualname__} is a class within a function: move it to the top level of its module.")
     return f"{task.__module__}:{task.__name__}"
 
 
-def _written(name: str, rows: Any, folder: Path) -> str:
-    """Rows as a Parquet file, in the types that the task declares."""
+def _write_rows(name: str, rows: Any, folder: Path) -> str:
+    """Writes rows to a Parquet file with the types that the task declares; returns its path."""
     work = tasks.find(name)
     fields = list(getattr(work, "schema", ())) if issubclass(work, TabularTask) else []
     path = folder / "rows.parquet"
@@ -64,15 +64,15 @@ def _written(name: str, rows: Any, folder: Path) -> str:
 def _table(rows: Any, fields: list[Any]) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
-    if hasattr(rows, "iloc"):  # a pandas frame, which not everybody has installed
+    if hasattr(rows, "iloc"):  # a pandas frame; pandas may not be installed
         return pa.Table.from_pandas(rows, preserve_index=False)
-    listed = [dict(row) for row in rows]
+    records = [dict(row) for row in rows]
     types = {field.name: field.type for field in fields}
-    names = list(dict.fromkeys(name for row in listed for name in row))
+    names = list(dict.fromkeys(name for row in records for name in row))
     arrays = {}
     for name in names:
         try:
-            arrays[name] = pa.array([row.get(name) for row in listed], types.get(name))
+            arrays[name] = pa.array([row.get(name) for row in records], types.get(name))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise UserError(f"column {name}, of type {types.get(name, 'none')}: {error}") from None
     return pa.table(arrays)

@@ -91,7 +91,7 @@ def test_a_label_that_is_only_missing_is_refused(prices, tmp_path):
 
 
 def test_an_infinite_label_is_refused_with_its_row(prices, tmp_path):
-    refused(prices, tmp_path, r"prices.csv, line 2: the label -?inf is no number that can be learned", price="-inf")
+    refused(prices, tmp_path, r"prices.csv, line 2: the label -?inf is not finite", price="-inf")
 
 
 def test_text_in_a_label_is_refused_with_its_row(prices, tmp_path):

@@ -120,7 +120,7 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "bytes, the manifest says"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "bytes, but the manifest has"),
         (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "checksum of the manifest"),
         (lambda path: path.unlink(), "cannot be read: No such file"),
     ],
@@ -145,10 +145,10 @@ def rewrite(dataset: Path, table: pa.Table, **changes) -> None:
 @pytest.mark.parametrize(
     ("column", "says"),
     [
-        (None, "holds seconds as None, the manifest says float"),
-        (["x"], "holds seconds as string, the manifest says float"),
-        ([0.5], "holds seconds as double, the manifest says float"),
-        ([[0.5, 0.5]], r"holds seconds as list<.*>, the manifest says float"),
+        (None, "has seconds as None, but the manifest has float"),
+        (["x"], "has seconds as string, but the manifest has float"),
+        ([0.5], "has seconds as double, but the manifest has float"),
+        ([[0.5, 0.5]], r"has seconds as list<.*>, but the manifest has float"),
     ],
     ids=["missing", "words", "another number", "a list"],
 )
@@ -197,7 +197,7 @@ def test_a_shard_whose_footer_is_damaged_is_refused_in_one_line(dataset: Path, d
 def test_a_shard_of_other_rows_than_the_manifest_says_is_refused(dataset: Path):
     table = pq.read_table(dataset / "test-00000.parquet")
     rewrite(dataset, table.slice(1))
-    with pytest.raises(UserError, match=f"has {len(table) - 1} rows, the manifest says {len(table)}"):
+    with pytest.raises(UserError, match=f"has {len(table) - 1} rows, but the manifest has {len(table)}"):
         open_rows(dataset, "test")
 
 

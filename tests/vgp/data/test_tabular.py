@@ -184,7 +184,7 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
             {"labels": lambda self, rows: rows.page},
             "Mine.labels gives string: it must give a whole number",
         ),
-        ({"features": lambda self, rows: {}}, "gives no column: there is nothing to learn from"),
+        ({"features": lambda self, rows: {}}, "returns no columns: return at least one"),
         (
             {"features": lambda self, rows: {"x": rows.pag}},
             "the rows have no column 'pag'.*page",

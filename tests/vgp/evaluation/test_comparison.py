@@ -9,7 +9,7 @@ from tests.vgp.evaluation import rowwise
 from vgp.evaluation import comparison, metrics
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Names
-from vgp.evaluation.ranked import Ranked, Scored, normalised, packed, scored
+from vgp.evaluation.ranked import Ranked, Scored, normalise, pack, score_rows
 
 ROWS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.integers(0, 3)), min_size=4, max_size=40).filter(
     lambda rows: len({label for label, _, _ in rows}) == 2
@@ -17,7 +17,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.integers(0, 3
 
 
 def auc_replicates(weights, positive, score, rows):
-    ranked = Ranked.of(packed(special.expit(score), positive), rows.codes)
+    ranked = Ranked.of(pack(special.expit(score), positive), rows.codes)
     return comparison.auc_replicates(weights, ranked, rows.count, ranked.auc() or 0.0)
 
 
@@ -36,7 +36,7 @@ def test_more_scores_than_fit_in_memory_give_nearly_the_same_interval():
     by_block, near = 0.1 * random.normal(size=blocks)[codes], random.normal(size=rows)
     for chance in (score, 0.5, 0.01 * score, score > 0.5, score + 0.003 * near > 0.5, score + by_block):
         positive = random.random(rows) < chance
-        ranked = Ranked.of(packed(score, positive), codes)
+        ranked = Ranked.of(pack(score, positive), codes)
         assert len(ranked.levels(rows)) > comparison.MOST_CELLS // blocks
         exact = rowwise.auc_replicates(weights, positive, score.astype(np.float32), codes, blocks)
         coarse = comparison.auc_replicates(weights, ranked, blocks, ranked.auc())
@@ -56,7 +56,7 @@ def test_replicates_with_every_block_once_give_the_plain_figures():
     random = np.random.default_rng(1)
     second, block = random.random(300), random.integers(0, 7, 300)
     label = (random.random(300) < second**2).astype(np.int64)
-    once, rows, of_rows = np.ones((1, 7)), Blocks(block, 7), Scored(packed(second, label))
+    once, rows, of_rows = np.ones((1, 7)), Blocks(block, 7), Scored(pack(second, label))
     ranked = Ranked.of(of_rows.confident)
     squares = sum(b.rows * (b.predicted - b.observed) ** 2 for b in metrics.calibration_bins(ranked)) / 300
     calibration = comparison.calibration_replicates(once, of_rows.confident, rows, ranked.bin_edges())
@@ -71,9 +71,9 @@ def test_calibration_replicates_are_those_of_their_definition(seed, classes, ste
     if steps:
         table = (np.round(table * steps) + 1) / (np.round(table * steps) + 1).sum(axis=1, keepdims=True)
     table = table.astype(np.float32)
-    exact = np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1) if classes == 2 else normalised(table)
+    exact = np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1) if classes == 2 else normalise(table)
     label, codes, weights = random.integers(0, classes, 300), random.integers(0, 9, 300), comparison.resample(9, 20)
-    rows = scored(label, table)
+    rows = score_rows(label, table)
     edges = Ranked.of(rows.confident).bin_edges()
     found = comparison.calibration_replicates(weights, rows.confident, Blocks(codes, 9), edges)
     expected = rowwise.calibration_replicates(weights, label, exact, codes, 9)
@@ -128,7 +128,7 @@ def test_a_perfectly_calibrated_model_is_off_by_nothing_once_noise_is_removed():
     for _ in range(60):
         second = random.random(1_000)
         label = (random.random(1_000) < second).astype(np.int64)
-        packing, rows = packed(second, label), comparison.blocks(None, 1_000)
+        packing, rows = pack(second, label), comparison.blocks(None, 1_000)
         edges = Ranked.of(packing).bin_edges()
         plain = comparison.calibration_replicates(once, packing, rows, edges)[0]
         replicates = comparison.calibration_replicates(weights, packing, rows, edges)

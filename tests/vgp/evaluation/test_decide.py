@@ -10,7 +10,7 @@ from vgp.base.exits import UserError
 from vgp.decision import decision
 from vgp.decision.decide import decide
 from vgp.evaluation import comparison, measure
-from vgp.evaluation.ranked import Ranked, packed
+from vgp.evaluation.ranked import Ranked, pack
 
 DAYS, ROWS_A_DAY = 30, 40
 #: A seed whose days are not skewed by chance.
@@ -369,7 +369,7 @@ def test_the_interval_of_an_auc_by_days_is_above_nothing_about_one_time_in_twent
     for _ in range(100):
         label, day, scores = flights(random, skills=(1.0, 1.0), day_skill=0.8)
         rows = comparison.Blocks(day, DAYS)
-        ranks = [Ranked.of(packed(s, label), rows.codes) for s in scores]
+        ranks = [Ranked.of(pack(s, label), rows.codes) for s in scores]
         values = [ranked.auc() for ranked in ranks]
         replicates = [comparison.auc_replicates(weights, r, DAYS, auc) for r, auc in zip(ranks, values, strict=True)]
         difference = values[0] - values[1]

@@ -173,7 +173,7 @@ def refused(tmp_path, match, *arguments, **options):
 
 
 def test_what_cannot_be_evaluated_is_refused_and_nothing_is_written(coins, data, model, tmp_path):
-    refused(tmp_path, "it is not a finished, prepared dataset", tmp_path, model)
+    refused(tmp_path, "it is not a prepared dataset", tmp_path, model)
     refused(tmp_path, "it is not a finished model", data, tmp_path)
     refused(tmp_path, "the later split of .* has no rows; it has .*1,200 in test", data, model, split="later")
 
@@ -198,13 +198,10 @@ def test_where_the_champion_is_gone_the_baseline_stands_in(coins, data, model, t
     uri = store.save(str(tmp_path / "pins"), reigning.pin_folder(champion, 0)) if pinned else champion
     (tmp_path / "champion" / "model.safetensors").unlink()
     found = evaluate(data, model, tmp_path / "out", champion=uri)
-    assert "The champion is gone, and the baseline stands in" in found.notes[0]
+    assert "The champion's files are gone, so the new model is compared with the baseline" in found.notes[0]
     decision = decide(tmp_path / "out")
     assert decision.reference == "baseline" and decision.level == pytest.approx(0.05 / 365)
-    assert (
-        "champion's files are gone (" in decision.reason
-        and "model.safetensors is not there any more)" in decision.reason
-    )
+    assert "champion's files are gone (" in decision.reason and "model.safetensors was deleted)" in decision.reason
 
 
 def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data, model, tmp_path):
@@ -218,9 +215,9 @@ def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data,
     [
         (
             {"train": "2013-01:2013-06", "test": "2013-07"},
-            "was trained on 2013-01:2013-06, in which 2013-04 of the test",
+            "was trained on 2013-01:2013-06, which includes 2013-04 of the test",
         ),
-        ({"train": "2013-01-01:2013-04-02", "test": "2013-05"}, "in which 2013-04-01:2013-04-02 of the test"),
+        ({"train": "2013-01-01:2013-04-02", "test": "2013-05"}, "which includes 2013-04-01:2013-04-02 of the test"),
         ({"train": "2013-01:2013-03", "test": "2013-04"}, ""),
         ({"train": "3 months"}, ""),
         ({"train": "1-6", "test": "7"}, ""),
@@ -329,5 +326,5 @@ def test_data_that_was_prepared_without_days_is_refused_with_what_to_do(fairs, t
     data = fairs.prepared(tmp_path / "days")
     model = fairs.model(tmp_path / "model", data, 0.1)
     without_days(data / "manifest.json")
-    with pytest.raises(UserError, match='without the day of its rows.*: prepare it again, or declare group = "row"'):
+    with pytest.raises(UserError, match='has no day column.* Prepare the data again, or declare group = "row"'):
         evaluate(data, model, tmp_path / "out", baseline=False)

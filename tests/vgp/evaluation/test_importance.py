@@ -48,9 +48,9 @@ def test_the_loss_grows_by_what_scikit_learn_finds(coin):
 
 def test_a_column_is_shuffled_alike_whatever_other_columns_there_are(coin):
     batch = {"tilt": np.arange(50), "size": np.arange(50)}
-    alone = importance._shuffled({"tilt": np.arange(50)}, "tilt", 1)["tilt"]
-    assert (importance._shuffled(batch, "tilt", 1)["tilt"] == alone).all() and (alone != np.arange(50)).any()
-    assert (importance._shuffled(batch, "tilt", 2)["tilt"] != alone).any()
+    alone = importance._shuffle_column({"tilt": np.arange(50)}, "tilt", 1)["tilt"]
+    assert (importance._shuffle_column(batch, "tilt", 1)["tilt"] == alone).all() and (alone != np.arange(50)).any()
+    assert (importance._shuffle_column(batch, "tilt", 2)["tilt"] != alone).any()
 
 
 def test_a_larger_model_is_given_fewer_rows_and_one_too_large_a_sentence(coin, monkeypatch):

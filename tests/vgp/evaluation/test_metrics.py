@@ -7,7 +7,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from tests.vgp.evaluation import rowwise
 from vgp.evaluation import metrics
-from vgp.evaluation.ranked import PIECE_ROWS, Ranked, normalised, packed, scored
+from vgp.evaluation.ranked import PIECE_ROWS, Ranked, normalise, pack, score_rows
 
 
 def binary(count=500, seed=0):
@@ -27,12 +27,12 @@ def several(count=600, classes=4, seed=0):
 def one_vs_rest(label, table):
     """Each class ranked against the rest; of two the second."""
     codes = [1] if table.shape[1] == 2 else range(table.shape[1])
-    shown = table if table.shape[1] == 2 else normalised(table)
-    return [Ranked.of(packed(shown[:, code], label == code)) for code in codes]
+    shown = table if table.shape[1] == 2 else normalise(table)
+    return [Ranked.of(pack(shown[:, code], label == code)) for code in codes]
 
 
 def measured(label, table):
-    rows = scored(label, table)
+    rows = score_rows(label, table)
     ranked, aucs = Ranked.of(rows.confident), [ranked.auc() for ranked in one_vs_rest(label, table)]
     auc = None if None in aucs else np.mean(aucs)
     return metrics.scores(rows, ranked, metrics.calibration_bins(ranked), auc)
@@ -45,7 +45,7 @@ def curve(label, table):
 
 def float64(table):
     """As the stored float32 is read: the first of two classes is not stored."""
-    return np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1) if table.shape[1] == 2 else normalised(table)
+    return np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1) if table.shape[1] == 2 else normalise(table)
 
 
 @pytest.mark.parametrize("make", [binary, several])
@@ -73,7 +73,7 @@ def test_figures_of_two_classes_are_those_of_their_definitions(rows):
     del expected["auc"]
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12, abs=1e-12)
     bins = rowwise.bins(*rowwise.confidence_and_outcome(label, float64(table)))
-    ranked = Ranked.of(scored(label, table).confident)
+    ranked = Ranked.of(score_rows(label, table).confident)
     assert [(b.rows, b.predicted, b.observed) for b in metrics.calibration_bins(ranked)] == [
         pytest.approx(expected) for expected in bins
     ]
@@ -165,12 +165,12 @@ def test_without_all_classes_there_is_no_auc():
 def test_confusion_counts_actual_by_predicted():
     table = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     label = np.array([0, 0, 1])
-    assert metrics.confusion(label, scored(label, table).classes(), 2) == [[1, 1], [1, 0]]
+    assert metrics.confusion(label, score_rows(label, table).classes(), 2) == [[1, 1], [1, 0]]
 
 
 def test_a_tie_between_two_pieces_is_a_tie():
     hit = np.arange(2 * PIECE_ROWS) >= PIECE_ROWS
-    assert Ranked.of(packed(np.full(len(hit), 0.5), hit)).auc() == 0.5
+    assert Ranked.of(pack(np.full(len(hit), 0.5), hit)).auc() == 0.5
 
 
 ROWS = 40_000
@@ -200,7 +200,7 @@ def test_the_auc_of_a_part_is_within_its_bound_and_exact_where_levels_are_scores
     hit, code = random.random(ROWS) < score, random.integers(0, 3, ROWS)
     narrow = np.flatnonzero((score > 0.5) & (score < 0.51))  # in few of the levels
     parts = [*(np.flatnonzero(code == c) for c in range(3)), narrow, np.arange(1_000), np.arange(ROWS)]
-    rows = packed(score, hit)
+    rows = pack(score, hit)
     found = metrics.one_vs_rest_aucs(rows, Ranked.of(rows), parts)
     for part, auc in zip(parts, found, strict=True):
         mixed = len(np.unique(hit[part])) == 2
@@ -211,5 +211,5 @@ def test_the_auc_of_a_part_is_within_its_bound_and_exact_where_levels_are_scores
 
 
 def test_a_part_without_hits_has_no_auc():
-    rows = packed(np.full(ROWS, 0.5), np.arange(ROWS) < 10)
+    rows = pack(np.full(ROWS, 0.5), np.arange(ROWS) < 10)
     assert metrics.one_vs_rest_aucs(rows, Ranked.of(rows), [np.arange(10, ROWS), np.arange(10)]) == [None, None]

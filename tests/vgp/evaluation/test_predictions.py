@@ -6,7 +6,7 @@ import pytest
 from vgp.base.exits import UserError
 from vgp.evaluation import predictions, predictions_writer
 from vgp.evaluation.predictions import Header, Names
-from vgp.evaluation.ranked import normalised
+from vgp.evaluation.ranked import normalise
 
 
 def header(**changes):
@@ -34,7 +34,7 @@ def test_what_is_written_in_batches_is_read_as_one(tmp_path, monkeypatch, classe
     assert len(data) == 100 and data.header == named and data.binary is (classes == 2)
     label, table = (np.concatenate([part[name] for part in parts]) for name in ("label", "challenger"))
     assert data.label.tolist() == label.tolist()
-    exact = normalised(table) if classes > 2 else np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1)
+    exact = normalise(table) if classes > 2 else np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1)
     losses = -np.log(exact[np.arange(100), label])
     np.testing.assert_allclose(data.losses("challenger"), losses, rtol=1e-6)
     assert data.scored("challenger").classes().tolist() == exact.argmax(axis=1).tolist()
@@ -60,7 +60,7 @@ def test_two_classes_are_one_plain_column(tmp_path):
 
 @pytest.mark.parametrize("name", ["label", "champion", "group"])
 def test_a_slice_may_not_take_a_name_that_is_taken(tmp_path, name):
-    with pytest.raises(UserError, match=f"may not be called '{name}'"):
+    with pytest.raises(UserError, match=f"cannot be named '{name}'"):
         predictions_writer.write(tmp_path, header(slices=(name,)), [batch(0, 3)])
 
 
@@ -94,12 +94,12 @@ def test_numbers_of_which_no_figure_can_be_made_are_refused(tmp_path, column, wr
     values[column][1] = wrong
     numbers = header(classes=(), quantiles=(0.5,), target="price")
     predictions_writer.write(tmp_path, numbers, [{"row_id": np.arange(3), **values}])
-    with pytest.raises(UserError, match=r"hold numbers that are none, or beyond 1e\+150: if the labels are so large"):
+    with pytest.raises(UserError, match=r"are not finite or exceed 1e\+150. For such large labels"):
         predictions.read(tmp_path).predicted("challenger")
 
 
 def test_losses_without_any_weight_are_refused(tmp_path):
     rows = {"row_id": np.arange(3), "weight": np.zeros(3, np.int64), "challenger": np.ones(3)}
     predictions_writer.write(tmp_path, header(classes=(), weight="tokens"), [rows])
-    with pytest.raises(UserError, match=r"the weights of the rows, tokens, are all 0 or some are below"):
+    with pytest.raises(UserError, match=r"the row weights in tokens are negative or all 0"):
         predictions.read(tmp_path)

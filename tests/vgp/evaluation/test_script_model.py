@@ -92,7 +92,7 @@ def test_what_was_taken_up_is_told_and_kept_beside_it(left, prepared, rows, tmp_
     folder = left(predictions=predicted(rows), metrics={"loss": 0.5})
     told = capsys.readouterr().err
     assert f"model: 1 file, 5 bytes, in {folder}" in told and "metrics.json: loss 0.5" in told
-    assert "predictions.parquet: 400 rows, every row of the test split, each once" in told
+    assert "predictions.parquet: 400 rows, every row of the test split" in told
     kept = collected.load(str(folder))
     assert (kept.files, kept.bytes, kept.metrics, kept.predictions) == (1, 5, {"loss": 0.5}, 400)
     assert (kept.launched.command, kept.launched.nodes, kept.launched.checkpoints) == (tuple(COMMAND), 2, "/kept")
@@ -103,12 +103,12 @@ def test_what_was_taken_up_is_told_and_kept_beside_it(left, prepared, rows, tmp_
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "the script wrote no model: its AIP_MODEL_DIR, .*, holds no file"),
-        ({"metrics.json": "{}"}, r"holds only metrics\.json"),
-        ({"weights.bin": ""}, r"holds only weights\.bin, empty"),
-        ({"w": "x", "metrics.json": '{"a": NaN}'}, r"metrics\.json: it holds NaN"),
+        ({}, "the script wrote no model: its AIP_MODEL_DIR, .*, has no file"),
+        ({"metrics.json": "{}"}, r"has only metrics\.json"),
+        ({"weights.bin": ""}, r"has only weights\.bin, empty"),
+        ({"w": "x", "metrics.json": '{"a": NaN}'}, r"metrics\.json: it has NaN"),
         ({"w": "x", "predictions.parquet": "{}"}, r"predictions\.parquet cannot be read as Parquet"),
-        ({"w": "x", "predictions.parquet/part-0.parquet": "x"}, "is a folder of 1 files, as Spark and Dask write it"),
+        ({"w": "x", "predictions.parquet/part-0.parquet": "x"}, "is a folder of 1 files, as Spark and Dask write"),
         ({"w": "x", "collected.json": "[]"}, r"collected\.json, a name that"),
     ],
 )
@@ -133,7 +133,7 @@ def test_files_that_are_nearly_called_so_are_named(left, prepared, coins, tmp_pa
     folder = left(take_up=False)
     (folder / "weights" / "predictions-0.parquet").write_text("x")
     collect.collect(str(folder), "", prepared, load("coins:Coins"))
-    assert "no predictions.parquet (there is weights/predictions-0.parquet: only this name" in capsys.readouterr().err
+    assert "no predictions.parquet (found weights/predictions-0.parquet; rename it" in capsys.readouterr().err
 
 
 def test_a_script_is_judged_on_the_same_rows_as_the_baseline(left, coins, prepared, rows, tmp_path):
@@ -194,7 +194,7 @@ def test_a_champion_of_other_rows_is_kept_and_what_is_the_matter_is_told(left, p
     labels = rows["label"].to_numpy()
     for name, columns, message in (
         ("fewer", {k: v[:-2] for k, v in predicted(rows).items()}, "2 are missing"),
-        ("labelled", predicted(rows, label=1 - labels), "its label differs from that of the data in 400"),
+        ("labelled", predicted(rows, label=1 - labels), "its label differs from the label of the data in 400"),
     ):
         old = left(name, predictions=columns, take_up=False)
         evaluate(prepared, model, tmp_path / "out", champion=str(old), baseline=False)
@@ -214,13 +214,13 @@ def test_equal_row_ids_of_other_data_are_not_taken_for_the_same_rows(left, prepa
     collected.save(str(old), kept.model_copy(update={"rows": "0" * 64}))
     evaluate(prepared, model, tmp_path / "out", champion=str(old), baseline=False)
     why = uncompared(tmp_path / "out")
-    assert "belongs to other prepared data, " in why and "or let it write the column label too" in why
+    assert "belongs to other prepared data, " in why and "or write the column label" in why
     pq.write_table(pa.table(predicted(rows, label=rows["label"].to_numpy())), old / "predictions.parquet")
     assert not evaluate(prepared, model, tmp_path / "out", champion=str(old), baseline=False).notes
     (old / "collected.json").unlink()
     pq.write_table(pa.table(predicted(rows)), old / "predictions.parquet")
     notes = evaluate(prepared, model, tmp_path / "out", champion=str(old), baseline=False).notes
-    assert notes == (f"Nothing but their row_id tells that the predictions in {old} are of these rows.",)
+    assert notes == (f"The predictions in {old} are matched to these rows only by row_id.",)
 
 
 def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tmp_path):
@@ -257,9 +257,9 @@ def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(
     assert found.models["champion"] == found.models["challenger"] and found.script == taken
     client.bucket("runs").blob("1/r/model/predictions.parquet").delete()
     gone = evaluate(prepared, str(folder), tmp_path / "out", champion=uri, baseline=False)
-    assert "The champion is gone" in gone.notes[-1] and "predictions.parquet is not there any more" in gone.notes[-1]
+    assert "The champion's files are gone" in gone.notes[-1] and "predictions.parquet was deleted" in gone.notes[-1]
     client.bucket("runs").blob("1/r/model/predictions.parquet/part-0").upload_from_string(b"x")
-    with pytest.raises(UserError, match="is a folder of 1 files, as Spark and Dask write it"):
+    with pytest.raises(UserError, match="is a folder of 1 files, as Spark and Dask write"):
         collect.collect("gs://runs/1/r/model", "", prepared, load("coins:Coins"))
 
 
@@ -272,7 +272,7 @@ def test_without_predictions_nothing_is_decided_and_the_figures_are_shown(left, 
     assert not found.scored and found.scalars == {} and found.roc_curve is None
     decision = decide(tmp_path / "out", margin=-0.5)
     assert (decision.outcome, decision.promote) == ("not decided", False)
-    reason = "Not decided: the script left no predictions.parquet, so nothing of it can be compared."
+    reason = "Not decided: the script wrote no predictions.parquet, so its model cannot be compared."
     assert decision.reason == reason
     text = report.markdown(evaluation=tmp_path / "out", decision=decision)
     assert text.startswith(f"# Coins\n\n{reason}\n") and "| val/loss | 0.25 |" in text
@@ -332,7 +332,7 @@ def test_a_champion_of_own_rows_must_have_the_same_rows_and_labels(left, coins, 
     evaluate(files, model, tmp_path / "out", champion=str(old))
     assert decide(tmp_path / "out").outcome == "keep"
     for name, change, message in (
-        ("labels", {"label": 1 - columns["label"]}, "label differs from that of the data in 200 of 200"),
+        ("labels", {"label": 1 - columns["label"]}, "label differs from the label of the data in 200 of 200"),
         ("ids", {"row_id": np.arange(200) + 1}, "1 is missing (row_id 0), 1 is not among them (row_id 200)"),
         ("names", {"p_dog": columns["p_cat"], "p_cow": columns["p_dog"], "p_cat": None}, "predicts the classes"),
     ):

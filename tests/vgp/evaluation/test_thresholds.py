@@ -11,7 +11,7 @@ from sklearn.metrics import (
 
 from vgp.base.exits import UserError
 from vgp.evaluation import thresholds
-from vgp.evaluation.ranked import PIECE_ROWS, Ranked, packed
+from vgp.evaluation.ranked import PIECE_ROWS, Ranked, pack
 from vgp.protocol.outcome import parse_operating_point
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_rule_is_refused_with_the_choices(text):
 def test_every_row_of_the_table_is_what_flagging_from_there_on_does():
     label, score = rows(1_000)
     chosen = choose("f1", *rows(seed=1))
-    found = thresholds.measure(Ranked.of(packed(score, label)), chosen)
+    found = thresholds.measure(Ranked.of(pack(score, label)), chosen)
     assert found.operating.threshold == chosen.threshold
     names = {name for row in found.table for name in row.name.split(", ")}
     assert names >= {"recall 90%", "recall 50%", "precision 50%"}
@@ -94,12 +94,12 @@ def test_every_row_of_the_table_is_what_flagging_from_there_on_does():
 
 
 def test_rows_of_one_class_have_a_table_without_what_is_undefined():
-    found = thresholds.measure(Ranked.of(packed(np.float32([0.1, 0.9]), np.array([0, 0]))), choose("0.5", *rows()))
+    found = thresholds.measure(Ranked.of(pack(np.float32([0.1, 0.9]), np.array([0, 0]))), choose("0.5", *rows()))
     assert found.table == () and found.operating.recall is None and found.operating.f1 == 0
 
 
 def ranked(label, score):
-    return Ranked.of(packed(np.asarray(score, np.float32), np.asarray(label)))
+    return Ranked.of(pack(np.asarray(score, np.float32), np.asarray(label)))
 
 
 def tossed(rows, levels, seed=0):

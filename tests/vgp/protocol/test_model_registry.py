@@ -81,7 +81,7 @@ def test_aliases_states_and_deletions_follow_the_record(cloud, projected):
     registry.change(changes.delete, 1)
     done = projected(registry)
     assert shown(cloud) == {2: set(), 3: set(), 4: {"champion", "default"}}
-    assert "version 4 marked registered" in done and "canary taken from version 3" in done
+    assert "version 4 marked registered" in done and "canary removed from version 3" in done
 
 
 def test_a_rollback_is_one_call_and_the_default(cloud, projected):
@@ -253,7 +253,9 @@ def test_a_model_of_somebody_else_is_not_touched(cloud, projected):
     other.register(1, model="gs://elsewhere/registry/flights/versions/1")
     projected(other)
     before = calls(cloud, *WRITES)
-    with pytest.raises(Refused, match=r"has a model flights that is not of this registry: its version 1 .*model_name"):
+    with pytest.raises(
+        Refused, match=r"has a model flights that does not belong to this registry: its version 1 .*model_name"
+    ):
         projected(Registry(1))
     assert calls(cloud, *WRITES) == before
 
@@ -261,9 +263,13 @@ def test_a_model_of_somebody_else_is_not_touched(cloud, projected):
 @pytest.mark.parametrize(
     ("told", "terms", "words"),
     [
-        ({"model": "/home/x/versions/1"}, TERMS, "lies at /home/x/versions/1: Vertex AI takes models from gs:// alone"),
-        ({}, Terms(image="us-docker.pkg.dev/p/r/training:v1"), "has no digest, and a tag may move"),
-        ({}, Terms(), "no image to serve it: none has no digest"),
+        (
+            {"model": "/home/x/versions/1"},
+            TERMS,
+            "is at /home/x/versions/1, and Vertex AI reads models from gs:// only",
+        ),
+        ({}, Terms(image="us-docker.pkg.dev/p/r/training:v1"), "has no digest, and a tag may change"),
+        ({}, Terms(), "has no serving image: no image is set"),
     ],
 )
 def test_what_cannot_be_served_is_refused_before_anything_is_sent(cloud, projected, told, terms, words):

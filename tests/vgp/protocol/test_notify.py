@@ -151,7 +151,7 @@ def test_a_run_on_this_machine_tells_what_its_status_tells_and_sends_nothing(
     receiver: Receiver, tmp_path: Path
 ) -> None:
     text, metadata = told(tmp_path, "local-pipeline-exit-handler-1", "FAILED", webhook=receiver.url)
-    assert metadata == {"words": "failed", "sent": "no: this is no run on Vertex AI"} and receiver.requests == []
+    assert metadata == {"words": "failed", "sent": "no: this is not a run on Vertex AI"} and receiver.requests == []
     assert text == "# This run: failed\n"
 
 
@@ -164,7 +164,7 @@ def test_nothing_that_breaks_fails_the_run(
     notify.python_func(status=ended, summary=artifact, prices={}, webhook="")
     assert "warning: the summary could not be written" in capfd.readouterr().err
     notify.python_func(status=None, summary=artifact, prices={}, webhook="")
-    assert "warning: the run could not be summed up" in capfd.readouterr().err
+    assert "warning: the run's summary could not be written" in capfd.readouterr().err
 
 
 def members(cloud: Cloud) -> list[str]:
@@ -216,4 +216,4 @@ def test_a_run_without_a_context_joins_nothing_and_asks_nothing() -> None:
 
 
 def test_a_run_on_this_machine_joins_nothing(tmp_path: Path) -> None:
-    assert told(tmp_path, "local", experiment="nights")[1]["experiment"] == "no: this is no run on Vertex AI"
+    assert told(tmp_path, "local", experiment="nights")[1]["experiment"] == "no: this is not a run on Vertex AI"

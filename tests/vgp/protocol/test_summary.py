@@ -29,7 +29,7 @@ def test_a_night_without_new_data_says_so_and_since_when() -> None:
     summary = told(night("b", all_of("SKIPPED"), since="training-1a", decision="keep"))
     assert summary.words == "nothing new since training-1a: nothing was trained"
     assert summary.nothing_new and summary.since == "training-1a" and summary.decision == "keep"
-    assert "The report is that of training-1a." in markdown(summary)
+    assert "The report is from training-1a." in markdown(summary)
     assert "/training-1a/decide_-74/report" in summary.links["report"]
 
 

@@ -44,7 +44,7 @@ def test_options_of_the_task_are_set_by_name(tmp_path: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit) as refusal:
         main([*words, "--options", "train=1-6"])
     assert refusal.value.code == 2
-    assert "train=1-6 is no JSON, such as" in capsys.readouterr().err
+    assert "train=1-6 is not JSON; write it as" in capsys.readouterr().err
 
 
 def corpus(folder: Path) -> Path:

@@ -131,7 +131,7 @@ def read(path: Path, most: int = MAX_BYTES, *, instead: str = "") -> str:
     if not is_regular:
         reason = "a folder: give a file" if path.is_dir() else f"not a regular file{instead}"
         raise Unreadable(str(path), reason)
-    return _decoded(str(path), content, most)
+    return _decode(str(path), content, most)
 
 
 def _beginning(path: Path, most: int) -> bytes:
@@ -142,10 +142,10 @@ def _beginning(path: Path, most: int) -> bytes:
 def standard_input() -> str:
     """Returns the text on standard input; raises Unreadable."""
     content = getattr(sys.stdin, "buffer", sys.stdin).read(MAX_BYTES + 1)
-    return content if isinstance(content, str) else _decoded("<stdin>", content, MAX_BYTES)
+    return content if isinstance(content, str) else _decode("<stdin>", content, MAX_BYTES)
 
 
-def _decoded(file: str, content: bytes, most: int) -> str:
+def _decode(file: str, content: bytes, most: int) -> str:
     """Returns the content as text; raises Unreadable if it is larger than `most` bytes, or not UTF-8."""
     if len(content) > most:
         raise Unreadable(file, f"larger than {most // 1_000_000} MB, the maximum for one file")

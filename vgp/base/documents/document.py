@@ -105,14 +105,14 @@ def parse(file: str, text: str) -> list[Document]:
 
     If a document is unreadable, unquoted templates are read as if they were quoted.
     """
-    documents = _parsed(file, text)
+    documents = _parse(file, text)
     if any(isinstance(document.fault, Unreadable) for document in documents) and _BARE.search(text):
-        quoted = _parsed(file, _BARE.sub(lambda match: f'"{match.group().strip()}"', text))
+        quoted = _parse(file, _BARE.sub(lambda match: f'"{match.group().strip()}"', text))
         return documents if any(document.fault for document in quoted) else quoted
     return documents
 
 
-def _parsed(file: str, text: str) -> list[Document]:
+def _parse(file: str, text: str) -> list[Document]:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if file.lower().endswith(_JSON_LINES):
         return numbered(list(_json_lines(file, text)))

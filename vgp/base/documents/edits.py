@@ -94,12 +94,12 @@ class Editor:
         if _at(self.document.data, change.path) != change.old:
             raise CannotEdit("the file does not contain the value in this form")
         if value is not None:
-            return value.start, value.end, self._written(value, change.new)
+            return value.start, value.end, self._format_value(value, change.new)
         if change.old is not None:
             raise CannotEdit("the value is behind an alias or inside an embedded text")
-        return self._inserted(change)
+        return self._insert(change)
 
-    def _written(self, value: _Value, new: str | int) -> str:
+    def _format_value(self, value: _Value, new: str | int) -> str:
         if value.text and value.style in ("'", '"'):
             if value.text[0] != value.style or "\n" in value.text:
                 raise CannotEdit("the value has an anchor or a tag, or goes over several lines")
@@ -112,7 +112,7 @@ class Editor:
     def _plain(self, new: str | int) -> str:
         return str(new) if self.document.is_yaml else json.dumps(new)
 
-    def _inserted(self, change: Change) -> tuple[int, int, str]:
+    def _insert(self, change: Change) -> tuple[int, int, str]:
         """Returns the edit that adds a missing field after a sibling, in the sibling's style."""
         beside = self._beside(change)
         if beside is None:

@@ -50,7 +50,7 @@ MAX_SPLICED = 1_000_000
 
 
 class Computed(str):
-    """A value that a program or a shell computes at run time; the text says how, and why it is unknown."""
+    """A value that a program or a shell computes at run time; the text shows how, and why it is unknown."""
 
     __slots__ = ()
 
@@ -156,14 +156,14 @@ class Node:
         if whole and self.scope is not None:
             return self._fallback_path(self.scope.lookup(whole.group(1), self.depth + 1))
         if self.scope is not None and _PARAMETER.search(self.value):
-            return self._spliced()
+            return self._splice()
         return self._template()
 
     def _fallback_path(self, value: "Node") -> "Node":
         """Returns the value, with the placeholder's path if it has none."""
         return value if value.path else replace(value, path=self.path)
 
-    def _spliced(self) -> "Node":
+    def _splice(self) -> "Node":
         assert self.scope is not None
         text = self.value
         for match in _PARAMETER.finditer(self.value):

@@ -248,15 +248,15 @@ def _scalar(event: yaml.ScalarEvent) -> object:
         if not event.implicit[0] or len(event.value) > MAX_DIGITS:
             return event.value
         return _plain(event.value)
-    return _built(event.tag, event.value)
+    return _construct(event.tag, event.value)
 
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> object:
-    return _built(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)), text)
+    return _construct(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)), text)
 
 
-def _built(tag: str, text: str) -> object:
+def _construct(tag: str, text: str) -> object:
     if tag == f"{_TAG}merge":
         return _MERGE
     if tag in (f"{_TAG}str", f"{_TAG}value") or (len(text) > MAX_DIGITS and tag != f"{_TAG}binary"):

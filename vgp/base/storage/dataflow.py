@@ -66,19 +66,19 @@ class Jobs:
 
     def named(self, name: str) -> list[Job]:
         """Returns the jobs with the name, newest first."""
-        jobs = self._listed(name=name)
+        jobs = self._list_jobs(name=name)
         return sorted((job for job in jobs if job.name == name), key=lambda job: job.created, reverse=True)
 
     def active(self) -> list[Job]:
         from google.cloud.dataflow_v1beta3 import ListJobsRequest
 
-        return self._listed(filter=ListJobsRequest.Filter.ACTIVE)
+        return self._list_jobs(filter=ListJobsRequest.Filter.ACTIVE)
 
     def get(self, job_id: str) -> Job:
         from google.cloud.dataflow_v1beta3 import GetJobRequest
 
         request = GetJobRequest(project_id=self.project, location=self.region, job_id=job_id)
-        with self._explained("dataflow.jobs.get"):
+        with self._explain("dataflow.jobs.get"):
             return _job(self._call(self._jobs.get_job, request))
 
     def cancel(self, job: Job) -> None:
@@ -88,7 +88,7 @@ class Jobs:
 
         cancelled = dataflow.Job(requested_state=dataflow.JobState.JOB_STATE_CANCELLED)
         request = dataflow.UpdateJobRequest(project_id=self.project, location=self.region, job_id=job.id, job=cancelled)
-        with self._explained("dataflow.jobs.cancel"):
+        with self._explain("dataflow.jobs.cancel"):
             try:
                 self._call(self._jobs.update_job, request)
             except BadRequest:  # REST does not distinguish a failed precondition
@@ -104,7 +104,7 @@ class Jobs:
             minimum_importance=dataflow.JobMessageImportance.JOB_MESSAGE_WARNING,
         )  # fmt: skip
         messages, workers = [], 0
-        with self._explained("dataflow.messages.list"):
+        with self._explain("dataflow.messages.list"):
             for page in self._call(self._messages.list_job_messages, request).pages:
                 messages += [Message(m.id, m.message_text, _is_error(m)) for m in page.job_messages]
                 for event in page.autoscaling_events:
@@ -116,7 +116,7 @@ class Jobs:
         from google.cloud.dataflow_v1beta3 import GetJobMetricsRequest
 
         request = GetJobMetricsRequest(project_id=self.project, location=self.region, job_id=job.id)
-        with self._explained("dataflow.metrics.get"):
+        with self._explain("dataflow.metrics.get"):
             metrics = self._call(self._metrics.get_job_metrics, request).metrics
         counted: dict[str, int] = {}
         for metric in metrics:
@@ -124,11 +124,11 @@ class Jobs:
                 counted[metric.name.name] = max(counted.get(metric.name.name, 0), int(metric.scalar))
         return counted
 
-    def _listed(self, **query: object) -> list[Job]:
+    def _list_jobs(self, **query: object) -> list[Job]:
         from google.cloud.dataflow_v1beta3 import ListJobsRequest
 
         request = ListJobsRequest(project_id=self.project, location=self.region, **query)
-        with self._explained("dataflow.jobs.list"):
+        with self._explain("dataflow.jobs.list"):
             return [_job(job) for job in self._call(self._jobs.list_jobs, request)]
 
     def _call(self, method: Callable[..., Answer], request: object) -> Answer:
@@ -136,7 +136,7 @@ class Jobs:
         return method(request=request, retry=retry, timeout=ATTEMPT_S)
 
     @contextmanager
-    def _explained(self, permission: str) -> Iterator[None]:
+    def _explain(self, permission: str) -> Iterator[None]:
         with explain_errors(self.project, self.region, permission):
             yield
 
@@ -187,20 +187,20 @@ def explain_errors(project: str, region: str, permission: str) -> Iterator[None]
             fix = "give the step's account roles/iam.serviceAccountUser on the workers' account"
         else:
             fix = f"the step's account needs {permission} (roles/dataflow.developer has it)"
-        raise UserError(f"{where} refuses: {_said(error)}. Fix: {fix}.") from None
+        raise UserError(f"{where} refuses: {_google_message(error)}. Fix: {fix}.") from None
     except TooManyRequests as error:
         raise UserError(
-            f"{where} has no quota left for the job: {_said(error)}. Wait until other jobs have ended, or "
+            f"{where} has no quota left for the job: {_google_message(error)}. Wait until other jobs have ended, or "
             "request more quota."
         ) from None
     except (BadRequest, NotFound) as error:
-        raise UserError(f"{where} refuses the job: {_said(error)}") from None
+        raise UserError(f"{where} refuses the job: {_google_message(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
         failure = StoreDown if is_down(error) else ProcessFailed
         raise failure(f"{where} could not be reached: {type(error).__name__}: {error}") from None
 
 
-def _said(error: Any) -> str:
+def _google_message(error: Any) -> str:
     """Returns Google's message without the URL of the request."""
     return re.sub(r"^[A-Z]+ https?://\S+: ", "", error.message).rstrip(". ")
 

@@ -31,17 +31,17 @@ def copy(path: str, target: Path, *, most: int | None = None) -> None:
         UserError: the object does not exist, is unreadable, is larger than `most`, or was replaced meanwhile.
         ProcessFailed: the store could not be reached, or the checksum was wrong twice.
     """
-    blob = _described(path)
+    blob = _find_object(path)
     if most is not None and blob.size > most:
         raise UserError(f"{path} is larger than {most >> 20} MiB, the maximum for such an object.")
     inflate.require_space(target.parent, 0, blob.size, path)
     expected = int.from_bytes(base64.b64decode(blob.crc32c or ""), "big")
-    arrived = _fetched(blob, path, target)
+    arrived = _fetch(blob, path, target)
     if arrived != expected:  # a second download shows whether the object itself is damaged
-        if _described(path).generation != blob.generation:
-            raise _replaced(path)
+        if _find_object(path).generation != blob.generation:
+            raise _replaced_error(path)
         print(f"warning: {path} arrived damaged (wrong checksum); downloading again", file=sys.stderr, flush=True)
-        arrived = _fetched(blob, path, target)
+        arrived = _fetch(blob, path, target)
     if arrived != expected:
         raise ProcessFailed(
             f"{path} arrived damaged, twice: the CRC-32C of its bytes is {arrived:08x}, the server's {expected:08x}. "
@@ -73,24 +73,24 @@ def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
         UserError: the object does not exist, is unreadable, or was replaced.
         ProcessFailed: the store could not be reached.
     """
-    blob = _described(path)
+    blob = _find_object(path)
     pinned = blob.bucket.blob(blob.name, generation=blob.generation)
     retry = client.read_retry(path)
     with client.explain_errors(path), pinned.open("rb", chunk_size=chunk_bytes, retry=retry) as file:
         yield file
 
 
-def _described(path: str) -> "Blob":
+def _find_object(path: str) -> "Blob":
     """Returns the current or pinned object, whose generation is read."""
     blob = storage.get_blob(path)
     if blob is None:
-        raise _gone(path)
+        raise _gone_error(path)
     if not blob.crc32c:
         raise UserError(f"{path} has no readable checksum: is it encrypted with a customer-supplied key?")
     return blob
 
 
-def _gone(path: str) -> UserError:
+def _gone_error(path: str) -> UserError:
     name, generation = storage.generation_of(path)
     if not generation:
         return UserError(f"{path} does not exist.")
@@ -100,7 +100,7 @@ def _gone(path: str) -> UserError:
     )
 
 
-def _fetched(blob: "Blob", path: str, target: Path) -> int:
+def _fetch(blob: "Blob", path: str, target: Path) -> int:
     """Writes the stored bytes to a file; returns the CRC-32C of the file."""
     with open(target, "wb") as file:
         while file.tell() < blob.size:
@@ -121,10 +121,10 @@ def _chunk(blob: "Blob", path: str, start: int) -> bytes:
         try:
             return bytes(pinned.download_as_bytes(start=start, end=end, raw_download=True, checksum=None, retry=retry))
         except (NotFound, RequestRangeNotSatisfiable):
-            raise _replaced(path) from None
+            raise _replaced_error(path) from None
 
 
-def _replaced(path: str) -> UserError:
+def _replaced_error(path: str) -> UserError:
     return UserError(f"{path} was replaced or deleted while it was read: use objects that do not change, and retry.")
 
 

@@ -41,7 +41,7 @@ class Unpacked:
         self.name, self.bytes, self.packed_bytes = name, 0, packed_bytes
         self.most = max(MAX_BYTES, MAX_RATIO * packed_bytes)
         with _damage_named(name):
-            self.stream = _opened(name, file, member)
+            self.stream = _open(name, file, member)
 
     def read(self, size: int, /) -> bytes:
         """Reads bytes. Raises UserError if the file is damaged or inflates beyond the limits."""
@@ -90,7 +90,7 @@ def _too_large(name: str, most: int, packed_bytes: int) -> UserError:
     )
 
 
-def _opened(name: str, file: Any, member: str) -> Readable:
+def _open(name: str, file: Any, member: str) -> Readable:
     ending = name.lower().rpartition(".")[2]
     if ending == "gz":
         return cast(Readable, gzip.GzipFile(fileobj=file))
@@ -136,14 +136,14 @@ def _damage_named(name: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (None, errno.EINVAL):  # an error of the disk; EINVAL is a seek to an invalid offset
             raise
-        raise UserError(_damaged(name, error)) from None
+        raise UserError(_describe_damage(name, error)) from None
     except Exception as error:
         if isinstance(error, RuntimeError) and "encrypted" in str(error):
             raise UserError(f"{name} is encrypted: unpack it with its password and use the plain file.") from None
-        raise UserError(_damaged(name, error)) from None
+        raise UserError(_describe_damage(name, error)) from None
 
 
-def _damaged(name: str, error: Exception) -> str:
+def _describe_damage(name: str, error: Exception) -> str:
     if "Dictionary mismatch" in str(error):
         return f"{name} was packed with an external dictionary: pack it without one."
     return f"{name} is damaged or truncated: {str(error)[:200] or type(error).__name__}. Fetch it again."

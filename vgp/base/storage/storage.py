@@ -101,7 +101,7 @@ def below(folder: str, *, links: bool = False) -> list[File]:
     if not is_remote(folder):
         return finding.below(folder, links=links)
     bucket, name = split(folder)
-    return sorted(_listed(folder, bucket, prefix=f"{name}/" if name else ""), key=lambda file: file.path)
+    return sorted(_list_objects(folder, bucket, prefix=f"{name}/" if name else ""), key=lambda file: file.path)
 
 
 def parts(data: str) -> list[str]:
@@ -208,8 +208,8 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
     if WILDCARDS & set(name):
         fixed = re.split(r"[*?\[]", name, maxsplit=1)[0]
         matches = re.compile(f"gs://{re.escape(bucket)}/{glob_regex(name)}").fullmatch
-        return [file for file in _listed(pattern, bucket, prefix=fixed) if matches(file.path)]
-    files = _listed(pattern, bucket, prefix=name)
+        return [file for file in _list_objects(pattern, bucket, prefix=fixed) if matches(file.path)]
+    files = _list_objects(pattern, bucket, prefix=name)
     exact = [file for file in files if file.path == pattern]
     folder = f"gs://{bucket}/{name.rstrip('/')}/" if name else f"gs://{bucket}/"
     inside = (file for file in files if file.path.startswith(folder))
@@ -220,7 +220,7 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
     return named
 
 
-def _listed(pattern: str, name: str, **query: str) -> list[File]:
+def _list_objects(pattern: str, name: str, **query: str) -> list[File]:
     past = _past.get()
     fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
     with client.explain_errors(pattern):

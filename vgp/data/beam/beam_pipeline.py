@@ -36,7 +36,7 @@ def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Shard]) -> None:
     statistics = AsSingleton(_statistics(pipeline, work, numbered))
     rows = numbered | "make rows" >> beam.ParDo(_MakeRows(work), statistics).with_outputs("ids", main="figures")
     compared = rows["ids"] | "ids by part" >> beam.GroupByKey() | "compare ids" >> beam.FlatMap(_compare_ids, work)
-    figures = _merged("figures", rows["figures"], work.shards, work.merge_figures)
+    figures = _merge_all("figures", rows["figures"], work.shards, work.merge_figures)
     planned = figures | "plan" >> beam.ParDo(_Plan(work), statistics, AsIter(compared)).with_outputs(
         "plan", main="orders"
     )
@@ -52,11 +52,11 @@ def _statistics(
         return pipeline | "no statistics" >> beam.Create([{}])
     scans = numbered | "scan" >> beam.Map(_scan, work)
     if whole.merges(work.task):
-        scans = _merged("scans", scans, work.shards, work.merge_scans)
+        scans = _merge_all("scans", scans, work.shards, work.merge_scans)
     return scans | "scans" >> beam.GroupBy(_nothing) | "combine" >> beam.Map(_combine, work)
 
 
-def _merged(
+def _merge_all(
     title: str,
     numbered: beam.PCollection[tuple[int, Value]],
     count: int,

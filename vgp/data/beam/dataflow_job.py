@@ -233,7 +233,7 @@ def follow(jobs: Jobs, job: Job, folder: str, shards: int, max_hours: float, sto
         stop.wait(LOOK_EVERY_S)
         job = jobs.get(job.id)
     if job.state != "DONE":
-        raise _explained(jobs, job, folder)
+        raise _explain_failure(jobs, job, folder)
 
 
 def _progress(jobs: Jobs, job: Job, shards: int) -> str:
@@ -244,7 +244,7 @@ def _progress(jobs: Jobs, job: Job, shards: int) -> str:
     return f"dataflow: {job.state.lower()}{machines}{f'; of {shards:,} shards {done}' if done else ''}"
 
 
-def _explained(jobs: Jobs, job: Job, folder: str) -> Exception:
+def _explain_failure(jobs: Jobs, job: Job, folder: str) -> Exception:
     """Returns the error of a job that ended without success."""
     known = failures(folder)
     if known and known[0].final:

@@ -67,7 +67,7 @@ class Work:
     apart: bool = field(default=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self.name, vars(self.task), self.shards, self.folder, self.output, self.apart)
+        return _restore, (self.name, vars(self.task), self.shards, self.folder, self.output, self.apart)
 
     @property
     def id_parts(self) -> int:
@@ -197,7 +197,7 @@ def _number(item: tuple[int, object]) -> int:
     return item[0]
 
 
-def _restored(name: str, state: dict[str, object], shards: int, folder: str, output: str, apart: bool) -> Work:
+def _restore(name: str, state: dict[str, object], shards: int, folder: str, output: str, apart: bool) -> Work:
     kind = tasks.find(name)
     task = kind.__new__(kind)
     vars(task).update(state)

@@ -109,7 +109,7 @@ class DuckDB:
             UserError: A file cannot be read, or its rows do not fit the fields.
         """
         kinds, path = canonical_schema(fields), self._scratch / "source.parquet"
-        columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
+        columns = [f"{_cast(name, str(kind))} AS {_quote(name)}" for name, kind in kinds.items()]
         present = {*(field.name for field in fields if not field.nullable or kinds[field.name].is_string())}
         present |= {*PLACE, *numbers}
         batches = files.batches([field.name for field in fields])
@@ -130,7 +130,7 @@ class DuckDB:
             # The caller finds the wrong expression and row in stored rows.
             return self.read_files(files, fields, numbers)
         extra = {**dict.fromkeys(PLACE, "int64"), **computed.schema()}
-        columns += [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in extra.items()]
+        columns += [f"{_cast(name, str(kind))} AS {_quote(name)}" for name, kind in extra.items()]
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
         self._files, self._rows = files, pq.read_metadata(path).num_rows
         self._source = ibis.table(ibis.schema({**kinds, **extra}), name=SOURCE)
@@ -148,15 +148,15 @@ class DuckDB:
         return self._source
 
     def create(self, name: str, expression: ir.Table) -> ir.Table:
-        self._run(f"CREATE OR REPLACE TEMP TABLE {_quoted(name)} AS {self._sql(expression)}")
+        self._run(f"CREATE OR REPLACE TEMP TABLE {_quote(name)} AS {self._sql(expression)}")
         return ibis.table(expression.schema(), name=name)
 
     def named(self, name: str, expression: ir.Table) -> ir.Table:
-        self._run(f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {self._sql(expression)}")
+        self._run(f"CREATE OR REPLACE TEMP VIEW {_quote(name)} AS {self._sql(expression)}")
         return ibis.table(expression.schema(), name=name)
 
     def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
-        places = [_quoted(by) for by in events.by]
+        places = [_quote(by) for by in events.by]
         figures = ", ".join(f'"{figure}"::BIGINT AS "{figure}"' for figure in FIGURES)
         condition = " AND ".join(f"{place} IS NOT NULL" for place in places)
         order = ", ".join([*places, "_hour"])
@@ -166,7 +166,7 @@ class DuckDB:
             return self.create(f"{name}_none", sum_windows(sums, name, events))
         path, view = self._scratch / f"lately-{next(self._stored)}.parquet", f"{name}_lately"
         store(chain([first], rows), path)
-        self._run(f"CREATE OR REPLACE TEMP VIEW {_quoted(view)} AS SELECT * FROM read_parquet({_file(path)})")
+        self._run(f"CREATE OR REPLACE TEMP VIEW {_quote(view)} AS SELECT * FROM read_parquet({_file(path)})")
         kinds = {f"_{name}_{i}": sums[by].type() for i, by in enumerate(events.by)}
         windows = dict.fromkeys(first.schema.names[len(kinds) + 1 :], "float64")
         return ibis.table(ibis.schema({**kinds, f"_{name}_hour": "int64", **windows}), name=view)
@@ -242,7 +242,7 @@ def _sql(expression: ir.Table) -> str:
         raise Uncomputable(f"DuckDB cannot compute that: {_first_line(error)}", _first_line(error)) from None
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -252,7 +252,7 @@ _NAMES = {"int64": "BIGINT", "float64": "DOUBLE"}
 
 
 def _cast(name: str, kind: str) -> str:
-    return f"{_quoted(name)}::{_NAMES[kind]}" if kind in _NAMES else _quoted(name)
+    return f"{_quote(name)}::{_NAMES[kind]}" if kind in _NAMES else _quote(name)
 
 
 def _file(path: Path) -> str:

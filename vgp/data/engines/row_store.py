@@ -34,7 +34,7 @@ def store(
     """
     writer = None
     try:
-        for batch in _grouped(map(_plain, batches)):
+        for batch in _group_batches(map(_plain, batches)):
             rows = pa.table(batch)
             more = computed(batch) if computed else pa.table({})
             for name, values in zip(more.column_names, more.columns, strict=True):
@@ -58,7 +58,7 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Merges the batches into batches of a row group."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

@@ -208,7 +208,7 @@ class Reading:
             raise UserError(f"the option decimal must be '.' or ','; it is {quote(self.decimal)}.")
         if self.separator and self.separator in (self.quote, self.decimal):
             same = "quote" if self.separator == self.quote else "decimal"
-            raise UserError(f"the options separator and {same} are both {self.separator!r}: no value could be told.")
+            raise UserError(f"the options separator and {same} are both {self.separator!r}: choose different marks.")
         try:
             "a".encode(self.encoding or "utf-8")
         except (LookupError, ValueError):

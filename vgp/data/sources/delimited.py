@@ -124,7 +124,7 @@ class Delimited:
     def _check_text(self, data: bytes) -> None:
         if (at := data.find(b"\0")) >= 0:
             record = -1 - self.line(data[: self.last_end(data[:at])], len(data))
-            raise Mistake(record, " holds a NUL byte, which is no text: the file is damaged.")
+            raise Mistake(record, " has a NUL byte: the file is damaged.")
 
     def _check_quotes(self, data: bytes) -> None:
         """Raises Mistake for a quote behind a backslash: Arrow would read the rest of the field as unquoted text."""
@@ -170,11 +170,11 @@ class Delimited:
         reason = message[row.end() :] if row else message
         if width := re.match(r"Expected (\d+) columns, got (\d+)", reason):
             count = f"{width[2]} field{'s' * (width[2] != '1')}"
-            says = f" has {count} where the header has {width[1]}: {quote(reason.partition(': ')[2])}."
+            text = f" has {count} where the header has {width[1]}: {quote(reason.partition(': ')[2])}."
             if self.quote and f"\\{self.quote}" in reason:
-                says += f" Within quotes a quote is written twice ({self.quote * 2}), not behind a backslash."
+                text += f" Within quotes a quote is written twice ({self.quote * 2}), not behind a backslash."
             cut_off = last and int(width[2]) < int(width[1]) and self.line(data, record + 1) < 0
-            return Mistake(record, says + " The file seems to be cut off there." * cut_off)
+            return Mistake(record, text + " The file seems to be cut off there." * cut_off)
         if self._fields(data, record) == self.columns:
             return Mistake(record, REPEATED)
         column = re.match(r"In CSV column #(\d+)", message)
@@ -182,11 +182,11 @@ class Delimited:
             value = self._fields(data, record)[int(column[1])]
             reason = f"{quote(value)} has more decimals than its type, and none is rounded."
         name = f", column {join_names([self.columns[int(column[1])]])}" if column else ""
-        says = f"{name}: {self._reason(data, record, reason)}"
+        text = f"{name}: {self._reason(data, record, reason)}"
         field = next((field for field in fields if column and field.name == self.columns[int(column[1])]), None)
         if column and field and (field.declared or "zone offset" not in reason):
-            says += format_advice(self._fields(data, record)[int(column[1])], field)
-        return Mistake(record, says)
+            text += format_advice(self._fields(data, record)[int(column[1])], field)
+        return Mistake(record, text)
 
     def _fields(self, data: bytes, record: int) -> tuple[str, ...]:
         rows = (tuple(fields) for fields, _ in records.read_records(data, self.separator, self.quote))

@@ -49,7 +49,7 @@ class OpenedFile:
             self.file.seek(0)
             self.sum = hashlib.file_digest(self.file, "sha256")
         if files.version(self.file) != self.version:
-            raise UserError(f"{self.name} changed while it was read: give a copy that nobody writes to.")
+            raise UserError(f"{self.name} changed while it was read: use a copy that no other program writes to.")
         return SourceFile(path=self.name, bytes=self.version.bytes, sha256=self.sum.hexdigest())
 
 
@@ -103,18 +103,18 @@ def stage_files(files: Sequence[File], scratch: Path) -> Generator[tuple[int, Fi
         coming = iter(enumerate(files))
         try:
             for number, file in coming:
-                waiting.append((number, file, pool.submit(_local, file, _staged_at(scratch, number))))
+                waiting.append((number, file, pool.submit(_local, file, _staging_path(scratch, number))))
                 while len(waiting) >= AHEAD or sum(file.bytes for _, file, _ in waiting) > AHEAD_BYTES:
-                    yield from _served(waiting.popleft())
+                    yield from _yield_and_remove(waiting.popleft())
             while waiting:
-                yield from _served(waiting.popleft())
+                yield from _yield_and_remove(waiting.popleft())
         finally:
             pool.shutdown(cancel_futures=True)
             for number, _, _ in waiting:  # fetched ahead but not needed
-                _staged_at(scratch, number).unlink(missing_ok=True)
+                _staging_path(scratch, number).unlink(missing_ok=True)
 
 
-def _staged_at(scratch: Path, number: int) -> Path:
+def _staging_path(scratch: Path, number: int) -> Path:
     return scratch / f"object-{number}"
 
 
@@ -125,7 +125,7 @@ def _local(file: File, target: Path) -> str:
     return str(target)
 
 
-def _served(item: tuple[int, File, "Future[str]"]) -> Iterator[tuple[int, File, str]]:
+def _yield_and_remove(item: tuple[int, File, "Future[str]"]) -> Iterator[tuple[int, File, str]]:
     number, file, copied = item
     path = copied.result()
     try:
@@ -163,13 +163,13 @@ def find_encoding(head: bytes, name: str, encoding: str) -> tuple[str, int]:
         if head.startswith(mark):
             return marked_encoding, len(mark)
     if packed := next((ending for mark, ending in PACKED.items() if head.startswith(mark)), ""):
-        raise UserError(f"{name} is no text; by its first bytes its name should end in {packed}.")
+        raise UserError(f"{name} is compressed: by its first bytes, its name should end in {packed}.")
     encoding = codecs.lookup(encoding or "utf-8").name
     zeros = [head[start:1000:2].count(0) for start in (0, 1)]
     if encoding == "utf-8" and 3 * sum(zeros) > len(head[:1000]):
         guess = "" if all(zeros) else "utf-16-le" if zeros[1] else "utf-16-be"
-        fix = f'it is UTF-16: give task_options={{"encoding": "{guess}"}}, or save it as UTF-8.'
-        raise UserError(f"{name} holds NUL bytes: {fix if guess else 'it is no text.'}")
+        fix = f'it is UTF-16: set task_options={{"encoding": "{guess}"}}, or save it as UTF-8.'
+        raise UserError(f"{name} has NUL bytes: {fix if guess else 'it is not a text file.'}")
     return encoding, 0
 
 
@@ -193,7 +193,9 @@ def to_utf8(blocks: Iterator[bytes], name: str, encoding: str) -> Iterator[bytes
     except UnicodeDecodeError as error:
         line += error.object[: error.start].decode(encoding, errors="replace").count("\n")
         wrong = error.object[error.start : error.end].hex(" ")
-        raise UserError(f"{name}, line {line}: the text is not {encoding}: bytes {wrong} stand for nothing.") from None
+        raise UserError(
+            f"{name}, line {line}: the text is not {encoding}, which has no characters for the bytes {wrong}."
+        ) from None
     except UnicodeError as error:  # without bytes: there is no byte-order mark
         raise UserError(f"{name} is not {encoding}: {error}. Leave the option encoding out, or name another.") from None
 

@@ -51,7 +51,7 @@ class JsonLines:
             pa.BufferReader(data),
             pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pyarrow.json.ParseOptions(
-                explicit_schema=pa.schema([(field.name, _written(field.type)) for field in fields]),
+                explicit_schema=pa.schema([(field.name, _json_type(field.type)) for field in fields]),
                 unexpected_field_behavior="ignore",
             ),
         )
@@ -73,7 +73,7 @@ class JsonLines:
             else:
                 bad = middle
         cut_off = " The file seems to be cut off there." if last and bad == len(lines) and data[-1:] != b"\n" else ""
-        return Mistake(good, self._explained(lines[good], fields, message, cut_off))
+        return Mistake(good, self._explain(lines[good], fields, message, cut_off))
 
     def _readable(self, data: bytes, fields: Sequence[Field]) -> bool:
         try:
@@ -82,7 +82,7 @@ class JsonLines:
             return False
         return True
 
-    def _explained(self, line: bytes, fields: Sequence[Field], message: str, cut_off: str) -> str:
+    def _explain(self, line: bytes, fields: Sequence[Field], message: str, cut_off: str) -> str:
         try:
             line.decode()
             members = json.loads(line)
@@ -93,7 +93,7 @@ class JsonLines:
         except ValueError as error:
             return f" is not one JSON object ({str(error)[:100]}): write one on each line, and each on one.{cut_off}"
         if not isinstance(members, dict):
-            return f" is {_shown(members)}, and not a JSON object with the columns as its members."
+            return f" is {_format(members)}, and not a JSON object with the columns as its members."
         if "too big" in message and (
             name := next((key for key, value in members.items() if isinstance(value, float) and math.isinf(value)), "")
         ):
@@ -105,18 +105,18 @@ class JsonLines:
             )
         for field in fields:
             if not self._readable(line, [field]):
-                return self._wrong(members, field, message)
+                return self._describe_error(members, field, message)
         return f": {message[:300]}"
 
-    def _wrong(self, members: JsonObject, field: Field, message: str) -> str:
+    def _describe_error(self, members: JsonObject, field: Field, message: str) -> str:
         name, value = join_names([field.name]), members.get(field.name)
         if field.name not in members:
             return f" {schema.lacking(list(members), [field.name])}"
         if value is None or value == "":
-            return f": column {name} is empty, and the schema says that it never is."
+            return f": column {name} is empty, but the schema does not allow missing values."
         if "twice" in message:
             return f", column {name} occurs twice."
-        return f", column {name}: {_shown(value)} is not of type {field.type}.{_advice(value, field)}"
+        return f", column {name}: {_format(value)} is not of type {field.type}.{_advice(value, field)}"
 
 
 def require_lines(name: str, head: bytes) -> None:
@@ -161,13 +161,13 @@ def _advice(value: object, field: Field) -> str:
     return format_advice(json.dumps(value), field)
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, dict | list):
         return f"{'an object' if isinstance(value, dict) else 'a list'} {quote(json.dumps(value))}"
     return quote(value) if isinstance(value, str) else quote(json.dumps(value))[1:-1]
 
 
-def _written(declared: pa.DataType) -> pa.DataType:
+def _json_type(declared: pa.DataType) -> pa.DataType:
     """Returns the type in which JSON writes values of a declared type."""
     kinds = pa.types
     if kinds.is_integer(declared) or kinds.is_floating(declared) or kinds.is_boolean(declared):

@@ -60,7 +60,7 @@ class Types:
         other = self.known.get(field.name)
         also = f"; in {other[1]} it is {other[0]}" if other else ""
         raise UserError(
-            f"{name}: column {join_names([field.name])} is {stored}, and the schema says {field.type}{also}."
+            f"{name}: column {join_names([field.name])} is {stored}, but the schema has {field.type}{also}."
             + (f" Change {field.declared}." if field.declared else _fix(stored, field))
         )
 
@@ -97,7 +97,7 @@ def read_parts(
     small = opened.version.bytes <= BLOCK_BYTES
     with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
         words = [field.name for field in fields if is_text(field.type)]
-        file = _opened(source, words)
+        file = _open(source, words)
         texts = Texts(opened.name, opened.version.bytes)
         stored = file.schema_arrow
         if types.good is None or not stored.equals(types.good):
@@ -116,12 +116,12 @@ def read_parts(
         by_differences = _by_differences(file.metadata, words)
         rows = DIFFERENCES_ROWS if by_differences else ROWS
         if plain_words := [*parquet_pages.find_plain_columns(source, file.metadata, words, rows), *by_differences]:
-            file = _opened(source, [name for name in words if name not in plain_words], file.metadata)
+            file = _open(source, [name for name in words if name not in plain_words], file.metadata)
         for batch in file.iter_batches(rows, columns=names, use_threads=not small):
             yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
 
 
-def _opened(
+def _open(
     source: pa.NativeFile, words: Sequence[str], footer: pyarrow.parquet.FileMetaData | None = None
 ) -> pyarrow.parquet.ParquetFile:
     """Opens a file with its texts as dictionaries: written out, a long repeated text can be 1,000 times the file."""
@@ -183,7 +183,7 @@ def _fix(stored: pa.DataType, field: Field) -> str:
         return f" Declare {right}: {'these are moments' if stored.tz else 'no zone is known'}."
     if pa.types.is_floating(stored) and pa.types.is_integer(field.type):
         return " Declare pa.float64(), or write integers: beyond 2^53 a double is not exact."
-    return " Declare that type, or write the file anew with the other."
+    return " Declare that type, or write the file again with the other."
 
 
 def convert_table(table: pa.Table, fields: Sequence[Field]) -> pa.Table:

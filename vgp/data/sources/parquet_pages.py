@@ -172,17 +172,17 @@ class Compact:
         if kind in (_TRUE, _FALSE):
             return kind == _TRUE
         if kind in _NUMBERS:
-            value = self._unsigned()
+            value = self._read_unsigned()
             return value >> 1 ^ -(value & 1)
         if kind == _BINARY:
-            length = self._unsigned()
+            length = self._read_unsigned()
             self.at += length
             return None
         if kind == _STRUCT:
             return self.fields(depth + 1)
         raise ValueError(f"a field of kind {kind}")
 
-    def _unsigned(self) -> int:
+    def _read_unsigned(self) -> int:
         value = shift = 0
         while (byte := self._byte()) & 128:
             value, shift = value | (byte & 127) << shift, shift + 7

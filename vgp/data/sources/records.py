@@ -168,7 +168,7 @@ def read_header(
     Raises:
         UserError: the header is empty, lacks a declared column, or repeats a name; or two separators fit.
     """
-    written = _decoded(name, text)
+    written = _decode(name, text)
     separators = [reading.separator] if reading.separator else sorted(SEPARATORS, key=lambda s: s != usual)
     quotes = [_mark(reading.quote)] if reading.quote else ['"', "'"]
     usual_names = _split(written, separators[0], quotes[0])
@@ -195,9 +195,9 @@ def _find_marks(
     fitting = [pair for pair, share in zip(marks, shares, strict=True) if share == len(declared)]
     fitting = [pair for pair in fitting if pair[1] == fitting[0][1]]
     if len(fitting) > 1:
-        both = " or at ".join(repr(separator) for separator, _ in fitting)
+        choices = " or at ".join(repr(separator) for separator, _ in fitting)
         fix = f'task_options={{"separator": "{fitting[0][0]}"}}'
-        raise UserError(f"{name}, line 1 can be parted at {both}: say which, such as {fix}.")
+        raise UserError(f"{name}, line 1 can be split at {choices}: set the separator, such as {fix}.")
     return marks[shares.index(max(shares))]
 
 
@@ -205,13 +205,13 @@ def _mark(quote: str) -> str:
     return "" if quote == NO_QUOTE else quote
 
 
-def _decoded(name: str, text: bytes) -> str:
+def _decode(name: str, text: bytes) -> str:
     try:
         written = text.decode()
     except UnicodeDecodeError as error:
         raise UserError(f"{name} is not UTF-8 text{suggest_windows(text, error.start)}") from None
     if "\0" in written:
-        raise UserError(f"{name} holds NUL bytes: it is no text.")
+        raise UserError(f"{name} has NUL bytes, so it is not a text file.")
     return written
 
 
@@ -223,7 +223,7 @@ def suggest_windows(text: bytes, at: int) -> str:
     if not word.isprintable() or "\ufffd" in word:
         return ": if it is a table, save it as UTF-8, or give its encoding in task_options."
     return (
-        f"; as Windows-1252 it would say {quote(word)}. If that is right, give "
+        f"; in Windows-1252 the word is {quote(word)}. If that is right, set "
         'task_options={"encoding": "windows-1252"}, or save it as UTF-8.'
     )
 

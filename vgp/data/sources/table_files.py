@@ -96,10 +96,10 @@ class Files:
         fields = [field for field in self.fields if columns is None or field.name in columns]
         rows = Counter[int]()
         try:
-            yield from _merged(_numbered(in_order(self._tasks(fields), self.threads), rows), _schema(fields))
+            yield from _merge_tables(_number_rows(in_order(self._tasks(fields), self.threads), rows), _schema(fields))
         except Mistake as mistake:
             record = rows[mistake.file] + mistake.record
-            raise UserError(f"{self.place(mistake.file, record)}{mistake.says}") from None
+            raise UserError(f"{self.place(mistake.file, record)}{mistake.text}") from None
         if not rows.total():
             names = ", ".join(storage.plain(file.path) for file in self.files[:3]) + ", ..." * (len(self.files) > 3)
             raise NoRows(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")
@@ -120,7 +120,7 @@ class Files:
         sources: list[SourceFile] = []
         layouts = Layouts(self.fields, self.reading)
         yield from read_tasks(self._parts(fields, layouts, sources), fields)
-        self.sources, self.notes = tuple(sources), (*_several(self.files), *layouts.notes())
+        self.sources, self.notes = tuple(sources), (*_note_formats(self.files), *layouts.notes())
 
     def _parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Generator[Part]:
         types = parquet.Types()
@@ -134,7 +134,7 @@ class Files:
                     sources.append(stream.source())
 
 
-def _several(files: Sequence[File]) -> Iterator[str]:
+def _note_formats(files: Sequence[File]) -> Iterator[str]:
     """Yields a note if the files have several formats."""
     counts = Counter(data_files.suffix(storage.plain(file.path)) for file in files)
     if len({data_files.KINDS[suffix] for suffix in counts}) > 1:
@@ -142,7 +142,7 @@ def _several(files: Sequence[File]) -> Iterator[str]:
         yield f"The data is of several kinds, and all are read: {kinds}."
 
 
-def _numbered(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[pa.Table]:
+def _number_rows(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[pa.Table]:
     """Appends `_file` and `_record` to the rows. Updates `counted`, the number of rows of each file so far."""
     for rows in chain.from_iterable(results):
         files = np.repeat(*np.array(rows.runs or [(0, 0)], np.int32).T)
@@ -154,7 +154,7 @@ def _numbered(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[
         yield rows.table.append_column(FILE, pa.array(files)).append_column(RECORD, pa.array(records))
 
 
-def _merged(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _merge_tables(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Merges the tables to batches of at least BATCH_ROWS rows; the last may have fewer."""
     waiting: list[pa.Table] = []
     for table in tables:
@@ -215,7 +215,7 @@ def read_tasks(parts: Iterator[Part], fields: Sequence[Field]) -> Generator[Task
 
 def read(group: Sequence[Part], fields: Sequence[Field]) -> list[Rows]:
     """Reads the rows of parts with one layout. Raises Mistake."""
-    if len(group) > 1 and (joined := _joined(group, fields)):
+    if len(group) > 1 and (joined := _read_group(group, fields)):
         return [joined]
     rows: list[Rows] = []
     for part in group:
@@ -228,7 +228,7 @@ def read(group: Sequence[Part], fields: Sequence[Field]) -> list[Rows]:
     return rows
 
 
-def _joined(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
+def _read_group(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
     """Reads all parts at once. Returns None for a mistake, or if the rows cannot be assigned to their files."""
     try:
         if isinstance(group[0], Stored):

@@ -17,16 +17,16 @@ class Mistake(Exception):
 
     Args:
         record: The position of the record in its block.
-        says: The message after the file and the line, such as ` has 2 fields where the header has 3.`
+        text: The message after the file and the line, such as ` has 2 fields where the header has 3.`
     """
 
-    def __init__(self, record: int, says: str, file: int = -1):
-        super().__init__(record, says, file)
-        self.record, self.says, self.file = record, says, file
+    def __init__(self, record: int, text: str, file: int = -1):
+        super().__init__(record, text, file)
+        self.record, self.text, self.file = record, text, file
 
     def after(self, records: int, file: int) -> "Mistake":
         """Returns the mistake with the position of its record shifted by `records`, in this file."""
-        return Mistake(self.record + records, self.says, file)
+        return Mistake(self.record + records, self.text, file)
 
 
 #: The Arrow type of text: a dictionary, because most columns repeat few values, which are then handled once per block.
@@ -70,12 +70,14 @@ def check(table: pa.Table, fields: Sequence[Field]) -> None:
     for field in fields:
         values = table[field.name]
         if not field.nullable and (record := find_first_missing(values)) >= 0:
-            where = f" ({field.declared}: a key and the time never are)" if field.declared else ""
-            raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is{where}.")
-        for wrong, says in _beyond(values):
+            where = f" ({field.declared}: a key and the time must have values)" if field.declared else ""
+            raise Mistake(
+                record, f": column {field.name} is empty, but the schema does not allow missing values{where}."
+            )
+        for wrong, text in _beyond(values):
             if (record := int(pc.index(wrong, True).as_py())) >= 0:
                 raise Mistake(
-                    record, f", column {join_names([field.name])}: {says.format(format_value(values, record))}"
+                    record, f", column {join_names([field.name])}: {text.format(format_value(values, record))}"
                 )
 
 

@@ -54,7 +54,7 @@ def make_agree(expression: Expression, never_null: frozenset[str]) -> Expression
         if isinstance(node, ops.RegexExtract):
             return _first_group(node)
         if isinstance(node, ops.WindowFunction):
-            return _placed(node, never_null)
+            return _place_nulls(node, never_null)
         return node
 
     return cast(Expression, expression.op().replace(one).to_expr())
@@ -67,7 +67,7 @@ def _not_null(values: tuple[ops.Value, ...]) -> tuple[ops.Value, ...]:
     return tuple(ops.Coalesce((*values[i:], *values[:i])) for i in range(len(values)))
 
 
-def _placed(window: ops.WindowFunction, never_null: frozenset[str]) -> ops.Node:
+def _place_nulls(window: ops.WindowFunction, never_null: frozenset[str]) -> ops.Node:
     """Makes the place of nulls in a window a key of its own, because BigQuery always puts them first.
 
     A window with a range of values has a single key. Engines agree that the frame of a null row is all nulls
@@ -95,11 +95,11 @@ def _by_offset(window: ops.WindowFunction) -> bool:
 
 def _first_group(node: ops.RegexExtract) -> ops.Node:
     """Extracts the group with a pattern in which it is the only one; "" without a match."""
-    pattern = _alone(node.pattern.value, node.index.value)
+    pattern = _capture_only(node.pattern.value, node.index.value)
     return ops.Coalesce((_found(node.arg.to_expr(), pattern, 1).op(), ops.Literal("", dt.string)))
 
 
-def _alone(pattern: str, index: int) -> str:
+def _capture_only(pattern: str, index: int) -> str:
     """Returns the pattern with only this group capturing; index 0 captures the whole pattern."""
     parts, opened = [], 0
     for part in _PART.finditer(pattern):
@@ -164,18 +164,18 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
         casting.arg.dtype.is_floating() and casting.to.is_integer()
         for casting in operation.find((ops.Cast, ops.TryCast))
     ):
-        yield "casts a float to a whole number, which one engine rounds and another cuts off: say round, floor or ceil."
+        yield "casts a float to an integer, which some engines round and others truncate: use round, floor or ceil."
     for casting in operation.find((ops.Cast, ops.TryCast)):
         if casting.to.is_string() and (casting.arg.dtype.is_floating() or casting.arg.dtype.is_timestamp()):
-            say = "say strftime." if casting.arg.dtype.is_timestamp() else 'say round().cast("int64") before.'
-            yield f"makes a text of a {casting.arg.dtype}, which engines write differently: {say}"
+            fix = "use strftime." if casting.arg.dtype.is_timestamp() else 'use round().cast("int64") before.'
+            yield f"casts a {casting.arg.dtype} to text, which engines format differently: {fix}"
     for pattern in (found for found in operation.find(ops.RegexExtract)):
         if not all(isinstance(part, ops.Literal) for part in (pattern.pattern, pattern.index)):
-            yield "has a re_extract whose pattern or group is no constant, which engines take differently."
+            yield "has a re_extract whose pattern or group is not a constant, which engines treat differently."
         elif not 0 <= pattern.index.value <= (most := count_groups(pattern.pattern.value)):
             yield f"has a re_extract of group {pattern.index.value}, where its pattern has {most}."
     if several := operation.find(_ANY_OF):
-        yield f"takes {type(several[0]).__name__}, which takes any of several that are equal: say first(order_by=...)."
+        yield f"uses {type(several[0]).__name__}, which returns any of several equal rows: use first(order_by=...)."
     for first, second in _in_other_letters(expression):
         yield f"makes a table with both {first} and {second}: no two names may differ in case only."
     if operation.find(ops.Arbitrary):
@@ -188,10 +188,10 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     by_row = {window.func for window in windows if window.how == "rows" and (window.start or window.end)}
     for function in (*operation.find(ops.Analytic), *by_row):
         if function not in ordered:
-            yield f"has a window without an order ({type(function).__name__}): say order_by, down to the last tie."
+            yield f"has a window without an order ({type(function).__name__}): add order_by, without ties."
     for reduction in operation.find(_ORDERED):
         if not reduction.order_by and reduction not in ordered:
-            yield f"takes {type(reduction).__name__} of rows without an order: say order_by, down to the last tie."
+            yield f"uses {type(reduction).__name__} on rows without an order: add order_by, without ties."
 
 
 def _in_other_letters(expression: ir.Expr) -> Iterator[tuple[str, str]]:

@@ -90,15 +90,15 @@ class _Search:
 
     def infinite(self, error: Infinite) -> str:
         for said in self._expressions():
-            if said.name == self._called("features", error.column):
+            if said.name == self._title("features", error.column):
                 value = said.value.cast("float64").isinf()
                 rows = said.rows.filter(value).order_by(self._order)
-                return f"{error} The first is in {self._place(said, rows.limit(1))}."
+                return f"{error} The first is in {self._locate(said, rows.limit(1))}."
         return str(error)
 
     # ---- the expressions of the task
 
-    def _called(self, method: str, name: str) -> str:
+    def _title(self, method: str, name: str) -> str:
         return f"{type(self._task).__name__}.{method}" + (f": {name}" if name else "")
 
     def _expressions(self) -> Iterator[TaskExpression]:
@@ -109,7 +109,7 @@ class _Search:
         whole = len(names) == len(task.schema)  # otherwise the source has only the columns of `days`
         for method in ["days"] * bool(task.time) + ["labels"] * whole:
             value = task_methods.move_to(rows, seen, task_methods.call_method(task, method, seen))
-            yield TaskExpression(self._called(method, ""), rows, rows, value)
+            yield TaskExpression(self._title(method, ""), rows, rows, value)
         if whole:
             yield from self._of_features(seen)
 
@@ -117,21 +117,21 @@ class _Search:
         task, rows = self._task, self._rows
         for name, events in task_methods.call_method(task, "events", seen).items():
             yield from self._of_events(name, replace(events, table=task_methods.move_to(rows, seen, events.table)))
-        joined = self._joined()
+        joined = self._join_events()
         for name, value in features.values_of(task, joined).items():
-            yield TaskExpression(self._called("features", name), joined, joined, value)
+            yield TaskExpression(self._title("features", name), joined, joined, value)
 
     def _of_events(self, name: str, events: Events) -> Iterator[TaskExpression]:
         for column in (*events.by, events.hour, *([events.value] if events.value else [])):
-            title = f"{self._called('events', name)}, {column}"
+            title = f"{self._title('events', name)}, {column}"
             yield TaskExpression(title, self._rows, events.table, events.table[column])
 
-    def _joined(self) -> ir.Table:
+    def _join_events(self) -> ir.Table:
         try:
             return features.join_events(self._task, self._engine, self._rows)
         except Uncomputable as error:
-            told = f"{self._called('events', '')} cannot be computed: {error.reason}"
-            raise Uncomputable(told, error.reason) from None
+            message = f"{self._title('events', '')} cannot be computed: {error.reason}"
+            raise Uncomputable(message, error.reason) from None
 
     # ---- the search for the row
 
@@ -148,7 +148,7 @@ class _Search:
         for part in (*_parts(said), said):
             row = self._row(part)
             if row is not None and (reason := self._failure(part, row)):
-                return f"{said.name} cannot be computed for {self._place(part, row)}: {_sentence(reason)}"
+                return f"{said.name} cannot be computed for {self._locate(part, row)}: {_sentence(reason)}"
         reason = self._failure(said, said.rows)
         return f"{said.name} cannot be computed: {_sentence(reason)}"
 
@@ -157,14 +157,14 @@ class _Search:
         rows = said.rows
         try:
             for column in self._order:
-                rows = self._narrowed(said, rows, column)
+                rows = self._narrow(said, rows, column)
         except Uncomputable:
             raise
         except UserError:  # the search would exceed a limit on the bytes read
             return None
         return rows
 
-    def _narrowed(self, said: TaskExpression, rows: ir.Table, column: str) -> ir.Table:
+    def _narrow(self, said: TaskExpression, rows: ir.Table, column: str) -> ir.Table:
         """Returns the rows with the first value of the column for which the expression fails."""
         while True:
             ends = rows.agg(low=rows[column].min(), high=rows[column].max())
@@ -180,13 +180,13 @@ class _Search:
             self._kept += 1
             rows = self._engine.create(f"blamed_{self._kept}", rows.filter(rows[column].between(low, high)))
 
-    def _place(self, said: TaskExpression, row: ir.Table) -> str:
+    def _locate(self, said: TaskExpression, row: ir.Table) -> str:
         """Returns the place of a row and the inputs of the expression: "churn.csv, line 7 (plan = 'x')"."""
         key = [name for name in self._task.key if name in row.columns]
         own = list(PLACE) if self._order == list(PLACE) else key or said.columns or row.columns
         values = self._engine.read(row.select(*dict.fromkeys([*own, *said.columns]))).to_pylist()[0]
         place = self._engine.place({name: values[name] for name in own})
-        shown = [f"{name} = {_shown(values[name])}" for name in said.columns[:MOST_SHOWN] if name not in own]
+        shown = [f"{name} = {_format(values[name])}" for name in said.columns[:MOST_SHOWN] if name not in own]
         return f"{place} ({', '.join(shown)})" if shown else place
 
 
@@ -221,5 +221,5 @@ def _sentence(reason: str) -> str:
     return f"{said} Where a value may be none, `try_cast` makes it missing; `ibis.cases` can leave it out before."
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     return quote(value) if isinstance(value, str) else "missing" if value is None else str(value)

@@ -94,7 +94,7 @@ def add_kinds(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
         return rows
     if deciding == task.key:
         return rows if KIND in rows.columns else rows.mutate(**{KIND: rows[ID]})
-    return _parted(task, rows if KIND in rows.columns else numbered(rows, deciding, dialect, KIND))
+    return _set_kind(task, rows if KIND in rows.columns else numbered(rows, deciding, dialect, KIND))
 
 
 def is_ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
@@ -107,7 +107,7 @@ def is_ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
     return cast(ir.BooleanValue, is_empty | (value == "").fill_null(False) if value.type().is_string() else is_empty)
 
 
-def _parted(task: TabularTask, rows: ir.Table) -> ir.Table:
+def _set_kind(task: TabularTask, rows: ir.Table) -> ir.Table:
     """Gives each row without a group a kind of its own, so that its row id decides its split."""
     alone = is_ungrouped(task, rows)
     return rows if alone is None else rows.mutate(**{KIND: alone.ifelse(rows[ID], rows[KIND])})
@@ -144,7 +144,7 @@ def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[
     places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
     if engine.few(rows, [*places, HOUR]):
         rows = engine.create("asked", lookback.select_row_hours(rows, places, rows[HOUR]))
-        happened = _happened_together(engine, placed)
+        happened = _sum_events(engine, placed)
     else:
         happened = {name: lookback.sum_events(events, events.by) for name, events in placed.items()}
     return {
@@ -153,7 +153,7 @@ def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[
     }
 
 
-def _happened_together(engine: Engine, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
+def _sum_events(engine: Engine, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
     """Returns events by place and hour; events of one table are summed once, by all their places."""
     alike: dict[tuple[ops.Node, str, str, str], list[str]] = {}
     for name, events in placed.items():
@@ -194,7 +194,7 @@ def finish_rows(
         values[PAST] = (table[WHEN] < past[0]) & (table[ID] < past[1])
     kept = table.select(**values)
     if task.split.deciding and KIND not in kept.columns:
-        kept = _parted(task, numbered(kept, task.split.deciding, dialect, KIND))
+        kept = _set_kind(task, numbered(kept, task.split.deciding, dialect, KIND))
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL or name in task.groups]
     kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)
@@ -219,7 +219,7 @@ class TaskFeatures:
 def ask_features(task: TabularTask, table: ir.Table) -> TaskFeatures:
     """Returns the features over a table with event figures. Raises as `rebased.said`, and for invalid features."""
     rows = task_methods.visible_table(table, _visible(task, table))
-    return TaskFeatures(rows, _checked(task, task_methods.call_method(task, "features", rows)))
+    return TaskFeatures(rows, _check_features(task, task_methods.call_method(task, "features", rows)))
 
 
 def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
@@ -247,8 +247,8 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
     if differing:
         parts = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in differing.items())
         yield (
-            f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {parts}. "
-            "docs/how-to/bigquery.md says how, and what to write instead."
+            f"BigQuery may compute these differently from DuckDB, which computes the features of a request: {parts}. "
+            "docs/how-to/bigquery.md has the differences and alternatives."
         )
 
 
@@ -256,9 +256,8 @@ def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str
     several = [name for name, value in values.items() if engine_agreement.takes_several_rows(value.op())]
     if several and not has_time:
         yield (
-            f"Computed over several rows, those of the test split among them: {join_names(several)}. Without "
-            "a time in the "
-            "table nothing checks that: a figure of other rows may tell the model of the rows that test it."
+            f"Computed over several rows, including rows of the test split: {join_names(several)}. For a table without "
+            "a time this cannot be checked, and such a feature may leak test rows into training."
         )
 
 
@@ -267,16 +266,16 @@ def _visible(task: TabularTask, table: ir.Table) -> list[str]:
     return [name for name in table.columns if name not in hidden and name not in INTERNAL]
 
 
-def _checked(task: TabularTask, features: Mapping[str, object]) -> dict[str, ir.Value]:
+def _check_features(task: TabularTask, features: Mapping[str, object]) -> dict[str, ir.Value]:
     """Returns numbers as float32 and strings unchanged. Raises UserError for other types and invalid names."""
     if not features:
-        raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
+        raise UserError(f"{type(task).__name__}.features returns no columns: return at least one.")
     hidden = {field.name for field in task.schema if field.known == "after"}
     if leaks := sorted(hidden & features.keys()):
         raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
-    taken = {ROW_ID, task.label.lower()}  # engines do not tell letters of other cases apart
-    if own := [name for name in features if str(name).lower() in taken]:
-        raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
+    reserved = {ROW_ID, task.label.lower()}  # engines ignore the case of names
+    if clash := [name for name in features if str(name).lower() in reserved]:
+        raise UserError(f"the feature {clash[0]} has the name of a column that every dataset has: rename it.")
     spelled = {group.lower(): group for group in task.groups}
     for name in features:
         if not isinstance(name, str):

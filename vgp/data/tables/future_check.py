@@ -53,15 +53,15 @@ class Past:
             UserError: a feature changes when later rows are left out.
         """
         for batch in batches:
-            compared = pa.table(_filtered(batch, batch[features.PAST]))
-            changed = self._changed(compared)
+            compared = pa.table(_filter(batch, batch[features.PAST]))
+            changed = self._find_changes(compared)
             if names := [name for name, rows in changed.items() if len(rows)]:
                 batches.close()  # an engine runs one query at a time
                 raise UserError(self._looks_ahead(names, compared[features.ROW_ID][changed[names[0]][0]].as_py()))
             inside = pc.and_(pc.greater_equal(batch[features.SPLIT], 0), batch[self.task.label].is_valid())
-            yield _filtered(batch, inside).drop_columns([features.PAST])
+            yield _filter(batch, inside).drop_columns([features.PAST])
 
-    def _changed(self, compared: pa.Table) -> dict[str, NDArray[np.int64]]:
+    def _find_changes(self, compared: pa.Table) -> dict[str, NDArray[np.int64]]:
         """Returns, for each feature, the rows in which it differs from the value without later rows."""
         ids = compared[features.ROW_ID].to_numpy()
         alone = self.rows.take(np.searchsorted(self.rows[features.ROW_ID].to_numpy(), ids))
@@ -115,7 +115,7 @@ def _moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, i
     return moment, before
 
 
-def _filtered(batch: pa.RecordBatch, kept: pa.BooleanArray) -> pa.RecordBatch:
+def _filter(batch: pa.RecordBatch, kept: pa.BooleanArray) -> pa.RecordBatch:
     """Filters a batch, without a copy if all or none of the rows are kept."""
     count = kept.true_count
     return batch.filter(kept) if 0 < count < len(kept) else batch.slice(0, count)

@@ -201,7 +201,7 @@ def _no_label(task: TabularTask, row: Row) -> str:
     label = row[task.target] if task.target else row["_label"]
     shown = quote(label) if isinstance(label, str) else label
     if task.regression:
-        return f"the label {shown} is no number that can be learned: bound it in `labels`, or make it null = unknown."
+        return f"the label {shown} is not finite: limit it in `labels`, or make it null (unknown)."
     codes = "" if task.target else f" (codes 0 to {len(task.classes) - 1})"
     return f"the label {shown} is none of {', '.join(task.classes)}{codes}."
 

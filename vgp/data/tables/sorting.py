@@ -43,7 +43,7 @@ class Sorting:
         self._folder, self._label, self._regression, self._carried = folder, label, regression, carried
         #: The approximate number of rows to come.
         self.expected = 0
-        self._stored: pa.Schema | None = None
+        self._stored_type: pa.Schema | None = None
         self._bits = 0
         self._waiting, self._waiting_bytes = list[pa.RecordBatch](), 0
         self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
@@ -63,7 +63,7 @@ class Sorting:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds rows. Raises UserError for an infinite number, and for a category with too many values."""
-        if not self._stored:
+        if not self._stored_type:
             self._begin(batch.schema)
         columns = {
             name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -74,7 +74,7 @@ class Sorting:
             values, counts = np.unique(np.zeros(len(own), int) if self._regression else own, return_counts=True)
             for label, count in zip(values.tolist(), counts.tolist(), strict=True):
                 self.labels[split][label] += count
-        rows = pa.record_batch(list(columns.values()), schema=self._stored)
+        rows = pa.record_batch(list(columns.values()), schema=self._stored_type)
         self._waiting.append(rows)
         self._waiting_bytes += rows.nbytes
         if self._waiting_bytes >= DEALT_BYTES:
@@ -97,7 +97,7 @@ class Sorting:
         for number in sorted(self._files):
             with pa.memory_map(str(self._folder / str(number))) as stored:
                 rows = pa.ipc.open_stream(stored).read_all().combine_chunks()
-            rows = _taken(rows, _order(rows)[:most])
+            rows = _take_rows(rows, _order(rows)[:most])
             for name, codes in final.items():
                 position = rows.column_names.index(name)
                 rows = rows.set_column(position, name, pa.array(codes[rows[name].to_numpy()]))
@@ -114,11 +114,11 @@ class Sorting:
 
     def _begin(self, schema: pa.Schema) -> None:
         number = pa.float64() if self._regression else None
-        stored = {f.name: f.type if f.name in self._carried else _stored(f.type) for f in schema}
-        self._stored = pa.schema({**stored, **({self._label: number} if number else {})})
+        stored = {f.name: f.type if f.name in self._carried else _stored_type(f.type) for f in schema}
+        self._stored_type = pa.schema({**stored, **({self._label: number} if number else {})})
         words = [field.name for field in schema if pa.types.is_string(field.type)]
         self._codes = {name: {} for name in words if name not in self._carried}
-        width = sum(width_of(field.type) for field in self._stored)
+        width = sum(width_of(field.type) for field in self._stored_type)
         self._bits = min(MOST_RANGE_BITS, (self.expected * width // RANGE_BYTES).bit_length())
 
     def _deal(self) -> None:
@@ -128,7 +128,7 @@ class Sorting:
         ids, splits = (rows[name].to_numpy() for name in (ROW_ID, SPLIT))
         ranges = ((splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))).astype(np.uint16)
         order = np.argsort(ranges, kind="stable")  # linear time for 16-bit numbers
-        rows, ranges = _taken(rows, order), ranges[order]
+        rows, ranges = _take_rows(rows, order), ranges[order]
         starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
         for start, end in pairwise(starts):
             self._file(int(ranges[start])).write_batch(rows.slice(start, end - start))
@@ -139,14 +139,14 @@ class Sorting:
 
     def _file(self, number: int) -> pa.ipc.RecordBatchStreamWriter:
         if number not in self._files:
-            self._files[number] = pa.ipc.new_stream(str(self._folder / str(number)), self._stored)
+            self._files[number] = pa.ipc.new_stream(str(self._folder / str(number)), self._stored_type)
         return self._files[number]
 
     def _plain(self, name: str, column: pa.Array) -> pa.Array:
         if name in self._carried:
             return column
         if name in self._codes:
-            return self._coded(name, column)
+            return self._encode(name, column)
         if pa.types.is_floating(column.type) and name != self._label:
             values = pc.fill_null(column.cast(pa.float32()), np.nan)
             require_finite(name, values.to_numpy())
@@ -155,7 +155,7 @@ class Sorting:
             raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
         return column
 
-    def _coded(self, name: str, column: pa.Array) -> pa.Array:
+    def _encode(self, name: str, column: pa.Array) -> pa.Array:
         known, encoded = self._codes[name], pc.fill_null(column, "").dictionary_encode()
         codes = np.array([known.setdefault(v, len(known)) for v in encoded.dictionary.to_pylist()], np.int32)
         require_few_values(name, known)
@@ -177,13 +177,13 @@ def width_of(kind: pa.DataType) -> int:
         return 16
 
 
-def _stored(kind: pa.DataType) -> pa.DataType:
+def _stored_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_string(kind):
         return pa.int32()
     return pa.float32() if pa.types.is_floating(kind) else kind
 
 
-def _taken(rows: Rows, order: NDArray[np.int64]) -> Rows:
+def _take_rows(rows: Rows, order: NDArray[np.int64]) -> Rows:
     """Returns rows by their indices, without a check of bounds, which would take a quarter of the time."""
     return cast(Rows, pc.take(rows, pa.array(order), boundscheck=False))
 

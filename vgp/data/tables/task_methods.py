@@ -90,15 +90,15 @@ def call_method(task: TabularTask, method: str, rows: ir.Table) -> Any:
         expression = part.table if isinstance(part, Events) else part
         if isinstance(expression, ir.Expr):
             engine_agreement.check_order(f"{where}: {name}" if name else where, expression)
-    return _agreed(task, answer)
+    return _rewrite(task, answer)
 
 
-def _agreed(task: TabularTask, answer: object) -> object:
+def _rewrite(task: TabularTask, answer: object) -> object:
     """Rewrites an answer so that every engine computes the same values."""
     if isinstance(answer, Mapping):
-        return {name: _agreed(task, part) for name, part in answer.items()}
+        return {name: _rewrite(task, part) for name, part in answer.items()}
     if isinstance(answer, Events):
-        return replace(answer, table=_agreed(task, answer.table))
+        return replace(answer, table=_rewrite(task, answer.table))
     never_null = frozenset(field.name for field in task.schema if not field.nullable)
     return engine_agreement.make_agree(answer, never_null) if isinstance(answer, ir.Value | ir.Table) else answer
 
@@ -178,7 +178,7 @@ TAKEN = re.compile(
 
 def check_bigquery_names(task: TabularTask) -> None:
     """Raises UserError for a declared or computed column whose name BigQuery refuses."""
-    for what, name in _named(task):
+    for what, name in _feature_titles(task):
         if wrong := NEVER.search(name):
             why = f"holds {quote(wrong[0])}, which a column of BigQuery cannot"
         elif taken := TAKEN.match(name):
@@ -190,7 +190,7 @@ def check_bigquery_names(task: TabularTask) -> None:
         raise UserError(f"{type(task).__name__}: the name of {what} {quote(name)} {why}. Rename it.")
 
 
-def _named(task: TabularTask) -> Iterator[tuple[str, str]]:
+def _feature_titles(task: TabularTask) -> Iterator[tuple[str, str]]:
     yield from (("the column", field.name) for field in task.schema)
     yield "the label", task.label
     events = call_method(task, "events", rows_of(task.schema))

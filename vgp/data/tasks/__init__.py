@@ -39,7 +39,7 @@ def load(name: str, options: Options | None = None) -> Task:
 def find(name: str) -> type[Task]:
     """Imports the class of a task and checks that it implements `Task`. Raises UserError as `load` does."""
     module_name, class_name = task_names.parts(name)
-    return _checked(name, _member(_module(name, module_name), class_name))
+    return _check_class(name, _member(_module(name, module_name), class_name))
 
 
 def _module(name: str, module_name: str) -> ModuleType:
@@ -63,7 +63,7 @@ def _member(module: ModuleType, class_name: str) -> object:
     return getattr(module, class_name)
 
 
-def _checked(name: str, member: object) -> type[Task]:
+def _check_class(name: str, member: object) -> type[Task]:
     if not (inspect.isclass(member) and issubclass(member, Task)):
         raise UserError(f"task {name!r} is not a class derived from vgp.data.task.Task.")
     missing = sorted(member.__abstractmethods__)

@@ -46,10 +46,10 @@ class Files(Task):
         """Returns all files of `data`, each with its relative path as its title; none for `data` = ""."""
         return [replace(file, title=name) for name, file in find_files(data).items()]
 
-    def _refused(self, *_: object, **__: object) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise UserError(NO_ROWS)
 
-    shards = rows = model = loss = predict = _refused
+    shards = rows = model = loss = predict = _refuse
 
 
 # ---- copies of the pinned versions, under their own names
@@ -97,7 +97,7 @@ def copy_files(name: str, task: Task, data: str, target: Destination) -> Manifes
     chosen = find_files(data)
     with target.writing(tuple(chosen)) as folder, ThreadPoolExecutor(THREADS) as pool:
         try:
-            sources = tuple(pool.map(lambda item: _copied(item[1], folder, item[0]), chosen.items()))
+            sources = tuple(pool.map(lambda item: _copy(item[1], folder, item[0]), chosen.items()))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -116,14 +116,14 @@ def _below(part: str) -> Iterable[tuple[str, File]]:
     part = os.path.expanduser(part)
     if storage.WILDCARDS & set(part) and not os.path.exists(part):
         root = re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]
-        return _named(root, storage.find(part))
+        return _relative_names(root, storage.find(part))
     if below := storage.below(part, links=True):
-        return _named(storage.uri(part), below)
+        return _relative_names(storage.uri(part), below)
     plain = storage.plain(part)
     return [(os.path.basename(plain), file) for file in storage.find(part)]
 
 
-def _named(root: str, matches: Sequence[File]) -> list[tuple[str, File]]:
+def _relative_names(root: str, matches: Sequence[File]) -> list[tuple[str, File]]:
     prefix = "" if not root else root if root.endswith("/") else f"{root}/"
     return [(file.path.removeprefix(prefix), file) for file in matches]
 
@@ -148,7 +148,7 @@ def _require_no_file_in_place_of_a_folder(names: Mapping[str, File]) -> None:
                 )
 
 
-def _copied(file: File, folder: Path, name: str) -> SourceFile:
+def _copy(file: File, folder: Path, name: str) -> SourceFile:
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     if storage.is_remote(file.path):

@@ -45,7 +45,7 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, fl
         return _seen(0, 0, 0, 0.0)
     scorer: Scorer
     if collected.is_script(folder):
-        scorer, _ = script_model.load(folder, work).of_rows(data, dataset, work, header.split)
+        scorer, _ = script_model.load(folder, work).scorer(data, dataset, work, header.split)
     else:
         scorer = score.load(folder, dataset)
         work = scorer.task

@@ -120,9 +120,9 @@ class Ladder:
         """
         if content.get("format") != FORMAT:
             raise ValueError(f"ladder.json has format {content.get('format')!r}; this launcher reads {FORMAT}.")
-        known = _known(cls, content) | {name: clock.parse_time(content.get(name)) for name in ("began", "deadline")}
-        attempts = tuple(Attempt(**_known(Attempt, job) | _times(job)) for job in content.get("attempts", []))
-        waiting = tuple(Waiting(**_known(Waiting, job) | _times(job)) for job in content.get("waiting", []))
+        known = _pick(cls, content) | {name: clock.parse_time(content.get(name)) for name in ("began", "deadline")}
+        attempts = tuple(Attempt(**_pick(Attempt, job) | _times(job)) for job in content.get("attempts", []))
+        waiting = tuple(Waiting(**_pick(Waiting, job) | _times(job)) for job in content.get("waiting", []))
         return cls(**known | {"attempts": attempts, "waiting": waiting})
 
 
@@ -131,7 +131,7 @@ def _with(before: tuple[Any, ...], new: Creation) -> tuple[Any, ...]:
     return tuple(sorted([*others, new], key=lambda job: job.number))
 
 
-def _known(kind: Any, content: Json) -> Json:
+def _pick(kind: Any, content: Json) -> Json:
     names = {item.name for item in fields(kind)}
     return {key: value for key, value in content.items() if key in names}
 

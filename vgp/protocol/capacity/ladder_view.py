@@ -76,8 +76,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The jobs that waited for Spot machines beside another job: number, number with machines, and time and cost of
-    those that had machines but never took over."""
+    """The jobs that waited for Spot machines while another job ran: their number, the number that got machines, and the
+    time and cost of those that got machines but never took over."""
 
     asked: int = 0
     granted: int = 0
@@ -139,7 +139,7 @@ class Way:
         rungs = (
             format_count(number, "rung") if len(tried) == number else f"{len(tried)} of {format_count(number, 'rung')}"
         )
-        counted = f" ({join_words(self._counted(), 'and')})" if list(self._counted()) else ""
+        counted = f" ({join_words(self._count_outcomes(), 'and')})" if list(self._count_outcomes()) else ""
         parts = [f"{format_count(len(self.attempts), 'attempt')} on {rungs}{counted}"]
         parts += [self.waiting.words] if self.waiting.asked else []
         hours = sum(attempt.hours for attempt in self.attempts) + self.waiting.hours
@@ -148,7 +148,7 @@ class Way:
         parts += [f"{format_count(self.steps_lost, 'step')} lost"] if self.steps_lost else []
         return ", ".join([*parts, *self._deadline()])
 
-    def _counted(self) -> Iterator[str]:
+    def _count_outcomes(self) -> Iterator[str]:
         outcomes = Counter(attempt.outcome for attempt in self.attempts)
         for outcome, (one, more) in _COUNTED.items():
             if outcomes[outcome]:

@@ -73,8 +73,8 @@ class Plan:
     def to_json(self) -> str:
         """Returns the plan as one line, with each shared text stored once."""
         document = asdict(self)
-        shared = {text: _MARK.format(number) for number, text in enumerate(_repeated(document["rungs"]))}
-        document["rungs"] = _mapped(document["rungs"], lambda text: shared.get(text, text))
+        shared = {text: _MARK.format(number) for number, text in enumerate(_find_repeated(document["rungs"]))}
+        document["rungs"] = _map_texts(document["rungs"], lambda text: shared.get(text, text))
         return json.dumps({**document, "texts": list(shared)}, ensure_ascii=False)
 
     @classmethod
@@ -89,7 +89,7 @@ class Plan:
         except json.JSONDecodeError as error:
             raise ValueError(f"the plan is not JSON: {error}.") from None
         marks = {_MARK.format(number): shared for number, shared in enumerate(document.pop("texts", []))}
-        rungs = _mapped(document.pop("rungs", []), lambda text: marks.get(text, text))
+        rungs = _map_texts(document.pop("rungs", []), lambda text: marks.get(text, text))
         if not isinstance(rungs, list) or not rungs:
             raise ValueError("the plan has no rungs: a ladder has at least one.")
         read = tuple(_read(PlannedRung, rung, f"rung {number}") for number, rung in enumerate(rungs, 1))
@@ -118,7 +118,7 @@ def fill_job(job: Json, executor_input: str) -> Json:
 
     A run without a network or a key has an empty text for {{$.pipeline_network}}, which the API refuses.
     """
-    body: Json = _mapped(_without_empty(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
+    body: Json = _map_texts(_without_empty(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
     return body
 
 
@@ -166,7 +166,7 @@ def _object(value: Any, title: str) -> Json:
     return dict(value)
 
 
-def _repeated(value: Any) -> list[str]:
+def _find_repeated(value: Any) -> list[str]:
     """Returns the long texts that occur more than once, in the order of their first occurrence."""
     counts = Counter(_texts(value))
     return [text for text, times in counts.items() if times > 1 and len(text) >= _LONG]
@@ -183,12 +183,12 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """Returns a copy with `change` applied to each text; keys stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: _mapped(member, change) for key, member in value.items()}
+        return {key: _map_texts(member, change) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(item, change) for item in value]
+        return [_map_texts(item, change) for item in value]
     return value

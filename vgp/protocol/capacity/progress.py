@@ -40,7 +40,7 @@ class Progress:
 
 
 class Reporter:
-    """A thread that writes `progress.json`; `tell` only updates the values."""
+    """A thread that writes `progress.json`; `update` only sets the values."""
 
     def __init__(self, control: Control, *, every_s: float = _EVERY_S, least_s: float = _LEAST_S):
         self.control, self.every_s, self.least_s = control, every_s, least_s
@@ -50,7 +50,7 @@ class Reporter:
         self._thread = threading.Thread(target=self._write_until_the_end, name="progress", daemon=True)
         self._thread.start()
 
-    def tell(self, progress: Progress) -> None:
+    def update(self, progress: Progress) -> None:
         if progress.saved_step != self.progress.saved_step:
             self._urgent.set()
         self.progress = progress
@@ -75,7 +75,7 @@ class Reporter:
             return
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
-            self.document.write({"attempt": self.control.attempt, "at": at, **_rounded(progress)})
+            self.document.write({"attempt": self.control.attempt, "at": at, **_as_json(progress)})
             self._written = progress
         except Exception as error:  # any client error: training continues
             if not self._warned:
@@ -84,7 +84,7 @@ class Reporter:
             self._warned = True
 
 
-def _rounded(progress: Progress) -> dict[str, float]:
+def _as_json(progress: Progress) -> dict[str, float]:
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(progress).items()}
 
 
@@ -108,5 +108,5 @@ def reporter(environment: Mapping[str, str], steps: int, from_step: int, start_s
     if not control:
         return None
     reporter = Reporter(control)
-    reporter.tell(replace(reporter.progress, steps=steps, from_step=from_step, start_s=start_s))
+    reporter.update(replace(reporter.progress, steps=steps, from_step=from_step, start_s=start_s))
     return reporter

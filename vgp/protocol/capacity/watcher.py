@@ -1,7 +1,7 @@
 """A watch on the launcher's heartbeat: an orphaned job saves and stops, so that it costs no more.
 
 The heartbeat must change within a time measured by this machine's clock; its own times do not count. An unreadable
-heartbeat is no silence, because the launcher cannot write to a store that is down either.
+heartbeat does not count as silence, because a store that is down stops the launcher from writing, too.
 
 A job begins, and writes anything, only if the heartbeat names its attempt, because a launcher that dies after it
 requested a job may leave two. Of two jobs from one request, the first to start continues.
@@ -97,7 +97,7 @@ def claim(control: Control, job: str) -> None:
         if storage.is_remote(folder):
             first = Folder(folder).create(name, [memoryview(content)])
         else:
-            first = _created(os.path.join(folder, name), content)
+            first = _create_if_missing(os.path.join(folder, name), content)
     except OSError as error:
         raise Preempted(f"this job cannot claim its attempt: {error}. Nothing was written.") from None
     if not first:
@@ -106,7 +106,7 @@ def claim(control: Control, job: str) -> None:
         )
 
 
-def _created(path: str, content: bytes) -> bool:
+def _create_if_missing(path: str, content: bytes) -> bool:
     """Whether the file has this content, created now or earlier."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     scratch = f"{path}.{os.getpid()}"

@@ -13,11 +13,12 @@ from vgp.protocol.launching.machines import cluster, warn_of_port
 from vgp.protocol.launching.meeting import Meeting
 from vgp.protocol.launching.project_code import use_code
 from vgp.protocol.launching.ranks import ranks_of
-from vgp.protocol.launching.request import Mistake, filled, parameters, parsed, say
+from vgp.protocol.launching.request import Mistake, fill_placeholders, log, parameters, parse_options
 
 
 def main(arguments: list[str]) -> int:
-    options, command = parsed(arguments)
+    """Runs the command on this machine and returns the exit code."""
+    options, command = parse_options(arguments)
     try:
         nodes, folders = cluster(os.environ), Folders(options, os.environ)
         if uri := os.environ.get("TRAINING_CODE"):
@@ -26,22 +27,22 @@ def main(arguments: list[str]) -> int:
         for rank in ranks:
             rank.prepare(command, folders, parameters(options))
     except Mistake as mistake:
-        say(str(mistake))
+        log(str(mistake))
         return 2
     following = Following(os.environ)
-    if why := following.obstacle():
-        say(f"{why}. Nothing was started.")
+    if why := following.wait_for_permission():
+        log(f"{why}. Nothing was started.")
         return ELSEWHERE
-    folders.make()
+    folders.create()
     warn_of_port(nodes[0])
     processes, begin = sum(rank.node.number == 0 for rank in ranks), time.time()
     job = Job(ranks, following, Meeting(ranks, options.launch))
     code = job.run()
     if processes:
-        words = filled(command, parameters(options))  # with the names of folders, which differ elsewhere
+        words = fill_placeholders(command, parameters(options))  # but not of folders, whose paths differ by machine
         facts = {"command": words, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}
         facts.update({"warnings": job.warnings} if job.warnings else {})
-        folders.leave({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})
+        folders.write_script_record({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})
     return code
 
 

@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Mapping
 
-from vgp.protocol.launching.request import say
+from vgp.protocol.launching.request import log
 
-#: <root>/<project number>/<run>/<step>_<task id>/<output>, as Vertex AI names what a step writes.
+#: Vertex AI's name of an output: <root>/<project number>/<run>/<step>_<task id>/<output>.
 OUTPUT = re.compile(r"(gs://.+)/\d+/([^/]+)/([^/]+?)_-?\d{6,}/[^/]+", re.DOTALL)
 
 
@@ -19,8 +19,8 @@ class Folders:
     """The folders as paths of the file system and as environment variables of the script."""
 
     def __init__(self, options: argparse.Namespace, environment: Mapping[str, str]):
-        data, model, output = map(absolute, (options.data, options.model, options.checkpoints))
-        checkpoints = surviving(output, options, environment)
+        data, model, output = map(canonical_uri, (options.data, options.model, options.checkpoints))
+        checkpoints = checkpoint_uri(output, options, environment)
         logs = environment.get("AIP_TENSORBOARD_LOG_DIR") if "CLUSTER_SPEC" in environment else None
         uris = {"data": data, "model": model, "checkpoints": checkpoints, "logs": logs or checkpoints + "-logs"}
         self.output = path_of(output)
@@ -33,15 +33,15 @@ class Folders:
             "TRAINING_DATA_URI": data,
         }
 
-    def make(self) -> None:
+    def create(self) -> None:
         """Creates the folders, because many scripts expect them to exist."""
         for folder in (self.paths[name] for name in ("model", "checkpoints", "logs")):
             try:
                 os.makedirs(folder, exist_ok=True)
             except OSError as error:
-                say(f"the folder {folder} cannot be created ({error.strerror}); the command starts anyway.")
+                log(f"the folder {folder} cannot be created ({error.strerror}); the command starts anyway.")
 
-    def leave(self, facts: dict[str, object]) -> None:
+    def write_script_record(self, facts: dict[str, object]) -> None:
         """Writes script.json for later steps."""
         content = {**facts, "checkpoint_folder": self.variables["AIP_CHECKPOINT_DIR"].rstrip("/")}
         try:
@@ -49,11 +49,11 @@ class Folders:
             with open(os.path.join(self.output, "script.json"), "w", encoding="utf-8") as file:
                 json.dump(content, file, indent=1)
         except OSError as error:
-            say(f"script.json cannot be written to {self.output} ({error.strerror}).")
+            log(f"script.json cannot be written to {self.output} ({error.strerror}).")
 
 
-def absolute(uri: str) -> str:
-    """Returns the canonical URI or absolute path; "" for a step without data."""
+def canonical_uri(uri: str) -> str:
+    """Returns the canonical URI or canonical_uri path; "" for a step without data."""
     if not uri:
         return ""
     if uri.startswith("/gcs/"):
@@ -65,11 +65,11 @@ def path_of(uri: str) -> str:
     return ("/gcs/" + uri[len("gs://") :] if uri.startswith("gs://") else uri).rstrip("/")
 
 
-def surviving(output: str, options: argparse.Namespace, environment: Mapping[str, str]) -> str:
-    """Returns the folder of checkpoints, which is the same for every attempt at a request.
+def checkpoint_uri(output: str, options: argparse.Namespace, environment: Mapping[str, str]) -> str:
+    """Returns the folder of checkpoints that all attempts at a request share.
 
-    The run of a later attempt has the name of the first with -a2, -a3 ... Attempts of one request never overlap. A
-    local run has its own folder in TRAINING_CHECKPOINTS.
+    The second run of a request has the first one's name with -a2, and so on; runs of one request never overlap. A local
+    run uses the folder in TRAINING_CHECKPOINTS.
     """
     place, shared = OUTPUT.fullmatch(output), environment.get("TRAINING_CHECKPOINTS")
     if place:
@@ -80,4 +80,4 @@ def surviving(output: str, options: argparse.Namespace, environment: Mapping[str
     else:
         return output + "/script"
     text = json.dumps([run, options.key, options.pins])
-    return f"{absolute(shared) if shared else root}/{step}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"{canonical_uri(shared) if shared else root}/{step}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -1,10 +1,10 @@
 """The watch on the heartbeat of a capacity launcher: a job begins only if it may run, and an orphaned one stops.
 
-The documents are those of docs/explanation/how-capacity-is-chosen.md. They are read as files, below /gcs on Vertex AI:
-no client and no token are needed. A mount may show an old heartbeat for about a minute, so what counts
-is that its text changes, and patience is longer than that; a mount that cannot be read tells nothing.
-Of two that make one folder one succeeds there as well: gcsfuse asks for an object that is not there yet
-(`CreateChildDir` of github.com/GoogleCloudPlatform/gcsfuse).
+docs/explanation/how-capacity-is-chosen.md describes the documents. They are read as files, below /gcs on Vertex AI,
+without a client or a token. A mount may show an old heartbeat for about a minute, so only a change of its text counts,
+and the time limits are longer. Time in which the mount cannot be read does not count as silence. Creating a folder is
+atomic on the mount, too: gcsfuse creates its object only if it does not exist (`CreateChildDir` of
+github.com/GoogleCloudPlatform/gcsfuse).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgp.protocol.launching.folders import path_of
-from vgp.protocol.launching.request import say
+from vgp.protocol.launching.request import log
 
-#: EX_TEMPFAIL of sysexits.h: another job does the work, or a later one.
+#: Exit code if another job does the work or a later one will: EX_TEMPFAIL of sysexits.h.
 ELSEWHERE = 75
 #: Seconds to wait for a missing or unreadable heartbeat, and between two reads.
 PATIENCE_S, LOOK_S = 120.0, 2.0
@@ -34,32 +34,32 @@ class Following:
         folder, self.attempt = environment.get("TRAINING_CAPACITY", ""), environment.get("TRAINING_ATTEMPT", "")
         self.folder = path_of(folder.rstrip("/"))
         self.path = self.folder + "/heartbeat.json" if folder and self.attempt else ""
-        #: The custom job's id, the same on all its machines and whenever one is started again.
+        #: The custom job's id, which is the same on all its machines and after restarts.
         self.job = environment.get("CLOUD_ML_JOB_ID", "")
         self.beat: dict[str, Any] = {}
         #: Whether the last read succeeded.
         self.can_read = False
 
-    def obstacle(self, patience_s: float = PATIENCE_S) -> str:
+    def wait_for_permission(self, patience_s: float = PATIENCE_S) -> str:
         """Waits for permission to begin; returns why the command may not begin, or ""."""
         deadline = time.monotonic() + patience_s
         while self.path:
             before, why = self.beat, self.look()
             if self.beat and self.beat.get("next") != self.attempt:
-                return self.others() or self.rival(time.monotonic() + patience_s)
-            if self.beat != before:  # this job is the next one: it waits as long as the launcher lives
+                return self.refusal() or self.claim_attempt(time.monotonic() + patience_s)
+            if self.beat != before:  # this job is the next one, and waits while the launcher is alive
                 deadline = time.monotonic() + max(patience_s, float(self.beat["orphan_s"]))
             if time.monotonic() > deadline:
                 return f"no heartbeat for {patience_s:g} s that permits this job to run ({why})"
             time.sleep(min(LOOK_S, patience_s))
         return ""
 
-    def rival(self, deadline: float) -> str:
+    def claim_attempt(self, deadline: float) -> str:
         """Claims the attempt, because Google may create two jobs from one request; returns why not, or ""."""
         folder = os.path.join(self.folder, "jobs", self.attempt)
         while self.job:
             try:
-                names, why = self.take(folder), f"{folder} is empty"
+                names, why = self.claim(folder), f"{folder} is empty"
             except OSError as error:
                 names, why = [], str(error)
             if names:
@@ -69,7 +69,7 @@ class Following:
             time.sleep(LOOK_S)
         return ""
 
-    def take(self, folder: str) -> list[str]:
+    def claim(self, folder: str) -> list[str]:
         """Returns the jobs that have claimed the folder; the one that creates it writes its name there."""
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -81,9 +81,9 @@ class Following:
     def watch(self) -> None:
         """Watches the heartbeat from a thread, which stops the job by a SIGTERM to this process."""
         if self.path:
-            threading.Thread(target=self.stop_once_alone, name="heartbeat", daemon=True).start()
+            threading.Thread(target=self.stop_when_orphaned, name="heartbeat", daemon=True).start()
 
-    def stop_once_alone(self) -> None:
+    def stop_when_orphaned(self) -> None:
         looked_at, beat, silent_s = time.monotonic(), self.beat, 0.0
         while True:
             time.sleep(min(beat["every_s"], beat["orphan_s"] / 8))
@@ -94,11 +94,11 @@ class Following:
                 silent_s, beat = 0.0, self.beat
             elif could_read and self.can_read:  # the launcher cannot write either to a store that is down
                 silent_s += since_s
-            why, most_s = self.others(), beat["orphan_s"]
+            why, most_s = self.refusal(), beat["orphan_s"]
             if not why and silent_s > most_s:
                 why = f"no heartbeat from the launcher for {most_s:g} s (orphan_s)"
             if why:
-                say(f"stopping: {why}.")
+                log(f"stopping: {why}.")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
@@ -119,7 +119,7 @@ class Following:
             return f"{self.path}: {error}"
         return ""
 
-    def others(self) -> str:
+    def refusal(self) -> str:
         """Returns a sentence on the attempt that may run instead of this job, or ""."""
         if self.beat["attempt"] == self.attempt:
             return ""

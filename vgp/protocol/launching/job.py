@@ -16,20 +16,20 @@ from vgp.protocol.launching.request import Mistake
 # ---- the end of the job: its exit code, and a sentence on the error
 
 
-def verdict(ranks: list[Rank], failed: list[Rank], asked: int) -> tuple[int, str]:
-    """Returns exit code and sentence for ended ranks; `asked` is the signal that stopped them, or 0."""
-    if asked:
+def summarize_end(ranks: list[Rank], failed: list[Rank], stop_signal: int) -> tuple[int, str]:
+    """Returns exit code and sentence for ended ranks; `stop_signal` is the signal that stopped them, or 0."""
+    if stop_signal:
         killed = ", ".join(rank.name for rank in ranks if rank.status == -signal.SIGKILL)
         rest = f"; killed because they did not stop: {killed}" if killed else ""
-        code = next((rank.status for rank in failed if rank.status and rank.status > 0), 128 + asked)
-        return code, f"stopped by {name_of(asked)}{rest}."
+        code = next((rank.status for rank in failed if rank.status and rank.status > 0), 128 + stop_signal)
+        return code, f"stopped by {name_of(stop_signal)}{rest}."
     if not failed:
         return 0, ""
     rank = min(failed, key=failed_at)
     status, pipes = rank.status or 0, rank.pipes
-    is_buried = any(other.pipes.wrote_at > pipes.wrote_at for other in ranks)
-    lines = ["; its last lines:", *pipes.last] if is_buried else ["."]
-    return status if status > 0 else 128 - status, f"{rank.name} {how(status)}" + "\n    ".join(lines)
+    is_hidden = any(other.pipes.wrote_at > pipes.wrote_at for other in ranks)
+    lines = ["; its last lines:", *pipes.last] if is_hidden else ["."]
+    return status if status > 0 else 128 - status, f"{rank.name} {describe_end(status)}" + "\n    ".join(lines)
 
 
 def failed_at(rank: Rank) -> float:
@@ -37,7 +37,7 @@ def failed_at(rank: Rank) -> float:
     return rank.pipes.raised_at if rank.pipes.raised_at > rank.ended_at - 60 else rank.ended_at
 
 
-def how(status: int) -> str:
+def describe_end(status: int) -> str:
     if status >= 0:
         return f"failed with exit code {status}"
     return f"was killed by {name_of(-status)}" + (" (often: out of memory)" if status == -signal.SIGKILL else "")
@@ -80,12 +80,12 @@ class Guard:
             with contextlib.suppress(OSError):
                 os.killpg(int(pid), signal.SIGKILL)
 
-    def tell(self, word: str) -> None:
+    def send(self, word: str) -> None:
         with contextlib.suppress(OSError):  # the guard was killed: the launcher continues without it
             os.write(self.pipe, f"{word}\n".encode())
 
 
-#: Seconds from a stop to the kill: Vertex AI kills after 30.
+#: Seconds from a stop to the kill; Vertex AI kills after 30.
 STOP_S = 25.0
 #: Seconds after a first failure in which earlier failures may show; then from SIGTERM to SIGKILL.
 SETTLE_S, END_S = 1.0, 5.0
@@ -102,23 +102,23 @@ class Job:
         self.warnings: list[str] = []
         self.ranks, self.chiefs = ranks, [rank for rank in ranks if rank.node.number == 0]
         self.guard, self.output = Guard(), Output()
-        self.asked, self.asked_at = 0, NEVER
+        self.stop_signal, self.stopped_at = 0, NEVER
         #: Times at which all get SIGTERM after a failure, get SIGKILL, and from which their exits do not count.
         self.end_at = self.kill_at = self.over_at = NEVER
 
     def run(self) -> int:
         """Runs the job and returns its exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, self._stop)
         for number in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, lambda number, frame: self._tell(number))
+            signal.signal(number, lambda number, frame: self._signal_all(number))
         code = self._start()
-        self.following.watch()  # only now: what forks has one thread
+        self.following.watch()  # after all forks, because it starts a thread
         while any(rank.gone_at == NEVER or rank.pipes.open for rank in self.ranks):
             self.output.pass_on(self.ranks)
             self._reap()
-            self._judge()
+            self._end_ranks()
             self.meeting.look()
         code = code or self._conclude()
         while any(self.output.pending.values()):
@@ -130,25 +130,25 @@ class Job:
             try:
                 rank.start()
             except Mistake as mistake:
-                self.output.say(str(mistake))
+                self.output.log(str(mistake))
                 del self.ranks[number:]
                 self.kill_at = 0.0
                 return 2
-            self.guard.tell(f"+{rank.pid}")
-            if self.asked:
-                rank.signal(self.asked)
+            self.guard.send(f"+{rank.pid}")
+            if self.stop_signal:
+                rank.signal(self.stop_signal)
         return 0
 
     def _stop(self, number: int, frame: object) -> None:
         """Forwards the signal to the processes only; they end their own children, such as data loaders."""
         now = time.monotonic()
-        if not self.asked:
-            self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
-            self._tell(number)
-        elif number == signal.SIGINT and now > self.asked_at + ONE_S:  # a person; a preemption may signal twice
+        if not self.stop_signal:
+            self.stop_signal, self.stopped_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
+            self._signal_all(number)
+        elif number == signal.SIGINT and now > self.stopped_at + ONE_S:  # a person; a preemption may signal twice
             self.kill_at = 0.0
 
-    def _tell(self, number: int) -> None:
+    def _signal_all(self, number: int) -> None:
         for rank in self.ranks:
             if rank.pid and rank.status is None:
                 rank.signal(number)
@@ -163,50 +163,50 @@ class Job:
                     ranks[pid].end(status, now)
                 pid, status = os.waitpid(-1, os.WNOHANG)
 
-    def _judge(self) -> None:
+    def _end_ranks(self) -> None:
         """Ends ranks after a failure, after the chief's end, or at the deadline."""
         now, running = time.monotonic(), [rank for rank in self.ranks if rank.status is None]
         if self.over_at == NEVER and self.chiefs and all(rank.status == 0 for rank in self.chiefs):
-            self._dismiss(running, max(rank.ended_at for rank in self.chiefs), now)
-        if self._failed() and running and not self.asked and self.over_at == NEVER:
+            self._end_with_chief(running, max(rank.ended_at for rank in self.chiefs), now)
+        if self._failed_ranks() and running and not self.stop_signal and self.over_at == NEVER:
             self.end_at = min(self.end_at, now + SETTLE_S)
         if now >= self.end_at:
             self.end_at, self.kill_at = NEVER, min(self.kill_at, now + END_S)
             self.over_at = min(self.over_at, now)
-            self._tell(signal.SIGTERM)
+            self._signal_all(signal.SIGTERM)
         for rank in self.ranks:
             if rank.gone_at == NEVER and now >= self.kill_at:
                 rank.signal(signal.SIGKILL, group=True)
             if rank.gone_at == NEVER and rank.status is not None:
                 self._end_group(rank, now)
 
-    def _dismiss(self, running: list[Rank], ended_at: float, now: float) -> None:
+    def _end_with_chief(self, running: list[Rank], ended_at: float, now: float) -> None:
         """Ends the job after its chief, because parameter servers and their workers run forever."""
         if self.chiefs[0].node.has_servers:
             self.over_at, self.end_at = ended_at, now
         elif running and now > ended_at + CHIEF_S:
             self.over_at = self.end_at = now
             names = ", ".join(rank.name for rank in running)
-            self.output.say(f"the job ends with its chief, as on Vertex AI. Stopped: {names}.")
+            self.output.log(f"the job ends with its chief, as on Vertex AI. Stopped: {names}.")
 
-    def _failed(self) -> list[Rank]:
+    def _failed_ranks(self) -> list[Rank]:
         return [rank for rank in self.ranks if rank.status and rank.ended_at < self.over_at]
 
     def _end_group(self, rank: Rank, now: float) -> None:
         """Gives the children of an ended process time to end, then kills them."""
         if rank.signal(0, group=True) and now < self.kill_at:
-            if self.asked:  # such as the program that a shell waited for
-                rank.is_told = rank.is_told or rank.signal(self.asked, group=True)
+            if self.stop_signal:  # such as the program that a shell waited for
+                rank.is_signalled = rank.is_signalled or rank.signal(self.stop_signal, group=True)
                 return
             if now < rank.ended_at + LEFT_S:
                 return
         rank.signal(signal.SIGKILL, group=True)
         rank.gone_at = now
-        self.guard.tell(f"-{rank.pid}")
+        self.guard.send(f"-{rank.pid}")
 
     def _conclude(self) -> int:
-        code, words = verdict(self.ranks, self._failed(), self.asked)
-        self.warnings = [warning for warning in (self.meeting.words() if code == 0 else "",) if warning]
+        code, words = summarize_end(self.ranks, self._failed_ranks(), self.stop_signal)
+        self.warnings = [warning for warning in (self.meeting.warning() if code == 0 else "",) if warning]
         for text in filter(None, [words, *self.warnings]):
-            self.output.say(text)
+            self.output.log(text)
         return code

@@ -1,4 +1,4 @@
-"""The output of all processes, passed on."""
+"""The forwarding of the output of all processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from vgp.protocol.launching.rank import NEVER, Rank
 from vgp.protocol.launching.request import sentence
 
-#: Seconds until a blocked reader, or a writer that outlives its process, is given up.
-DEAF_S = 10.0
+#: Seconds to wait for a blocked reader, or for a child that outlives its process, before its output is dropped.
+GIVE_UP_S = 10.0
 
 
 class Output:
@@ -18,14 +18,14 @@ class Output:
 
     def __init__(self) -> None:
         self.pending, self.wrote_at = {1: b"", 2: b""}, time.monotonic()
-        self.deaf: set[int] = set()
+        self.abandoned: set[int] = set()
         self.is_at_line_start = True
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         self.add(2, (b"" if self.is_at_line_start else b"\n") + sentence(text))
 
     def add(self, number: int, data: bytes) -> None:
-        if data and number not in self.deaf:
+        if data and number not in self.abandoned:
             self.pending[number] += data
             self.is_at_line_start = data.endswith(b"\n")
 
@@ -40,14 +40,14 @@ class Output:
         }
         now, ready = time.monotonic(), _ready(list(sources), waiting)
         for descriptor, (rank, number) in sources.items():
-            if descriptor in ready and now < rank.gone_at + DEAF_S:
+            if descriptor in ready and now < rank.gone_at + GIVE_UP_S:
                 self.add(number, rank.pipes.read(number))
             elif now > rank.gone_at:  # all is read; a detached child may still hold the pipe
                 self.add(number, rank.pipes.close(number))
         for number in waiting:
             if number in ready:
                 self._write(number)
-            elif now > self.wrote_at + DEAF_S and all(rank.gone_at < NEVER for rank in ranks):
+            elif now > self.wrote_at + GIVE_UP_S and all(rank.gone_at < NEVER for rank in ranks):
                 self._give_up(number)
 
     def _write(self, number: int) -> None:
@@ -61,7 +61,7 @@ class Output:
             self._give_up(number)
 
     def _give_up(self, number: int) -> None:
-        self.deaf.add(number)
+        self.abandoned.add(number)
         self.pending[number] = b""
 
 

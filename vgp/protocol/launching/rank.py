@@ -15,7 +15,7 @@ from typing import Any
 
 from vgp.protocol.launching.folders import Folders
 from vgp.protocol.launching.machines import Node
-from vgp.protocol.launching.request import Mistake, filled
+from vgp.protocol.launching.request import Mistake, fill_placeholders
 
 # ---- the output of one process on stdout (1) and stderr (2)
 
@@ -76,11 +76,11 @@ class Rank:
         is_first = node.number == 0 and variables.get("LOCAL_RANK", "0") == "0"
         self.prefix = None if not has_others else b"" if is_first else f"[{name}] ".encode()
         self.pid = 0
-        #: As in `subprocess`: None = running, negative = killed by that signal. Then the end times of process and
-        #: group.
+        #: As in `subprocess`: None = running, negative = killed by that signal.
         self.status: int | None = None
+        #: When the process ended, and when its process group did.
         self.ended_at = self.gone_at = NEVER
-        self.is_told = False
+        self.is_signalled = False
 
     def prepare(self, command: list[str], folders: Folders, parameters: Mapping[str, str]) -> None:
         """Sets its command and variables; finds the program before anything starts."""
@@ -89,7 +89,7 @@ class Rank:
         words: dict[str, object] = {"nodes": node.nodes, "node": number, "processes": self.processes}
         words.update(folders.paths, chief=node.chief, port=node.port)
         words.update(parameters)
-        self.command = filled(command, words)
+        self.command = fill_placeholders(command, words)
         self.environment = {"PYTHONUNBUFFERED": "1", **os.environ, **self.variables, **folders.variables}
         if node.nodes > 1 or node.has_servers:
             self.environment["CLUSTER_SPEC"] = node.text
@@ -110,7 +110,7 @@ class Rank:
         """Sends a signal; returns whether the process or group exists."""
         try:
             (os.killpg if group else os.kill)(self.pid, number)
-        except (ProcessLookupError, PermissionError):  # the latter: macOS, of the dead
+        except (ProcessLookupError, PermissionError):  # macOS raises PermissionError for an ended process
             return False
         return True
 

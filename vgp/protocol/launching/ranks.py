@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from vgp.protocol.launching.machines import ROLES, Node, host_and_port
 from vgp.protocol.launching.rank import Rank
-from vgp.protocol.launching.request import Mistake, say, whole
+from vgp.protocol.launching.request import Mistake, log, whole_number
 
 # ---- the environment variables of each framework
 
@@ -27,7 +27,7 @@ def torch_variables(node: Node, local: int, count: int, environment: Mapping[str
     if count > 1 and "OMP_NUM_THREADS" not in environment:  # torchrun sets 1; a share of the cores is as safe
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         values["OMP_NUM_THREADS"] = max(1, cores // count)
-    return texts(values)
+    return as_texts(values)
 
 
 def tensorflow_variables(node: Node) -> dict[str, str]:
@@ -43,9 +43,11 @@ def tensorflow_variables(node: Node) -> dict[str, str]:
 
 
 def jax_variables(node: Node, devices: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """jax.distributed.initialize() takes the coordinator from a variable of its own, but the numbers only from the
-    launchers that it knows: here Open MPI's (jax/_src/clusters/ompi_cluster.py). The other names are those of MaxText,
-    of Kubeflow's JAXJob, and of Keras."""
+    """Returns the variables of JAX, MaxText, Kubeflow's JAXJob and Keras.
+
+    jax.distributed.initialize() reads the coordinator from a variable of JAX, but the number of processes only from
+    known launchers, here Open MPI (jax/_src/clusters/ompi_cluster.py).
+    """
     address = f"[{node.chief}]:{node.port}" if ":" in node.chief else f"{node.chief}:{node.port}"
     values = {
         "JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": node.nodes, "JAX_PROCESS_ID": node.number,
@@ -64,12 +66,12 @@ def jax_variables(node: Node, devices: int, environment: Mapping[str, str]) -> d
         if devices:  # otherwise the process uses only the GPU of its local rank
             local = ",".join(map(str, range(devices)))
             values["JAX_LOCAL_DEVICE_IDS"] = environment.get("JAX_LOCAL_DEVICE_IDS", local)
-    return texts(values)
+    return as_texts(values)
 
 
 def plain_variables(node: Node) -> dict[str, str]:
-    """For a launcher that the command brings, such as torchrun or accelerate; XGBoost's names; and LightGBM's list of
-    machines, in the form of its parameter `machines`, with the port that is this node's."""
+    """Returns variables for the command's own launcher, such as torchrun or accelerate, for XGBoost, and for LightGBM:
+    the value of its parameter `machines`, and this node's port."""
     values = {
         "MASTER_ADDR": node.chief, "MASTER_PORT": node.port, "NODE_RANK": node.number, "NNODES": node.nodes,
         "DMLC_TRACKER_URI": node.chief, "DMLC_TRACKER_PORT": node.port, "DMLC_TASK_ID": node.number,
@@ -77,10 +79,10 @@ def plain_variables(node: Node) -> dict[str, str]:
         "TRAINING_MACHINES": ",".join(node.trainers),
         "TRAINING_PORT": host_and_port(node.trainers[node.number or 0])[1],
     }  # fmt: skip
-    return texts(values)
+    return as_texts(values)
 
 
-def texts(values: Mapping[str, object]) -> dict[str, str]:
+def as_texts(values: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
@@ -89,7 +91,7 @@ def texts(values: Mapping[str, object]) -> dict[str, str]:
 
 def gpus(environment: Mapping[str, str]) -> list[str]:
     """Returns the GPUs that a process may use; a -1 in CUDA_VISIBLE_DEVICES hides the following ones."""
-    names = [str(number) for number in range(gpus_present())]
+    names = [str(number) for number in range(count_gpus())]
     if "CUDA_VISIBLE_DEVICES" not in environment:
         return names
     visible = [name.strip() for name in environment["CUDA_VISIBLE_DEVICES"].split(",")]
@@ -97,7 +99,7 @@ def gpus(environment: Mapping[str, str]) -> list[str]:
     return visible[: min(end, len(names))]
 
 
-def gpus_present() -> int:
+def count_gpus() -> int:
     try:
         import ctypes  # some Pythons are built without
 
@@ -109,29 +111,29 @@ def gpus_present() -> int:
     return len(glob.glob("/proc/driver/nvidia/gpus/*")) or len(glob.glob("/dev/nvidia[0-9]*"))
 
 
-def share(devices: list[str], place: int, nodes: int) -> list[str]:
+def share_gpus(devices: list[str], place: int, nodes: int) -> list[str]:
     """Returns the GPUs of the node at `place` among nodes that share one machine."""
     size = len(devices) // nodes
     if devices and not size and not place:
-        say(f"{nodes} nodes on this machine cannot share its {len(devices)} GPUs: they run without GPUs.")
+        log(f"{nodes} nodes on this machine cannot share its {len(devices)} GPUs: they run without GPUs.")
     return devices[place * size :][:size]
 
 
 def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[str, str]) -> list[Rank]:
     """Returns the processes of one local node; none for a role that only TensorFlow has."""
-    devices, shown = gpus(environment), {}
+    devices, visibility = gpus(environment), {}
     if devices and len(nodes) > 1:
-        devices = share(devices, nodes.index(node), len(nodes))
-        shown = {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
-    count = whole(environment, "TRAINING_NPROC", len(devices) or 1, least=1)
+        devices = share_gpus(devices, nodes.index(node), len(nodes))
+        visibility = {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+    count = whole_number(environment, "TRAINING_NPROC", len(devices) or 1, least=1)
     if 0 < len(devices) < count:
         raise Mistake(f"TRAINING_NPROC={count}, but a node has {len(devices)} GPUs, and each takes one process.")
     if launch != "tensorflow" and node.number is None:
-        say(f"{node.role} {node.index} starts nothing: launch = {launch!r} has no such role.")
+        log(f"{node.role} {node.index} starts nothing: launch = {launch!r} has no such role.")
         return []
     by_name = variables_by_name(node, launch, count, len(devices), environment)
     has_others = len(nodes) > 1 or len(by_name) > 1
-    return [Rank(node, name, {**shown, **variables}, count, has_others) for name, variables in by_name.items()]
+    return [Rank(node, name, {**visibility, **variables}, count, has_others) for name, variables in by_name.items()]
 
 
 def variables_by_name(

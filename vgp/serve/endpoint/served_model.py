@@ -37,20 +37,20 @@ class Served:
         return [{**prediction, "version": self.version} for prediction in predictions]
 
 
-def load(asked: ServingRequest) -> Served:
+def load(settings: ServingRequest) -> Served:
     """Loads the model and makes a first prediction, so that a broken model fails here and not in a request.
 
     Raises:
         UserError: The model is missing, damaged, has an unexpected checksum, or a task that is not trusted.
         ProcessFailed: The bucket did not answer.
     """
-    if asked.task:
-        tasks.find(asked.task)
-    with local_files(asked.model, asked.sha256) as folder:
-        if asked.task:
-            task_names.trusted(bundle.load_card(folder).task, f"{asked.model}/{bundle.CARD}", asked.task)
+    if settings.task:
+        tasks.find(settings.task)
+    with local_files(settings.model, settings.sha256) as folder:
+        if settings.task:
+            task_names.trusted(bundle.load_card(folder).task, f"{settings.model}/{bundle.CARD}", settings.task)
         predictor = Predictor.load(folder)
-        version = asked.version or files_digest(Path(folder) / bundle.WEIGHTS)[:12]
+        version = settings.version or files_digest(Path(folder) / bundle.WEIGHTS)[:12]
     _warm(predictor)
     return Served(predictor, version)
 

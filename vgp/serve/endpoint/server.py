@@ -57,7 +57,7 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
             raise HTTPException(503, "the model is still loading")
         if words := not_json(request.headers.get("content-type", ""), request.headers.get("content-encoding", "")):
             raise HTTPException(415, words)
-        asked = question(await _body(request, most_bytes))
+        question_rows = question(await _body(request, most_bytes))
         if state.waiting >= MOST_WAITING:
             raise HTTPException(503, f"{MOST_WAITING} requests are waiting already", {"Retry-After": "1"})
         state.waiting += 1
@@ -65,7 +65,7 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
             async with turn:  # PyTorch uses all cores for one batch
                 if await request.is_disconnected():  # during the wait
                     raise ClientDisconnect
-                predictions = await run_in_threadpool(state.served.answer, asked)
+                predictions = await run_in_threadpool(state.served.answer, question_rows)
         finally:
             state.waiting -= 1
         return JSONResponse({"predictions": predictions})
@@ -142,15 +142,15 @@ def run(values: JsonObject) -> None:
 DRAIN_S = 25
 
 
-def serve(asked: ServingRequest) -> None:
+def serve(settings: ServingRequest) -> None:
     """Serves until SIGTERM or Ctrl-C, then finishes open requests.
 
     Raises:
         UserError: The port is taken, or the model cannot be loaded.
         ProcessFailed: The bucket of the model did not answer.
     """
-    listener, state, failures = _listener(asked), State(), list[Exception]()
-    routes = app(state, predict=asked.predict, health=asked.health, most_bytes=asked.most_bytes)
+    listener, state, failures = _listener(settings), State(), list[Exception]()
+    routes = app(state, predict=settings.predict, health=settings.health, most_bytes=settings.most_bytes)
     config = uvicorn.Config(
         routes,
         log_level="warning",
@@ -160,7 +160,7 @@ def serve(asked: ServingRequest) -> None:
         timeout_graceful_shutdown=DRAIN_S,
     )
     server = uvicorn.Server(config)
-    threading.Thread(target=_load, args=(asked, state, server, failures, listener), daemon=True).start()
+    threading.Thread(target=_load, args=(settings, state, server, failures, listener), daemon=True).start()
     # Uvicorn raises the signal again after a clean shutdown, which is not a failure.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
@@ -173,30 +173,30 @@ def serve(asked: ServingRequest) -> None:
         raise failures[0]
 
 
-def _listener(asked: ServingRequest) -> socket.socket:
+def _listener(settings: ServingRequest) -> socket.socket:
     """Binds the port, before the model is loaded, so that a taken port fails at once."""
     try:
-        return socket.create_server((asked.host, asked.port), backlog=256)
+        return socket.create_server((settings.host, settings.port), backlog=256)
     except OSError as error:
         raise UserError(
-            f"{asked.host}:{asked.port} is not available: {error.strerror}. Choose another port: --port 8081."
+            f"{settings.host}:{settings.port} is not available: {error.strerror}. Choose another port: --port 8081."
         ) from None
 
 
 def _load(
-    asked: ServingRequest, state: State, server: uvicorn.Server, failures: list[Exception], listener: socket.socket
+    settings: ServingRequest, state: State, server: uvicorn.Server, failures: list[Exception], listener: socket.socket
 ) -> None:
     """Loads the model in a thread; stops the server if that fails."""
     try:
-        served = served_model.load(asked)
+        served = served_model.load(settings)
     except Exception as error:
         failure = error if isinstance(error, UserError | ProcessFailed) else ProcessFailed(
-            f"{asked.model} failed on a first prediction: {type(error).__name__}: {error}"
+            f"{settings.model} failed on a first prediction: {type(error).__name__}: {error}"
         )  # fmt: skip
         failures.append(failure)
         server.should_exit = True
         return
     state.served = served
     host, port = listener.getsockname()[:2]
-    name = f"{asked.name} " if asked.name else ""
-    print(f"{name}{served.version} at http://{host}:{port}{asked.predict}", file=sys.stderr, flush=True)
+    name = f"{settings.name} " if settings.name else ""
+    print(f"{name}{served.version} at http://{host}:{port}{settings.predict}", file=sys.stderr, flush=True)

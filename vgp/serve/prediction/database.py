@@ -39,11 +39,11 @@ class Database:
     @contextmanager
     def engine(self) -> Iterator[DuckDB]:
         """Yields an engine without a source, for one request."""
-        root, scratch = self._opened()
+        root, scratch = self._connect()
         with tempfile.TemporaryDirectory(prefix="rows-", dir=scratch) as folder, closing(root.cursor()) as connection:
             yield DuckDB(connection, Path(folder), self._printed)
 
-    def _opened(self) -> tuple[duckdb.DuckDBPyConnection, str]:
+    def _connect(self) -> tuple[duckdb.DuckDBPyConnection, str]:
         """Returns the connection that keeps the database open, and the folder of its files."""
         process = os.getpid()
         with self._lock:

@@ -60,14 +60,14 @@ def distribution(task: Task, rows: NewRows, parts: Iterator[Part], scratch: Path
         for part in parts:
             spread.add(part.predicted)
         return spread.result(0, {})
-    labelled = (batch for part in parts if (batch := _labelled(task, rows, spread, part)))
+    labelled = (batch for part in parts if (batch := _labelled_rows(task, rows, spread, part)))
     folder = scratch / "labelled"
     predictions_writer.write(folder, _header(task, rows), labelled)
     figures = measure.measure(folder).scalars
     return spread.result(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
 
 
-def _labelled(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> JsonObject | None:
+def _labelled_rows(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> JsonObject | None:
     """Returns the rows of a part with a known label, in the form that evaluation saves; None if there are none."""
     spread.add(part.predicted)
     columns = rows.read(part.number)

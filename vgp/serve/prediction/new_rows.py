@@ -121,7 +121,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         marked = engine.named(features.ROWS, rows.mutate(**more))
         chosen = _days(task, engine, marked, window) if window else ()
         joined = features.join_events(task, engine, marked)
-    made = joined.select(
+    table = joined.select(
         **{ROW_ID: joined[ID], features.SPLIT: ibis.literal(0, "int8")},
         **features.values_of(task, joined),
         **{name: joined[column] for name, column in carried.items()},
@@ -129,18 +129,18 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         **({DAY: joined[DAY]} if chosen else {}),
     )
     if chosen:
-        day = made[DAY]
+        day = table[DAY]
         inside = [day.between(first, end - 1) for first, end in chosen]
-        made = made.filter(ibis.or_(*inside)).drop(DAY)
-    types = arrow_schema(made.schema())
+        table = table.filter(ibis.or_(*inside)).drop(DAY)
+    types = arrow_schema(table.schema())
     finished.expected = int(engine.read(rows.agg(rows=rows.count()))["rows"][0].as_py())
-    with stage("computing features") as work, closing(engine.batches(made)) as batches:
+    with stage("computing features") as work, closing(engine.batches(table)) as batches:
         for batch in work.counted(batches):
             if batch.num_rows:
-                finished.add(_zoned(batch, types))
+                finished.add(_set_zone(batch, types))
 
 
-def _zoned(batch: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
+def _set_zone(batch: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
     """Returns the rows with the time zone UTC in their timestamps, which DuckDB leaves out."""
     columns = [
         c.cast(f.type) if pa.types.is_timestamp(f.type) else c for c, f in zip(batch.columns, types, strict=True)
@@ -174,12 +174,12 @@ def _of_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers:
     task.predicting = True
     shards = task.shards(data)
     with WorkerPool(workers, task.scratch) as pool:
-        tables = list(pool.map("making rows", partial(_left, task, card.statistics), list(enumerate(shards))))
+        tables = list(pool.map("making rows", partial(_prepare_shard, task, card.statistics), list(enumerate(shards))))
     values = _values(task, tables)
-    return row_shards.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
+    return row_shards.write(task, card, _number_rows(task, tables, values), values, shard_rows, task.sources)
 
 
-def _left(task: Task, statistics: JsonObject, numbered: tuple[int, Any]) -> Path:
+def _prepare_shard(task: Task, statistics: JsonObject, numbered: tuple[int, Any]) -> Path:
     """Prepares the rows of one input shard and returns their file."""
     number, shard = numbered
     try:
@@ -196,7 +196,7 @@ def _left(task: Task, statistics: JsonObject, numbered: tuple[int, Any]) -> Path
     return path
 
 
-def _opened(path: Path) -> pa.Table:
+def _open(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all().combine_chunks()
 
 
@@ -204,7 +204,7 @@ def _values(task: Task, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     from collections import Counter
 
     found: dict[str, Counter[str]] = {}
-    for table in map(_opened, paths):
+    for table in map(_open, paths):
         for name in table.column_names:
             column = table[name].combine_chunks()
             if pa.types.is_dictionary(column.type):
@@ -212,10 +212,10 @@ def _values(task: Task, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     return {name: category_values(values) for name, values in found.items()}
 
 
-def _numbered(task: Task, paths: Sequence[Path], values: Mapping[str, tuple[str, ...]]) -> Iterator[pa.Table]:
+def _number_rows(task: Task, paths: Sequence[Path], values: Mapping[str, tuple[str, ...]]) -> Iterator[pa.Table]:
     """Yields the rows of each shard with their ids, their label as float64, and categories as codes."""
     first = 0
-    for table in map(_opened, paths):
+    for table in map(_open, paths):
         for name, known in values.items():
             place = table.column_names.index(name)
             table = table.set_column(place, name, encode_category(table[name].combine_chunks(), known))

@@ -58,11 +58,11 @@ def check(table: TableName, ours: Collection[str]) -> None:
     """Raises UserError if the table exists with other columns, so that it must not be replaced."""
     from google.api_core.exceptions import NotFound
 
-    asked = _client()
+    api = _client()
     _location(table)
     with client.explain_errors(str(table)):
         try:
-            existing = asked.get_table(str(table), retry=client.default_retry(), timeout=60)
+            existing = api.get_table(str(table), retry=client.default_retry(), timeout=60)
         except NotFound:
             return
     columns = [field.name for field in existing.schema]
@@ -95,19 +95,19 @@ def started(table: TableName, uris: Sequence[str], job_id: str) -> Any:
     from google.api_core.exceptions import Conflict
     from google.cloud import bigquery
 
-    asked, config = _client(), bigquery.LoadJobConfig()
+    api, config = _client(), bigquery.LoadJobConfig()
     config.source_format = bigquery.SourceFormat.PARQUET
     config.write_disposition = bigquery.WriteDisposition.WRITE_TRUNCATE
     config.labels = {"tool": "vertex-gpu-pipelines"}
     place = _location(table)
     with client.explain_errors(table.uri):
         try:
-            return asked.load_table_from_uri(
+            return api.load_table_from_uri(
                 list(uris), str(table), job_id=job_id, location=place, job_config=config, retry=client.default_retry(),
                 timeout=60,
             )  # fmt: skip
         except Conflict:
-            job = asked.get_job(job_id, location=place, retry=client.default_retry(), timeout=60)
+            job = api.get_job(job_id, location=place, retry=client.default_retry(), timeout=60)
     return None if job.state == "DONE" else job
 
 
@@ -135,23 +135,23 @@ OWN = ("row_id", "prediction", "probabilities", "mean", "loss", "model", "model_
 
 
 def shard(
-    task: Task, asked: PredictionRequest, key: str, ids: np.ndarray, told: pa.Table, predicted: np.ndarray
+    task: Task, request: PredictionRequest, key: str, ids: np.ndarray, carried: pa.Table, predicted: np.ndarray
 ) -> bytes:
     """Returns the Parquet file of a shard.
 
     Args:
         key: The digest of the request.
-        told: The columns that identify the rows.
+        carried: The columns that identify the rows.
         predicted: Predictions as in evaluation: float32 (B, C), float64 (B, 1 + Q) or (B,).
     """
     columns: dict[str, pa.Array] = {"row_id": pa.array(ids, pa.int64())}
-    columns |= {name: told[name].combine_chunks() for name in told.column_names}
+    columns |= {name: carried[name].combine_chunks() for name in carried.column_names}
     columns |= predictions(task, predicted)
     count = len(ids)
     columns |= {
-        "model": _constant(asked.model or asked.weights[file_names.WEIGHTS][:12], pa.string(), count),
-        "model_version": _constant(asked.version, pa.int64(), count),
-        "run": _constant(asked.run, pa.string(), count),
+        "model": _constant(request.model or request.weights[file_names.WEIGHTS][:12], pa.string(), count),
+        "model_version": _constant(request.version, pa.int64(), count),
+        "run": _constant(request.run, pa.string(), count),
     }
     table = pa.table(columns)
     table = table.replace_schema_metadata({KEY: key.encode()})

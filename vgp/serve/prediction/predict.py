@@ -41,7 +41,7 @@ from vgp.serve.prediction.predictor import ScoringRequest
 from vgp.serve.prediction.row_shards import NewRows
 from vgp.train.processes.launch import launch
 
-#: Processes do not wait for each other, so a slow one is no hang, seconds.
+#: Seconds without progress after which a process counts as hung.
 HANG_AFTER_S = 7 * 86_400.0
 
 
@@ -76,8 +76,13 @@ class Prediction:
     @property
     def metadata(self) -> JsonObject:
         """The metadata of the artifact."""
-        asked = self.written.request
-        return {"rows": asked.rows, "shards": len(asked.shards), "model": asked.model, "version": asked.version or 0}
+        request = self.written.request
+        return {
+            "rows": request.rows,
+            "shards": len(request.shards),
+            "model": request.model,
+            "version": request.version or 0,
+        }
 
 
 def predict(
@@ -100,31 +105,31 @@ def predict(
     card = bundle.load_card(model)
     work = tasks.load(task_names.trusted(card.task, f"{model}/{CARD}", task), card.options)
     with scratch.scratch_folder() as work.scratch:
-        made = new_rows.prepare_rows(
+        rows = new_rows.prepare_rows(
             work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
         )
-        asked = _asked(model, model_name, card, made, options)
-        folder.begin(asked)
-        shifts = distribution.drift(work, card, made)
-        words = [*made.dataset.notes, shifts.sentence, *_labels(made)]
+        request = _build_request(model, model_name, card, rows, options)
+        folder.begin(request)
+        shifts = distribution.drift(work, card, rows)
+        words = [*rows.dataset.notes, shifts.sentence, *_labels(rows)]
         _print(words)
         _stop_on_drift(shifts, options)
-        _score(model, card, made, folder, asked, options)
-        return _finished(work, made, folder, asked, shifts, tuple(words))
+        _score(model, card, rows, folder, request, options)
+        return _finish(work, rows, folder, request, shifts, tuple(words))
 
 
-def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Options) -> PredictionRequest:
+def _build_request(model: str, name: str, card: ModelCard, rows: NewRows, options: Options) -> PredictionRequest:
     pins = store.load(model, ChampionPins) if pinned.digest(model) else None
     return PredictionRequest(
         model=name if pins and pins.number else "", version=pins.number if pins and pins.number else None,
         weights={file: _sha256(model, file) for file in (CARD, WEIGHTS)}, task=card.task,
-        data=_digest(made), window=options.window, run=options.run,
-        rows=made.dataset.rows_read, shards=tuple(shard.rows for shard in made.shards),
+        data=_digest(rows), window=options.window, run=options.run,
+        rows=rows.dataset.rows_read, shards=tuple(shard.rows for shard in rows.shards),
     )  # fmt: skip
 
 
-def _digest(made: NewRows) -> str:
-    return hashlib.sha256("".join(shard.sha256 for shard in made.shards).encode()).hexdigest()
+def _digest(rows: NewRows) -> str:
+    return hashlib.sha256("".join(shard.sha256 for shard in rows.shards).encode()).hexdigest()
 
 
 def _sha256(model: str, name: str) -> str:
@@ -132,10 +137,10 @@ def _sha256(model: str, name: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _labels(made: NewRows) -> list[str]:
-    if not made.labelled:
+def _labels(rows: NewRows) -> list[str]:
+    if not rows.labelled:
         return []
-    return [f"labels: {made.labelled:,} of {made.dataset.rows_read:,} rows have one; their predictions are evaluated."]
+    return [f"labels: {rows.labelled:,} of {rows.dataset.rows_read:,} rows have one; their predictions are evaluated."]
 
 
 def _print(words: list[str]) -> None:
@@ -157,27 +162,27 @@ def _stop_on_drift(shifts: NewDrift, options: Options) -> None:
 
 
 def _score(
-    model: str, card: ModelCard, made: NewRows, folder: PredictionFolder, asked: PredictionRequest, options: Options
+    model: str, card: ModelCard, rows: NewRows, folder: PredictionFolder, request: PredictionRequest, options: Options
 ) -> None:
-    key = hashlib.sha256(asked.text().encode()).hexdigest()
+    key = hashlib.sha256(request.text().encode()).hexdigest()
     names = set(folder.names())
     numbers = [
-        number for number, shard in enumerate(made.shards)
+        number for number, shard in enumerate(rows.shards)
         if shard_name(number) not in names or not folder.holds(number, shard.rows, key)
     ]  # fmt: skip
-    if done := len(made.shards) - len(numbers):
-        _print([f"{done:,} of {len(made.shards):,} shards are finished already; predicting the others."])
+    if done := len(rows.shards) - len(numbers):
+        _print([f"{done:,} of {len(rows.shards):,} shards are finished already; predicting the others."])
     if not numbers:
         return
-    request = ScoringRequest(
-        model=model, task=card.task, rows=str(made.folder), dataset=made.dataset, carried=dict(made.carried),
-        numbers=numbers, folder=folder.path, asked=asked, key=key,
+    scoring = ScoringRequest(
+        model=model, task=card.task, rows=str(rows.folder), dataset=rows.dataset, carried=dict(rows.carried),
+        numbers=numbers, folder=folder.path, prediction=request, key=key,
     )  # fmt: skip
     processes = _processes(options.nproc, len(numbers))
     try:
-        launch("vgp.serve.prediction.predictor:run", request, nproc=processes, hang_after_s=HANG_AFTER_S)
+        launch("vgp.serve.prediction.predictor:run", scoring, nproc=processes, hang_after_s=HANG_AFTER_S)
     except ProcessFailed as failure:
-        raise type(failure)(f"{failure}\n{_left(folder, numbers, processes)}") from None
+        raise type(failure)(f"{failure}\n{_describe_progress(folder, numbers, processes)}") from None
     if missing := [number for number in numbers if shard_name(number) not in set(folder.names())]:
         raise ProcessFailed(
             f"{folder.path} lacks {shard_name(missing[0])}, although it was written. Does another program remove "
@@ -185,7 +190,7 @@ def _score(
         )
 
 
-def _left(folder: PredictionFolder, numbers: list[int], processes: int) -> str:
+def _describe_progress(folder: PredictionFolder, numbers: list[int], processes: int) -> str:
     """Returns a message with the shard that each process was working on, because a dead process cannot report it."""
     there = set(folder.names())
     own = [[n for n in numbers[rank::processes] if shard_name(n) not in there] for rank in range(processes)]
@@ -204,33 +209,33 @@ def _processes(nproc: int | None, shards: int) -> int:
 # ---- the end
 
 
-def _finished(
+def _finish(
     task: Task,
-    made: NewRows,
+    rows: NewRows,
     folder: PredictionFolder,
-    asked: PredictionRequest,
+    request: PredictionRequest,
     shifts: NewDrift,
     words: tuple[str, ...],
 ) -> Prediction:
     spread = distribution.distribution(
-        task, made, output_shards.written_parts(task, folder, len(made.shards)), task.scratch
+        task, rows, output_shards.written_parts(task, folder, len(rows.shards)), task.scratch
     )
-    html = predictions_page(asked, shifts, spread)
+    html = predictions_page(request, shifts, spread)
     figures = {"distribution": spread.model_dump(), "drift": shifts.model_dump()}
     for name, data in ((PAGE, html), (METRICS, as_json(figures))):
         folder.commit(name, data)
-    document = _document(folder, asked, made)
+    document = _document(folder, request, rows)
     folder.commit(MANIFEST, as_json(document.model_dump()))
     folder.tidy()
-    drifted = {"drifted_columns": float(len(shifts.shifted)), "shards": float(len(made.shards))}
+    drifted = {"drifted_columns": float(len(shifts.shifted)), "shards": float(len(rows.shards))}
     return Prediction(folder, document, {**spread.scalars, **drifted}, words, html)
 
 
-def _document(folder: PredictionFolder, asked: PredictionRequest, made: NewRows) -> PredictionManifest:
+def _document(folder: PredictionFolder, request: PredictionRequest, rows: NewRows) -> PredictionManifest:
     first = pq.read_schema(pa.BufferReader(folder.store.read(shard_name(0))))
-    shards = [folder.described(shard_name(number), shard.rows) for number, shard in enumerate(made.shards)]
+    shards = [folder.described(shard_name(number), shard.rows) for number, shard in enumerate(rows.shards)]
     return PredictionManifest(
-        request=asked, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
+        request=request, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
         files=tuple(folder.described(name) for name in (PAGE, METRICS)),
     )  # fmt: skip
 
@@ -242,10 +247,12 @@ FOLDER = Path(__file__).parent
 MOST_SHOWN = 200
 
 
-def predictions_page(asked: PredictionRequest, drift: NewDrift, spread: Distribution) -> bytes:
+def predictions_page(request: PredictionRequest, drift: NewDrift, spread: Distribution) -> bytes:
     """Renders the page as HTML; deterministic."""
-    model = f"version {asked.version} of {asked.model}" if asked.version else asked.model or "a model of its own"
+    model = (
+        f"version {request.version} of {request.model}" if request.version else request.model or "a model of its own"
+    )
     html = report.environment(FOLDER).get_template("page.html").render(
-        asked=asked, model=model, drift=drift, spread=spread, shown=drift.columns[:MOST_SHOWN],
+        request=request, model=model, drift=drift, spread=spread, shown=drift.columns[:MOST_SHOWN],
     )  # fmt: skip
     return html.encode()

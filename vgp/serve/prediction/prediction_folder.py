@@ -103,9 +103,9 @@ class PredictionFolder:
         except NotADirectoryError:
             raise UserError(f"{self.path} is a file. Choose a folder for the predictions.") from None
 
-    def begin(self, asked: PredictionRequest) -> None:
+    def begin(self, request: PredictionRequest) -> None:
         """Writes the request to the folder. Raises UserError if the folder holds another request."""
-        text = asked.text().encode()
+        text = request.text().encode()
         if self.commit(REQUEST, text):
             return
         try:
@@ -114,10 +114,10 @@ class PredictionFolder:
             raise UserError(
                 f"{self.path}/{REQUEST} is not the request of a prediction ({error}). Choose an empty or new folder."
             ) from None
-        if present != asked:
-            new, old = asked.model_dump(), present.model_dump()
+        if present != request:
+            new, old = request.model_dump(), present.model_dump()
             names = [name for name in new if new[name] != old[name]]
-            labels = {"weights": "model", "version": f"version ({present.version} there, {asked.version} now)"}
+            labels = {"weights": "model", "version": f"version ({present.version} there, {request.version} now)"}
             raise UserError(
                 f"{self.path} holds the predictions of another request, which differs in "
                 f"{join_names([labels.get(name, name) for name in names])}. Choose a new folder; in a "

@@ -50,7 +50,7 @@ class ScoringRequest(BaseModel):
     #: Numbers of the shards to write.
     numbers: list[int]
     folder: str
-    asked: PredictionRequest
+    prediction: PredictionRequest
     key: str
 
 
@@ -72,7 +72,7 @@ def run(request: ScoringRequest, rank: Rank) -> None:
     for done, number in enumerate(own):
         if rank.stopping:
             raise Preempted(f"{done} of {len(own)} shards are finished; run the command again to resume.")
-        folder.commit(shard_name(number), score_shard(model, rows, number, request.asked, request.key))
+        folder.commit(shard_name(number), score_shard(model, rows, number, request.prediction, request.key))
         if rank.leads and time.monotonic() - printed > LINE_EVERY_S:
             printed = time.monotonic()
             left = (printed - began) / (done + 1) * (len(own) - done - 1)
@@ -88,11 +88,11 @@ def load_model(path: str, dataset: Manifest) -> TrainedModel:
     return replace(model, columns={c.name: model.columns[c.name] for c in feature_columns(model.task, model.card)})
 
 
-def score_shard(model: TrainedModel, rows: NewRows, number: int, asked: PredictionRequest, key: str) -> bytes:
+def score_shard(model: TrainedModel, rows: NewRows, number: int, prediction: PredictionRequest, key: str) -> bytes:
     """Predicts a shard and returns its output file."""
     columns = rows.read(number)
     return output_shards.shard(
-        model.task, asked, key, columns["row_id"], rows.told(number), predict_batches(model, columns)
+        model.task, prediction, key, columns["row_id"], rows.read_carried(number), predict_batches(model, columns)
     )
 
 

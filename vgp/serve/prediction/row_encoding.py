@@ -83,7 +83,7 @@ class RowLists:
                 raise layout.mistake(text, str(error), True, fields) from None
             values.check(table, fields)
         except Mistake as mistake:
-            raise UserError(f"{self.place(number, mistake.record)}{mistake.says}") from None
+            raise UserError(f"{self.place(number, mistake.record)}{mistake.text}") from None
         return table.cast(pa.schema([(field.name, values.held_type(field.type)) for field in fields]))
 
 
@@ -198,8 +198,8 @@ def _of_table(
         engine.read_files(lists, task.schema)
         with failed_rows.name_errors(task, engine):
             joined = features.join_events(task, engine, engine.named(features.ROWS, engine.source()))
-            asked = joined.select(FILE, RECORD, **features.values_of(task, joined))
-            return engine.read(asked.filter(asked[FILE] == 0).order_by(RECORD))
+            selected = joined.select(FILE, RECORD, **features.values_of(task, joined))
+            return engine.read(selected.filter(selected[FILE] == 0).order_by(RECORD))
 
 
 def _columns(task: TabularTask, names: Sequence[str], rows: Sequence[Row], history: Sequence[Row]) -> set[str]:

@@ -75,11 +75,11 @@ def _computable(task: TabularTask, learned: Collection[str], without: Collection
     fields = [field for field in task.schema if field.name not in without]
     try:
         events = task_methods.call_method(task, "events", task_methods.rows_of(fields))
-        made = task_methods.call_method(task, "features", task_methods.feature_rows(fields, events))
+        outputs = task_methods.call_method(task, "features", task_methods.feature_rows(fields, events))
     except UserError:
         return False
-    asked = {name for event in events.values() for name in (*event.by, event.hour, event.value, event.weight)}
-    return set(learned) <= set(made) and not asked & set(without)
+    inputs = {name for event in events.values() for name in (*event.by, event.hour, event.value, event.weight)}
+    return set(learned) <= set(outputs) and not inputs & set(without)
 
 
 # ---- shards of rows on the scratch disk
@@ -110,7 +110,7 @@ class NewRows:
         table = read_shard(self.folder, self.shards[number], self.dataset.columns)
         return {column.name: elements(table[column.name].combine_chunks()) for column in self.dataset.columns}
 
-    def told(self, number: int) -> pa.Table:
+    def read_carried(self, number: int) -> pa.Table:
         """Reads the columns of a shard that are copied to the output."""
         table = pq.read_table(self.folder / self.shards[number].path, columns=list(self.carried))
         return table.rename_columns(list(self.carried.values()))
@@ -156,7 +156,7 @@ def write(
     if not files:
         raise UserError("the data has no rows to predict.")
     dataset = Manifest(
-        task=card.task, options=card.options, columns=_described(task, schema, values, carried),
+        task=card.task, options=card.options, columns=_describe_columns(task, schema, values, carried),
         splits={SPLIT: tuple(files)}, rows_read=sum(file.rows for file in files), notes=tuple(notes),
         sources=tuple(sources), statistics=card.statistics,
     )  # fmt: skip
@@ -189,17 +189,17 @@ def _rows_per_shard(schema: pa.Schema) -> int:
     return min(MOST_ROWS, max(LEAST_ROWS, 1 << (SHARD_BYTES // width).bit_length() - 1))
 
 
-def _described(
+def _describe_columns(
     task: Task, schema: pa.Schema, values: Mapping[str, tuple[str, ...]], carried: Container[str]
 ) -> tuple[Column, ...]:  # fmt: skip
-    made = []
+    columns = []
     for field in schema:
         if field.name not in carried:
             plain, width = _kind(field.type)
             kind: Any = "category" if field.name in values else "label" if field.name == task.label else plain
             known = values.get(field.name, ())
-            made.append(Column(name=field.name, kind=kind, type=str(field.type), width=width, values=known))
-    return tuple(made)
+            columns.append(Column(name=field.name, kind=kind, type=str(field.type), width=width, values=known))
+    return tuple(columns)
 
 
 def _kind(stored: pa.DataType) -> tuple[str, int]:

@@ -1,6 +1,6 @@
-"""The pins of the data: its files as they are, or as they were at a moment, and the windows in dates.
+"""The pins of the data: its files now or at a past moment, and the windows in dates.
 
-The days on which tables and queries of BigQuery have rows are asked there, and remembered, for what is pinned stays.
+The days on which BigQuery tables and queries have rows are read once and cached, because pinned data is immutable.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ from vgp.protocol.pins import DataPins, Package, Request, Seen
 from vgp.registry import reigning
 from vgp.steps.pins import weights
 
-#: Under this name the days of all relations together are remembered.
+#: The key of the cached days, which are those of all relations together.
 _NAME = "tables"
 
 
 @dataclass(frozen=True)
 class PinnedData:
-    """The document, and what is said about it."""
+    """The pins of the data, with sentences for the log."""
 
     document: DataPins
     seen: Seen
@@ -50,22 +50,22 @@ def pin(
     request: Request, *, pipeline: str, run: str, moment: Moment | None, epoch: int, folder: str, dry_run: bool,
     predicted: bool = False,
 ) -> PinnedData:  # fmt: skip
-    """Pins the data of a request, as it was at the moment if that can be seen.
+    """Pins the data of a request, at the moment if its past is known.
 
     Args:
-        predicted: Whether its rows are only predicted: no window parts them, and they may lack columns.
+        predicted: Whether the rows are only predicted; then no window splits them, and columns may be missing.
 
     Raises:
-        UserError: the task, its options or the data is wrong, or of the moment nothing can be seen.
+        UserError: the task, its options or the data is invalid, or the data of the moment is unknown.
     """
     work = tasks.load(request.task, request.task_options)
     if not predicted:
         check_moment(work, request.data, moment)
-    fields, files, past = _found(work, request, run, moment, folder)
-    seen = _seen(work, fields, moment, past)
-    options = request.task_options | _models(work, epoch, folder, dry_run)
+    fields, files, past = _find_sources(work, request, run, moment, folder)
+    seen = _choose_view(work, fields, moment, past)
+    options = request.task_options | _pin_models(work, epoch, folder, dry_run)
     relations = fields.get("relations", ())
-    words = [] if predicted else _looked_at(work, relations, run)
+    words = [] if predicted else _check_relations(work, relations, run)
     if (
         not predicted
         and (windows := _windows(work))
@@ -76,47 +76,51 @@ def pin(
         present = data_days.read_days(work, files, folder, dry_run=dry_run) if files else set()
         if relations:
             present |= _days_of_relations(work, relations, folder, run, dry_run=dry_run)
-        options |= _dated(windows, present, moment, seen)
-    begun = request.warm_start and store.save(folder, weights.pin(request.warm_start), dry_run=dry_run)
+        options |= _windows_in_dates(windows, present, moment, seen)
+    initial = request.warm_start and store.save(folder, weights.pin(request.warm_start), dry_run=dry_run)
     document = DataPins(
-        pipeline=pipeline, task=task_names.spec(request.task), options=options, weights=begun, epoch=epoch, **fields
+        pipeline=pipeline, task=task_names.spec(request.task), options=options, weights=initial, epoch=epoch, **fields
     )
     return PinnedData(
-        document, seen, (*_words(document, options, request), *words, *_past_words(moment, seen, document))
+        document,
+        seen,
+        (*_describe_pins(document, options, request), *words, *_describe_moment(moment, seen, document)),
     )
 
 
 def check_moment(work: Task, data: str, moment: Moment | None) -> None:
-    """Raises UserError if nothing of the moment that somebody asked for can be seen, wherever the data lies."""
+    """Raises UserError if the data cannot be read at the moment that the user set."""
     if not (moment and moment.explicit):
         return
     if windows := _windows(work):
         if windows.end() > moment.day + 1:
             last = date_of(windows.end() - 1)
-            raise UserError(f"{moment.text}: the windows reach to {last}, which had not come then.")
+            raise UserError(
+                f"{moment.text}: the windows end on {last}, which is later. Choose earlier windows or a later as_of."
+            )
     elif not any(storage.is_remote(part) or names.is_table(part) for part in storage.parts(data)):
-        raise _nothing_seen(work, moment)
+        raise _unknown_past(work, moment)
 
 
 def _windows(work: Task) -> Windows | None:
-    """The windows of time that split the task's rows, if they do."""
+    """Returns the time windows that split the task's rows; None for another split."""
     return work.split.windows if isinstance(work, TabularTask) and isinstance(work.split, ByTime) else None
 
 
-def _nothing_seen(work: Task, moment: Moment) -> UserError:
+def _unknown_past(work: Task, moment: Moment) -> UserError:
     return UserError(
-        f"{moment.text}: {type(work).__name__} is not split by windows of time, and the data does not lie in a bucket "
-        "that keeps older versions of its objects (object versioning), nor in tables of BigQuery that show that time "
-        "(7 days back), so nothing of that time can be seen."
+        f"{moment.text}: the data of that time is unknown, because {type(work).__name__} has no time windows, and the "
+        "data is neither in a bucket with object versioning nor in BigQuery tables within their 7 days of time travel. "
+        "Leave as_of empty."
     )
 
 
-def _found(
+def _find_sources(
     work: Task, request: Request, run: str, moment: Moment | None, folder: str
 ) -> tuple[JsonObject, Sequence[File], Past | None]:
-    """The fields that say what is read, the files to read dates from, and what was seen of the moment."""
+    """Returns the fields of the pins with the sources, the files to read dates from, and the past that was found."""
     data = request.data
-    if not work.finds_files or (not data.strip() and _own_data_is_unknown(work)):
+    if not work.finds_files or (not data.strip() and _has_unknown_data(work)):
         return {"unpinned": True, "asked": data, "run": run}, (), None
     if not data.strip() and (package := work.package()):
         windows = _windows(work)
@@ -125,14 +129,14 @@ def _found(
     past = Past(moment.time) if moment else None
     tables, rest = names.split_bigquery(data) if isinstance(work, TabularTask) else ([], data)
     with storage.as_of(past):
-        relations = _relations(tables, past, folder) if tables else ()
+        relations = _pin_relations(tables, past, folder) if tables else ()
         files = sorted(map(storage.with_version, work.files(rest)), key=lambda f: f.path) if rest or not tables else []
     if isinstance(work, TabularTask):
         choose_engine(work, engine_choice.Source(files, relations))
-    return {"objects": _objects(files), "files": _files(files), "relations": relations}, files, past
+    return {"objects": _pin_objects(files), "files": _pin_files(files), "relations": relations}, files, past
 
 
-def _relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
+def _pin_relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
     allowed = engines().bigquery
     relations = lookup.Lookup(client.project(allowed.project)).pinned(tables, past)
     names.check_one_place(relations, allowed.location)
@@ -140,8 +144,8 @@ def _relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[P
     return relations
 
 
-def _looked_at(work: Task, relations: Sequence[PinnedRelation], run: str) -> list[str]:
-    """What is said of tables and queries, whose columns and size a dry run tells: nothing of it is billed."""
+def _check_relations(work: Task, relations: Sequence[PinnedRelation], run: str) -> list[str]:
+    """Checks the columns and sizes of tables and queries by dry runs, which are free; returns a sentence on each."""
     if not relations or not isinstance(work, TabularTask):
         return []
     jobs = Jobs(engines().bigquery, relations[0].location, Owner(run, "resolve"))
@@ -152,8 +156,8 @@ def _looked_at(work: Task, relations: Sequence[PinnedRelation], run: str) -> lis
     return [f"BigQuery, {s.relation.location}: reading {s.name} once is {s.estimate.words}." for s in sources]
 
 
-def _models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str]:
-    """The options that name a model, with the URI of its pins in place of its folder."""
+def _pin_models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str]:
+    """Returns the task's options that name a model, with the URI of its pins instead of its folder."""
     return {
         name: store.save(folder, reigning.pin_folder(work.options[name], epoch, name=name), dry_run=dry_run)
         for name in work.model_options
@@ -161,12 +165,12 @@ def _models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str
     }
 
 
-def _own_data_is_unknown(work: Task) -> bool:
-    """Whether nothing tells what a task reads when no data is given; of a script that brings its own nothing does."""
+def _has_unknown_data(work: Task) -> bool:
+    """Whether the task, such as a user's own script, reads data without declaring it if `data` is empty."""
     return work.as_they_are or (work.package() is None and type(work).files is Task.files)
 
 
-def _objects(files: Sequence[File]) -> tuple[PinnedObject, ...]:
+def _pin_objects(files: Sequence[File]) -> tuple[PinnedObject, ...]:
     return tuple(
         PinnedObject(name=_object_name(file), generation=file.generation, bytes=file.bytes, title=file.title)
         for file in files
@@ -175,11 +179,11 @@ def _objects(files: Sequence[File]) -> tuple[PinnedObject, ...]:
 
 
 def _object_name(file: File) -> str:
-    """Without the generation that a user may have given with it."""
+    """Returns the object's name without the generation that the user may have appended."""
     return file.path.removesuffix(f"#{file.generation}")
 
 
-def _files(files: Sequence[File]) -> tuple[PinnedFile, ...]:
+def _pin_files(files: Sequence[File]) -> tuple[PinnedFile, ...]:
     return tuple(
         PinnedFile(
             path=os.path.abspath(os.path.expanduser(file.path)), bytes=file.bytes,
@@ -190,7 +194,8 @@ def _files(files: Sequence[File]) -> tuple[PinnedFile, ...]:
     )  # fmt: skip
 
 
-def _seen(work: Task, fields: JsonObject, moment: Moment | None, past: Past | None) -> Seen:
+def _choose_view(work: Task, fields: JsonObject, moment: Moment | None, past: Past | None) -> Seen:
+    """Returns how much of the past the run reads; raises UserError if it is nothing and the user set the moment."""
     if moment is None:
         return ""
     if past and past.whole:
@@ -198,20 +203,20 @@ def _seen(work: Task, fields: JsonObject, moment: Moment | None, past: Past | No
     if _windows(work) and not fields.get("unpinned"):
         return "windows"
     if moment.explicit:
-        raise _nothing_seen(work, moment)
+        raise _unknown_past(work, moment)
     return ""
 
 
-def _dated(windows: Windows, present: Collection[int], moment: Moment | None, seen: Seen) -> dict[str, str]:
-    """The options `train` and `test` in dates."""
+def _windows_in_dates(windows: Windows, present: Collection[int], moment: Moment | None, seen: Seen) -> dict[str, str]:
+    """Returns the options `train` and `test` with dates."""
     if not present:
-        raise UserError("the input has no rows: there is nothing to learn or to test.")
+        raise UserError("the data has no rows to train and test with. Check data.")
     if moment is None:
         train, test = windows.pinned(present, max(present))
         return {"train": train, "test": test}
     last = moment.day if seen == "state" else moment.day_over
     if min(present) > last:
-        raise UserError(f"{moment.text}: the data begins on {date_of(min(present))}, so nothing of it was there yet.")
+        raise UserError(f"{moment.text}: the data begins later, on {date_of(min(present))}.")
     try:
         train, test = windows.pinned(present, last)
     except UserError as error:
@@ -219,18 +224,18 @@ def _dated(windows: Windows, present: Collection[int], moment: Moment | None, se
     return {"train": train, "test": test}
 
 
-def _words(document: DataPins, options: JsonObject, request: Request) -> list[str]:
-    words = [_what(document)]
+def _describe_pins(document: DataPins, options: JsonObject, request: Request) -> list[str]:
+    sentences = [_describe_data(document)]
     if options.keys() & {"train", "test"} and options != request.task_options:
-        words.append(f"windows: train {options['train']}, test {options['test']}.")
-    return words
+        sentences.append(f"windows: train {options['train']}, test {options['test']}.")
+    return sentences
 
 
-def _what(document: DataPins) -> str:
+def _describe_data(document: DataPins) -> str:
     if document.unpinned:
         return (
-            f"data: {document.asked or 'its own'}, of which {document.task} tells no version: this run reads it anew, "
-            "and nothing is taken from the cache."
+            f"data: {document.asked or 'of the task itself'}, which has no version that could be pinned "
+            f"({document.task}): this run reads it again, without cache hits."
         )
     if document.package:
         return f"data: {document.package.name} {document.package.version}."
@@ -240,18 +245,18 @@ def _what(document: DataPins) -> str:
     return f"data: {', '.join([*relations, *([counted] if sizes or not relations else [])])}."
 
 
-def _past_words(moment: Moment | None, seen: Seen, document: DataPins) -> list[str]:
+def _describe_moment(moment: Moment | None, seen: Seen, document: DataPins) -> list[str]:
     if not moment or not seen:
         return []
     if seen == "state":
-        shown = ["the objects are those that were there then, as the bucket's versions show"] * bool(document.objects)
-        shown += ["the tables are read as they were then"] * bool(document.relations)
-        return [f"{moment.text}: {'; '.join(shown)}."]
-    now = (
-        "the data is that of now, since nothing shows what it was (object versioning of a bucket does, and BigQuery "
+        views = ["objects are read in their versions of that time"] * bool(document.objects)
+        views += ["tables are read as of that time"] * bool(document.relations)
+        return [f"{moment.text}: {'; '.join(views)}."]
+    current = (
+        "the data is the current data, because its past is unknown (a bucket keeps it with object versioning, BigQuery "
         "for 7 days)"
     )
-    return [f"{moment.text}: only the windows are of that time; {now}."]
+    return [f"{moment.text}: only the windows are of that time; {current}."]
 
 
 # ---- the days on which tables and queries of BigQuery have rows
@@ -260,19 +265,19 @@ def _past_words(moment: Moment | None, seen: Seen, document: DataPins) -> list[s
 def _days_of_relations(
     task: TabularTask, relations: Sequence[PinnedRelation], folder: str, run: str, *, dry_run: bool = False
 ) -> set[int]:
-    """The days of all rows, from 1970-01-01.
+    """Returns the days of all rows as numbers from 1970-01-01.
 
     Args:
-        folder: Where the pins lie: there the days are remembered, so that an unchanged table is not asked again.
-        run: In its name the query runs.
-        dry_run: Whether nothing is written.
+        folder: The folder of pins, in which the days are cached so that an unchanged table is not queried again.
+        run: The name of the run, for the labels of the query.
+        dry_run: Whether to write no cache.
 
     Raises:
-        UserError: BigQuery refuses the query, or it would read more than is allowed.
+        UserError: BigQuery refuses the query, or it would read more than the configured limit.
     """
-    memory = f"{folder}/days-{_key(task, relations)}.json" if storage.is_remote(folder) else ""
-    if memory and (known := data_days.read_cached_days(memory)):
-        return data_days.expand_days(known[_NAME])
+    cache = f"{folder}/days-{_key(task, relations)}.json" if storage.is_remote(folder) else ""
+    if cache and (cached := data_days.read_cached_days(cache)):
+        return data_days.expand_days(cached[_NAME])
     fields = features.find_day_columns(task)
     settings, owner = engines().bigquery, Owner(run, "resolve")
     with (
@@ -280,11 +285,11 @@ def _days_of_relations(
         failed_rows.name_errors(task, engine),
     ):
         rows = engine.source()
-        counted = engine.read(rows.select(day=task_methods.call_method(task, "days", rows).epoch_days()).distinct())
-    found = {day for day in counted["day"].to_pylist() if day is not None}
-    if memory and not dry_run:
-        data_days.cache_days(memory, {_NAME: data_days.stretches(found)})
-    return found
+        column = engine.read(rows.select(day=task_methods.call_method(task, "days", rows).epoch_days()).distinct())
+    days = {day for day in column["day"].to_pylist() if day is not None}
+    if cache and not dry_run:
+        data_days.cache_days(cache, {_NAME: data_days.stretches(days)})
+    return days
 
 
 def _key(task: TabularTask, relations: Sequence[PinnedRelation]) -> str:

@@ -1,6 +1,6 @@
-"""What can be told to be wrong about data, pins, `as_of` and the champion before anything starts.
+"""The errors in data, pins, `as_of` and champion that can be found before a run starts.
 
-Files of this machine are looked for; of a bucket nothing is listed.
+Local files are checked; buckets are not listed.
 """
 
 from datetime import UTC, datetime
@@ -22,8 +22,12 @@ from vgp.steps.pins import data, resolve, weights
 
 
 def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
-    """Raises UserError for data that is not there, or of a place that nothing is read from, a champion or a registry on
-    this machine that is none, a wrong `as_of`, or pins of something else."""
+    """Checks the parameters of a run.
+
+    Raises:
+        UserError: local data does not exist, the data has an unsupported scheme, the local champion or registry is
+            invalid, `as_of` is invalid, or the pins belong to another request.
+    """
     for part in storage.parts(request.data):
         finding.refuse_scheme(part)
     if not pins:
@@ -49,8 +53,10 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
 
 
 def _check_registry(request: Request) -> None:
-    """Raises UserError if a registry on this machine that was given cannot be read or written, is of another task, or
-    lacks the champion; of one in a bucket its step resolve tells."""
+    """Raises UserError if a local registry cannot be read or written, has another task, or lacks the champion.
+
+    The step `resolve` checks a registry in a bucket.
+    """
     model = documents.choose_model_name(request.model_name, request.task, request.task_options)
     if request.registry and not storage.is_remote(storage.uri(request.registry)):
         registry = reigning.open_registry(request.registry, model)
@@ -60,18 +66,18 @@ def _check_registry(request: Request) -> None:
             reigning.find_version(record, request.champion)
 
 
-def _check_files(work: Task, given: str) -> None:
-    """Raises UserError if a part that names files of this machine matches none, or none that the task takes; if the
-    first file of a table lacks a column; or if nothing is given to a table that has no data of its own."""
-    if not given.strip() and isinstance(work, TabularTask) and type(work).package is Task.package:
+def _check_files(work: Task, parameter: str) -> None:
+    """Raises UserError if a local pattern in `data` matches no file of the task, if the first file of a table lacks a
+    column, or if `data` is empty for a table without default data."""
+    if not parameter.strip() and isinstance(work, TabularTask) and type(work).package is Task.package:
         work.default_data()
-    here = [
+    local = [
         part
-        for part in storage.parts(given)
+        for part in storage.parts(parameter)
         if not storage.is_remote(storage.uri(part)) and not names.is_bigquery(part)
     ]
-    if here and work.finds_files:
-        found = work.files(",".join(here))
+    if local and work.finds_files:
+        files = work.files(",".join(local))
         if isinstance(work, TabularTask):
             with TemporaryDirectory() as scratch:
-                Files(found, work.schema, work.reading, Path(scratch)).check_first()
+                Files(files, work.schema, work.reading, Path(scratch)).check_first()

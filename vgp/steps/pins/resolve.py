@@ -1,4 +1,4 @@
-"""A request -> its pins: data as objects and files, windows as dates, the champion as its files."""
+"""Resolves a request to its pins: the data's objects and files, the windows in dates, and the champion's files."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -22,22 +22,21 @@ from vgp.steps.pins import data, weights
 
 @dataclass(frozen=True)
 class Resolved:
-    """What the step `resolve` gives: short texts, and what people are told."""
+    """The outputs of the step `resolve`, with sentences for the log."""
 
-    #: Of the run's pins.
+    #: Checksum and URI of the run's pins.
     digest: str
-    #: Where the run's pins lie.
     uri: str
-    #: Where the pins of the data lie; what `prepare` and `train` take.
+    #: URI of the pins of the data, the input of `prepare` and `train`.
     data: str
-    #: Where the pins of the champion lie; "" without one. What `evaluate` takes.
+    #: URI of the pins of the champion, the input of `evaluate`; "" without a champion.
     champion: str
     #: The root of the registry, and the model's name in it.
     registry: str = ""
     model_name: str = ""
-    #: Sentences.
+    #: Sentences for the log.
     words: tuple[str, ...] = ()
-    #: Figures for the artifact.
+    #: Metadata of the artifact.
     metadata: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -55,28 +54,28 @@ def resolve(
     dry_run: bool = False,
     now: datetime | None = None,
 ) -> Resolved:
-    """Pins what a run works on, or takes the pins of an earlier run of the same request.
+    """Pins data and champion of a run, or uses the pins of an earlier run of the same request.
 
     Args:
-        folder: Where pins lie (`run_folder.pins`).
-        registry: Where the champion reigns, and where this run's model is to be registered; None = nowhere.
-        project: The number of the project; "" on a machine of one's own.
-        now: The time; None = by the clock.
+        folder: The folder of pins (`run_folder.pins`).
+        registry: The registry of the champion, in which the run's model is registered; None = no registry.
+        project: The number of the project; "" for a local run.
+        now: The current time; None = from the clock.
 
     Raises:
-        UserError: something of the request is wrong or cannot be read. No pins are written then.
+        UserError: the request is invalid, or its data or champion cannot be read. No pins are written.
     """
     now = now or datetime.now(UTC)
-    reigns = partial(_champion, request.champion, registry, _record(registry, request.task, project, dry_run))
-    resolved = _resolved(
-        request, folder, reigns, pipeline=pipeline, project=project, run=run, scheduled=scheduled, as_of=as_of,
+    pin_champion = partial(_pin_champion, request.champion, registry, _record(registry, request.task, project, dry_run))
+    resolved = _resolve_pins(
+        request, folder, pin_champion, pipeline=pipeline, project=project, run=run, scheduled=scheduled, as_of=as_of,
         pins=pins, dry_run=dry_run, now=now,
     )  # fmt: skip
     return replace(resolved, registry=registry.root, model_name=registry.model) if registry else resolved
 
 
 def _record(registry: Registry | None, task: str, project: str, dry_run: bool) -> Record | None:
-    """What the registry holds, once it is known to be this run's, and to take what the run will write."""
+    """Reads the registry's record, after a check that the registry belongs to the task and can be written to."""
     if registry is None:
         return None
     record = reigning.read(registry, task, project)
@@ -85,45 +84,50 @@ def _record(registry: Registry | None, task: str, project: str, dry_run: bool) -
     return record
 
 
-def _resolved(
-    request: Request, folder: str, reigns: "Callable[[int], tuple[ChampionPins | None, tuple[str, ...]]]", *,
+def _resolve_pins(
+    request: Request, folder: str, pin_champion: "Callable[[int], tuple[ChampionPins | None, tuple[str, ...]]]", *,
     pipeline: str, project: str, run: str, scheduled: str, as_of: str, pins: str, dry_run: bool, now: datetime,
 ) -> Resolved:  # fmt: skip
     if pins:
-        taken = take_earlier(pins, request, pipeline=pipeline, project=project, as_of=as_of)
-        words = (f"pins: those of an earlier run, {pins}.",)
-        if taken.data.epoch == epoch(now):
-            return _outputs(taken.run, pins.rpartition("/")[0], words, taken.data)
-        renewed = taken.renewed(epoch(now))
-        return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
+        earlier = load_earlier(pins, request, pipeline=pipeline, project=project, as_of=as_of)
+        words = (f"pins: of an earlier run, {pins}.",)
+        if earlier.data.epoch == epoch(now):
+            return _build_outputs(earlier.run, pins.rpartition("/")[0], words, earlier.data)
+        renewed = earlier.in_epoch(epoch(now))
+        return _write_pins(folder, renewed.data, renewed.champion, _header(earlier.run), words, dry_run)
     when = moment.choose_moment(as_of, scheduled, now)
-    champion, told = reigns(epoch(now))
-    begun = request
+    champion, champion_words = pin_champion(epoch(now))
+    with_weights = request
     if request.warm_start == weights.CHAMPION:
-        begun = request.model_copy(update={"warm_start": champion.folder if champion else ""})
-    read = data.pin(begun, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
-    header = {"pipeline": pipeline, "project": project, "as_of": as_of.strip(), "request": request, "seen": read.seen}
-    return _written(folder, read.document, champion, header, (*read.words, *told), dry_run)
+        with_weights = request.model_copy(update={"warm_start": champion.folder if champion else ""})
+    rows = data.pin(with_weights, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder,
+                    dry_run=dry_run)  # fmt: skip
+    header = {"pipeline": pipeline, "project": project, "as_of": as_of.strip(), "request": request, "seen": rows.seen}
+    return _write_pins(folder, rows.document, champion, header, (*rows.words, *champion_words), dry_run)
 
 
-def _champion(
-    given: str, registry: Registry | None, record: Record | None, epoch: int
+def _pin_champion(
+    parameter: str, registry: Registry | None, record: Record | None, epoch: int
 ) -> tuple[ChampionPins | None, tuple[str, ...]]:
-    """The pins of the champion, and what people are told of it. Raises UserError if it is not there."""
-    if not given or reigning.is_folder(given):
-        return (reigning.pin_folder(given, epoch) if given else None), ()
+    """Pins the champion; returns sentences for the log, too.
+
+    Raises:
+        UserError: the champion does not exist.
+    """
+    if not parameter or reigning.is_folder(parameter):
+        return (reigning.pin_folder(parameter, epoch) if parameter else None), ()
     if registry is None or record is None:
-        raise UserError(f"champion = {given} names a version, and no registry is known: give a folder.")
-    version = reigning.find_version(record, given)
+        raise UserError(f"champion = {parameter} names a version, but the run has no registry: give a folder.")
+    version = reigning.find_version(record, parameter)
     if version is None:
         return None, (f"champion: {record.model} has none yet; the model is compared with the baseline.",)
     pins = reigning.pin(registry, record, version, epoch)
-    told = f"its files are gone, so the baseline stands in: {pins.problem}" if pins.problem else ""
-    return pins, (f"champion: version {version.number} of {record.model}{f'; {told}' if told else '.'}",)
+    end = f"; its files are gone, so the model is compared with the baseline: {pins.problem}" if pins.problem else "."
+    return pins, (f"champion: version {version.number} of {record.model}{end}",)
 
 
 def write_record(resolved: Resolved, record: str | Path) -> None:
-    """Writes what was resolved to the step's output, for people."""
+    """Writes the resolved values as JSON to the step's output."""
     names = ("digest", "uri", "data", "champion", "registry", "model_name", "words")
     text = {name: getattr(resolved, name) for name in names}
     if not storage.is_remote(str(record)):
@@ -135,18 +139,18 @@ def _header(run: RunPins) -> JsonObject:
     return {name: getattr(run, name) for name in ("pipeline", "project", "as_of", "request", "seen")}
 
 
-def _written(
+def _write_pins(
     folder: str, data: DataPins, champion: ChampionPins | None, header: JsonObject, words: tuple[str, ...],
     dry_run: bool,
 ) -> Resolved:  # fmt: skip
-    """Writes the three documents, that of the run last: what it names is there."""
+    """Writes the three documents, the run's last, so that the documents that it refers to exist."""
     uris = [store.save(folder, document, dry_run=dry_run) if document else "" for document in (data, champion)]
     run = RunPins(data=pinned.digest(uris[0]), champion=pinned.digest(uris[1]), **header)
     store.save(folder, run, dry_run=dry_run)
-    return _outputs(run, folder, words, data)
+    return _build_outputs(run, folder, words, data)
 
 
-def _outputs(run: RunPins, folder: str, words: tuple[str, ...], data: DataPins) -> Resolved:
+def _build_outputs(run: RunPins, folder: str, words: tuple[str, ...], data: DataPins) -> Resolved:
     digest = store.digest(run)
     return Resolved(
         digest=digest,
@@ -158,7 +162,7 @@ def _outputs(run: RunPins, folder: str, words: tuple[str, ...], data: DataPins) 
     )
 
 
-# ---- the pins of an earlier run, taken by a run of the same request: verified first
+# ---- the pins of an earlier run of the same request
 
 
 @dataclass(frozen=True)
@@ -169,24 +173,24 @@ class Pins:
     data: DataPins
     champion: ChampionPins | None
 
-    def renewed(self, epoch: int) -> "Pins":
-        """The same in another cache epoch: nothing that was computed with them is taken from the cache."""
+    def in_epoch(self, epoch: int) -> "Pins":
+        """Returns a copy with another cache epoch, which excludes cache hits on results of the old one."""
         champion = self.champion.model_copy(update={"epoch": epoch}) if self.champion else None
         return Pins(self.run, self.data.model_copy(update={"epoch": epoch}), champion)
 
 
-def take_earlier(uri: str, request: Request, *, pipeline: str, project: str, as_of: str) -> Pins:
-    """The pins at `uri`.
+def load_earlier(uri: str, request: Request, *, pipeline: str, project: str, as_of: str) -> Pins:
+    """Loads the pins at `uri` and checks that they belong to this request.
 
     Raises:
-        UserError: they are not there, not as they were written, or of another project, pipeline or request.
+        UserError: they do not exist, were changed, or belong to another project, pipeline or request.
     """
     uri = storage.uri(uri)
     run = store.load(uri, RunPins)
     check_earlier(uri, run, request, as_of=as_of)
     if run.project != project:
-        its, ours = (f"the project {number}" if number else "a run on one machine" for number in (run.project, project))
-        raise UserError(f"pins = {uri} are of {its}, and this is {ours}: leave `pins` empty.")
+        theirs, this = (f"project {number}" if number else "a local run" for number in (run.project, project))
+        raise UserError(f"pins = {uri} are of {theirs}, and this run is of {this}: leave `pins` empty.")
     if RENAMED.get(run.pipeline, run.pipeline) != pipeline:
         raise UserError(f"pins = {uri} are of the pipeline {run.pipeline}, not of {pipeline}: leave `pins` empty.")
     folder = uri.rpartition("/")[0]
@@ -195,13 +199,13 @@ def take_earlier(uri: str, request: Request, *, pipeline: str, project: str, as_
 
 
 def check_earlier(uri: str, run: RunPins, request: Request, *, as_of: str) -> None:
-    """Raises UserError if the pins are of something else than what is asked for."""
-    for name, theirs in run.request.model_dump().items():
-        ours = getattr(request, name)
-        if theirs != ours:
+    """Raises UserError if the pins belong to another request."""
+    for name, pinned_value in run.request.model_dump().items():
+        value = getattr(request, name)
+        if pinned_value != value:
             raise UserError(
-                f"pins = {uri} are of a run with {name} = {theirs!r}, and this one asks for {ours!r}: pins are taken "
-                "for the same request only. Leave `pins` empty."
+                f"pins = {uri} are of a run with {name} = {pinned_value!r}, and this run has {value!r}. Pins are valid "
+                "for the same request only: leave `pins` empty."
             )
     if as_of.strip() and as_of.strip() != run.as_of:
         raise UserError(

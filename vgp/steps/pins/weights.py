@@ -1,4 +1,4 @@
-"""The pins of the weights that a run begins with (`warm_start`): their files, as they are now."""
+"""The pins of a run's initial weights (`warm_start`)."""
 
 from pathlib import PurePosixPath
 
@@ -17,89 +17,96 @@ from vgp.protocol.pins import ChampionPins, DataPins
 from vgp.train import warm_start_files
 from vgp.train.train_config import TrainConfig
 
-#: In place of a folder: the run's champion, as it was pinned; without one, or where its weights do not fit, none.
+#: Value of `warm_start` for the weights of the run's pinned champion, if there is one and its weights fit.
 CHAMPION = "champion"
 
 
 def pin(source: str) -> ChampionPins:
-    """The pins of what `warm_start` names, the same in every cache epoch: no step is a function of them alone.
+    """Pins the weights at `source`. The cache epoch is always 0, because every step that reads the weights has the
+    data's pins as an input, too.
 
     Raises:
-        UserError: there are no weights that can be read.
+        UserError: there are no readable weights.
     """
-    there = [storage.with_version(file) for file in warm_start_files.find_weights(source)]
+    files = [storage.with_version(file) for file in warm_start_files.find_weights(source)]
     return ChampionPins(
         folder=storage.uri(source),
-        objects=tuple(_object(file) for file in there if file.generation),
-        files=tuple(_file(file) for file in there if not file.generation),
+        objects=tuple(_pin_object(file) for file in files if file.generation),
+        files=tuple(_pin_file(file) for file in files if not file.generation),
         epoch=0,
     )
 
 
 def of_run(document: DataPins | None, source: str, uri: str) -> str:
-    """The URI of the pins of the weights at `source` in a run whose data has these pins; "" = they are not pinned.
+    """Returns the URI of the pins of the weights at `source`; "" = they are not pinned.
+
+    Args:
+        document: The pins of the run's data, which refer to the pins of its weights.
+        uri: The URI of `document`, for messages.
 
     Raises:
-        UserError: the run was to begin with others.
+        UserError: the run has pinned other weights.
     """
     if document is None or not source:
         return ""
     pinned = store.load(document.weights, ChampionPins).folder if document.weights else ""
     if pinned != storage.uri(source):
         raise UserError(
-            f"warm_start={source}, and {uri} holds the pins of a run with {pinned or 'none'}: start a run that "
-            "resolves them anew."
+            f"warm_start={source}, but {uri} has the pins of a run with warm_start={pinned or 'none'}: start a run "
+            "with `pins` empty."
         )
     return document.weights
 
 
-def settled(
+def resolve_champion(
     document: DataPins | None, config: TrainConfig, prepared: Manifest, uri: str
 ) -> tuple[TrainConfig, str, str]:  # fmt: skip
-    """The settings with a folder, or nothing, in place of `champion`; the pins of the weights as of `of_run`; and what
-    there is to say of it.
+    """Replaces `warm_start = "champion"` by the champion's folder, or by "" if there is none or its weights do not fit.
+
+    Returns:
+        The settings, the URI of the pins of the weights (see `of_run`), and a sentence for the log.
 
     Raises:
-        UserError: as `of_run`.
+        UserError: the run has pinned other weights.
     """
     if config.warm_start != CHAMPION:
         return config, of_run(document, config.warm_start, uri), ""
-    begun = document.weights if document else ""
-    reason = _unlike(bundle.load_card(begun), prepared) if begun else "there is none"
+    initial = document.weights if document else ""
+    reason = _explain_mismatch(bundle.load_card(initial), prepared) if initial else "there is none"
     if reason:
         plain = {"warm_start": "", "warm_start_names": {}, "warm_start_new": [], "warm_start_ignore": []}
         return config.model_copy(update=plain), "", f"no warm start from the champion: {reason}."
-    folder = store.load(begun, ChampionPins).folder
-    return config.model_copy(update={"warm_start": folder}), begun, f"warm start: the champion, {folder}."
+    folder = store.load(initial, ChampionPins).folder
+    return config.model_copy(update={"warm_start": folder}), initial, f"warm start: the champion, {folder}."
 
 
-def _unlike(card: ModelCard, prepared: Manifest) -> str:
-    """Why the weights of a model would mean something else to this data, or not fit; "" if they fit."""
-    if (card.task, _network(card.options)) != (prepared.task, _network(prepared.options)):
-        return "its task or the task's options were others"
-    own = {column.name: (column.kind, column.width, column.values) for column in card.columns}
-    now = {column.name: (column.kind, column.width, column.values) for column in prepared.columns}
-    changed = sorted(name for name in own.keys() | now.keys() if own.get(name) != now.get(name))
-    return f"other values or forms of {join_names(changed)}" if changed else ""
+def _explain_mismatch(card: ModelCard, prepared: Manifest) -> str:
+    """Returns why the weights of a model do not fit the data; "" if they fit."""
+    if (card.task, _without_windows(card.options)) != (prepared.task, _without_windows(prepared.options)):
+        return "its task or the task's options differ"
+    trained = {column.name: (column.kind, column.width, column.values) for column in card.columns}
+    current = {column.name: (column.kind, column.width, column.values) for column in prepared.columns}
+    changed = sorted(name for name in trained.keys() | current.keys() if trained.get(name) != current.get(name))
+    return f"kind, width or values differ in {join_names(changed)}" if changed else ""
 
 
-def _network(options: Options) -> JsonObject:
-    """The options but for the windows, which are others every time."""
+def _without_windows(options: Options) -> JsonObject:
+    """Returns the options without the windows, which differ from run to run."""
     return {name: value for name, value in options.items() if name not in ("train", "test")}
 
 
 def check(source: str) -> None:
-    """Raises UserError if `source` lies on this machine and holds no weights."""
+    """Raises UserError if `source` is a local folder without weights."""
     if source and source != CHAMPION and not storage.is_remote(storage.uri(source)):
         warm_start_files.find_weights(source)
 
 
-def _object(file: File) -> PinnedObject:
+def _pin_object(file: File) -> PinnedObject:
     name = storage.plain(file.path)
     return PinnedObject(name=name, generation=file.generation, bytes=file.bytes, title=PurePosixPath(name).name)
 
 
-def _file(file: File) -> PinnedFile:
+def _pin_file(file: File) -> PinnedFile:
     assert file.version
     return PinnedFile(path=file.path, bytes=file.bytes, modified_ns=file.version.modified_ns,
                       title=PurePosixPath(file.path).name)  # fmt: skip

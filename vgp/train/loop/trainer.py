@@ -196,7 +196,7 @@ class Trainer:
         if self.reporter:
             writer = self.saving.writer
             saved = self.resumed_from if writer.durable_step is None else writer.durable_step
-            self.reporter.tell(replace(
+            self.reporter.update(replace(
                 self.reporter.progress, step=self.step, saved_step=saved, save_s=writer.durable_after_s,
                 seconds_per_step=self.pace.add(self.step), save_cost_s=self.saving.interval.cost_s,
                 checkpoint_every_s=self.saving.interval.every_s,

@@ -23,7 +23,7 @@ from vgp.base import whole_files
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed, missing_module
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.protocol.imports import variables_of_ours
+from vgp.protocol.imports import python_variables
 from vgp.settings import Repository, repository_of
 from vgp.settings.repository import find
 
@@ -56,7 +56,7 @@ def _compiled(names: Sequence[str], repository: Repository) -> dict[str, Pipelin
             str(repository.file),
             str(written),
         ]
-        environment = {**os.environ, **variables_of_ours()}
+        environment = {**os.environ, **python_variables()}
         # What a workflow prints must not stand in somebody's JSON.
         code = subprocess.run([*command, *names], stdout=sys.__stderr__, env=environment).returncode
         if not written.exists():

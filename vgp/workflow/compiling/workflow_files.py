@@ -27,7 +27,7 @@ from vgp.check.spec import container_settings, spec_ladder
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import refuse_same_inputs
-from vgp.protocol.imports import serve
+from vgp.protocol.imports import search_repository_first
 from vgp.settings.repository import Repository, find, known
 from vgp.workflow import kfp_package
 from vgp.workflow.compiling.compile_target import Local, Target
@@ -46,7 +46,7 @@ def load(path: Path, repository: Repository, target: Target | None = None) -> Mo
     Raises:
         RequestError: it does not import, or holds no workflow: which file and line, and why.
     """
-    serve(str(repository.root), repository.folder)
+    search_repository_first(str(repository.root), repository.folder)
     name = f"_workflow_{path.stem}"
     module = sys.modules.get(name)
     is_known = module is not None and os.path.realpath(str(module.__file__)) == os.path.realpath(path)

@@ -22,7 +22,7 @@ from vgp.check.spec.parameters import check_arguments, parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
 from vgp.protocol import environment as variables
 from vgp.protocol import file_names
-from vgp.protocol.imports import variables_of_ours
+from vgp.protocol.imports import python_variables
 from vgp.settings import Repository, Settings
 from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile_target import Local
@@ -205,7 +205,7 @@ def _execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
 
 def _environment(run: Run) -> dict[str, str]:
     return {
-        **variables_of_ours(),
+        **python_variables(),
         variables.CHECKPOINTS: str(run.folder / "checkpoints"),
         variables.PINS: str(run.folder / "pins"),
         variables.REGISTRY: str(run.registry),

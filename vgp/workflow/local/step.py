@@ -16,9 +16,9 @@ EXECUTOR = ["-m", "kfp.dsl.executor_main"]
 def main(root: str, workflows: str, *words: str) -> None:
     if list(words[:2]) != EXECUTOR:
         os.execv(sys.executable, [sys.executable, *words])
-    from vgp.protocol.imports import serve
+    from vgp.protocol.imports import search_repository_first
 
-    serve(root, Path(workflows))
+    search_repository_first(root, Path(workflows))
     here = [] if os.path.realpath(workflows) == os.getcwd() else [os.getcwd()]  # a task of the user may lie in it
     sys.path += here
     # Processes that the step starts are Python's own: to them the repository comes first of all.

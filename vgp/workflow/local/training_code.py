@@ -11,7 +11,7 @@ from pathlib import Path
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.printable import printable
-from vgp.protocol.imports import variables_of_ours
+from vgp.protocol.imports import python_variables
 
 
 def ask(root: Path, arguments: Sequence[str], *, failed: str) -> JsonObject:
@@ -29,7 +29,7 @@ def ask(root: Path, arguments: Sequence[str], *, failed: str) -> JsonObject:
     """
     if importlib.util.find_spec("numpy") is None:
         raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
-    places = [str(root), variables_of_ours()["PYTHONPATH"]]
+    places = [str(root), python_variables()["PYTHONPATH"]]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     command = [sys.executable, "-P", "-m", "vgp.steps", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -25,7 +25,7 @@ from typing import Any
 from vgp.check.spec import dag
 from vgp.check.spec.container_settings import artifacts, read
 from vgp.protocol import file_names
-from vgp.protocol.imports import variables_of_ours
+from vgp.protocol.imports import python_variables
 from vgp.workflow import kfp_package
 
 
@@ -128,7 +128,7 @@ def _of_the_terminal() -> dict[str, str]:
     """The environment without what local_run.py added for imports."""
     environment = dict(os.environ)
     del environment["PYTHONSAFEPATH"]
-    added = variables_of_ours()["PYTHONPATH"].rpartition(os.pathsep)[2]
+    added = python_variables()["PYTHONPATH"].rpartition(os.pathsep)[2]
     places = environment.pop("PYTHONPATH", "").split(os.pathsep)
     if places[-1] == added:
         places.pop()

@@ -300,7 +300,7 @@ def test_a_stop_cancels_the_job_and_leaves_nothing(cloud, warehouse, prepared, p
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("quotaExceeded", "a quota of the project is used up for now: .* BigQuery says: Custom quota exceeded."),
+        ("quotaExceeded", "a quota of the project is used up for now: .* BigQuery's message: Custom quota exceeded."),
         ("resourcesExceeded", "the query is too large for the project's slots"),
         ("billingNotEnabled", "the project has no billing"),
     ],

@@ -57,10 +57,10 @@ def test_values_come_in_the_declared_type_however_they_are_stored(read, stored, 
 @pytest.mark.parametrize(
     ("stored", "declared", "says"),
     [
-        (["1"], pa.int64(), "column a is string, and the schema says int64. Declare that type, or write the file anew"),
-        ([1.0], pa.int64(), r"column a is double, and the schema says int64. Declare pa.float64\(\)"),
-        ([1], pa.string(), "column a is int64, and the schema says string"),
-        ([1], pa.bool_(), "column a is int64, and the schema says bool"),
+        (["1"], pa.int64(), "column a is string, but the schema has int64. Declare that type, or write the file again"),
+        ([1.0], pa.int64(), r"column a is double, but the schema has int64. Declare pa.float64\(\)"),
+        ([1], pa.string(), "column a is int64, but the schema has string"),
+        ([1], pa.bool_(), "column a is int64, but the schema has bool"),
         ([{"b": 1}], pa.int64(), "column a is struct.*Write its parts as columns of their own"),
         ([[1]], pa.int64(), "column a is list.*Write its parts"),
         (
@@ -101,7 +101,7 @@ def test_a_column_that_changes_its_type_between_files_names_both(read):
             "row 1, column a: '9007199254740993' is not of type double",
         ),
         (pa.array([b"a", b"\xff"]), pa.string(), "row 2, column a: b?.*UTF-8"),
-        (pa.array([1, None]), pa.int64(), "row 2: column a is empty, and the schema says that it never is"),
+        (pa.array([1, None]), pa.int64(), "row 2: column a is empty, but the schema does not allow missing values"),
         (pa.array(["a", ""]), pa.string(), "row 2: column a is empty"),
         (pa.array([1.0, float("nan")]), pa.float64(), "row 2: column a is empty"),
     ],

@@ -92,7 +92,7 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
     [
         (
             SEMICOLONS.encode("windows-1252"),
-            r"column word: the text is not UTF-8; as Windows-1252 it would say 'é'",
+            r"column word: the text is not UTF-8; in Windows-1252 the word is 'é'",
         ),
         ("n;größe;word\n".encode("latin-1"), r"x.csv is not UTF-8 text; as Windows-1252 .*'größe'.*\"windows-1252\""),
         (
@@ -101,7 +101,7 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
         ),
         (
             gzip.compress(SEMICOLONS.encode(), mtime=0),
-            "x.csv is no text; by its first bytes its name should end in .gz",
+            "x.csv is compressed: by its first bytes, its name should end in .gz",
         ),
         (b"PAR1" + bytes(80), "by its first bytes its name should end in .parquet"),
         (
@@ -141,7 +141,9 @@ def test_several_kinds_are_read_together_and_said(opened):
 
 def test_two_separators_that_both_fit_must_be_told_apart(read):
     content = {"x.csv": b"n;a|n\n1;2|3\n"}
-    with pytest.raises(UserError, match=r"x.csv, line 1 can be parted at ';' or at '\|': say which, such as task_opt"):
+    with pytest.raises(
+        UserError, match=r"x.csv, line 1 can be split at ';' or at '\|': set the separator, such as task_opt"
+    ):
         read(content, FIELDS[:1])
     assert read({"x.csv": b"n;a|n\n1;2|3\n"}, [Field("n", pa.int64())], separator=";")["n"].to_pylist() == [1]
 

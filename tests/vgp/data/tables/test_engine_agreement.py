@@ -109,17 +109,17 @@ def test_the_sign_of_a_zero_is_the_same_with_any_number_of_threads(duckdb):
     ],
 )  # fmt: skip
 def test_of_a_pattern_one_group_is_kept(pattern, index, alone):
-    assert engine_agreement._alone(pattern, index) == alone
+    assert engine_agreement._capture_only(pattern, index) == alone
 
 
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (ROWS.a.cast("string"), "makes a text of a float64, which engines write differently: say round()"),
-        (ROWS.m.cast("string"), "makes a text of a timestamp('UTC'), which engines write differently: say strftime."),
-        (ROWS.s.re_extract(ROWS.s, 0), "has a re_extract whose pattern or group is no constant"),
+        (ROWS.a.cast("string"), "casts a float64 to text, which engines format differently: use round()"),
+        (ROWS.m.cast("string"), "casts a timestamp('UTC') to text, which engines format differently: use strftime."),
+        (ROWS.s.re_extract(ROWS.s, 0), "has a re_extract whose pattern or group is not a constant"),
         (ROWS.s.re_extract("(a)", 2), "has a re_extract of group 2, where its pattern has 1."),
-        (ROWS.k.argmax(ROWS.a), r"takes ArgMax, which takes any of several that are equal: say first(order_by=...)."),
+        (ROWS.k.argmax(ROWS.a), r"uses ArgMax, which returns any of several equal rows: use first(order_by=...)."),
         (ROWS.s.mode(), "takes Mode, which takes any"),
     ],
 )
@@ -155,7 +155,7 @@ IN_TIME = ibis.window(group_by=PLACED.place, order_by=PLACED.time)
 @pytest.mark.parametrize(
     ("expression", "says"),
     [
-        (PLACED.n.lag(), "has a window without an order (Lag): say order_by"),
+        (PLACED.n.lag(), "has a window without an order (Lag): add order_by"),
         (PLACED.n.lead().over(AT_PLACE), "has a window without an order (Lead)"),
         (ibis.row_number(), "has a window without an order (RowNumber)"),
         (PLACED.n.cumsum(), "has a window without an order (Sum)"),
@@ -170,7 +170,7 @@ IN_TIME = ibis.window(group_by=PLACED.place, order_by=PLACED.time)
         (PLACED.limit(10), "takes some rows of a table without an order (Limit)"),
         (PLACED.mutate(Place=PLACED.place.upper()).group_by("Place").agg(n=PLACED.n.sum()),
          "makes a table with both place and Place: no two names may differ in case only."),
-        (PLACED.x.cast("int64"), "casts a float to a whole number, which one engine rounds and another cuts off"),
+        (PLACED.x.cast("int64"), "casts a float to an integer, which some engines round and others truncate"),
         ((PLACED.n / 2).try_cast("int8"), "casts a float to a whole number"),
         (PLACED.place.hash(), "uses Hash, which each engine computes in its own way"),
         (PLACED.place.approx_nunique(), "uses ApproxCountDistinct"),

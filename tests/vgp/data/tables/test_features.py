@@ -64,7 +64,9 @@ def test_how_the_rows_themselves_were_made_is_no_matter():
 def test_what_bigquery_may_compute_in_its_own_way_is_noted_there_and_only_there():
     assert notes(half=lambda rows: rows.x.round(1)) == ()
     (note,) = notes(dialect="bigquery", half=lambda rows: rows.x.round(1))
-    assert "otherwise than DuckDB" in note and "half: numbers half-way between two that are rounded to digits." in note
+    assert (
+        "differently from DuckDB" in note and "half: numbers half-way between two that are rounded to digits." in note
+    )
     assert notes(dialect="bigquery", half=lambda rows: rows.x.round()) == ()
 
 

@@ -60,7 +60,7 @@ def test_what_was_there_from_an_earlier_preparation_goes(folder, tmp_path):
 
 
 def test_a_preparation_that_fails_or_was_killed_leaves_no_file_of_its_own(folder, tmp_path, monkeypatch):
-    data, whole = tmp_path / "data", files._copied
+    data, whole = tmp_path / "data", files._copy
 
     def breaking(file, target, name):
         if name == "empty":

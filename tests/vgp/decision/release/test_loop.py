@@ -161,4 +161,4 @@ def test_a_champion_that_is_damaged_is_refused_and_one_that_is_gone_is_told(nigh
         Request(data=__file__, task="digits:Digits", task_options={}, champion="auto"), f"{nights.folder}/pins",
         nights.registry, pipeline="training",
     )  # fmt: skip
-    assert "version 1 of digits; its files are gone, so the baseline stands in" in gone.words[-1]
+    assert "version 1 of digits; its files are gone, so the model is compared with the baseline" in gone.words[-1]

@@ -14,7 +14,7 @@ def test_the_champion_is_pinned_with_the_data_and_begun_with_where_it_fits(shop)
     made = shop.asked(training_options=ASKED)
     assert made.verdict.cause == "nothing new", "beginning with the champion is no other setting of it"
     document = store.load(made.data, DataPins)
-    settled, pins, said = weights.settled(document, config, prepared, made.data)
+    settled, pins, said = weights.resolve_champion(document, config, prepared, made.data)
     assert settled.warm_start.endswith("versions/" + "a" * 64) and pins == document.weights
     assert said.startswith("warm start: the champion, ")
     red = [
@@ -22,8 +22,8 @@ def test_the_champion_is_pinned_with_the_data_and_begun_with_where_it_fits(shop)
         for c in prepared.columns
     ]
     other = prepared.model_copy(update={"columns": tuple(red)})
-    settled, pins, said = weights.settled(document, config, other, made.data)
-    assert (settled.warm_start, pins) == ("", "") and said.endswith("other values or forms of colour.")
+    settled, pins, said = weights.resolve_champion(document, config, other, made.data)
+    assert (settled.warm_start, pins) == ("", "") and said.endswith("kind, width or values differ in colour.")
 
 
 def test_without_a_champion_training_begins_anew(shop):
@@ -31,8 +31,8 @@ def test_without_a_champion_training_begins_anew(shop):
     prepared, config = manifest.load(shop.folder / "prepared"), parse_config({"task": "shops:Shops", **ASKED})
     document = store.load(data, DataPins)
     assert document.weights == ""
-    assert weights.settled(document, config, prepared, data)[::2] == (
+    assert weights.resolve_champion(document, config, prepared, data)[::2] == (
         config.model_copy(update={"warm_start": ""}), "no warm start from the champion: there is none."
     )  # fmt: skip
     plain = parse_config({"task": "shops:Shops"})
-    assert weights.settled(document, plain, prepared, data) == (plain, "", "")
+    assert weights.resolve_champion(document, plain, prepared, data) == (plain, "", "")

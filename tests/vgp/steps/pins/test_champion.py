@@ -72,9 +72,9 @@ def test_a_run_is_checked_before_it_starts(champion, visits, pin, tmp_path):
     run_request.check_request(**run, as_of="2026-02-01")
     for wrong, words in [
         ({"champion": str(tmp_path)}, "has no model.json"),
-        ({"as_of": "soon"}, "'soon' is no time"),
-        ({"as_of": "2026-02-01", "task": "visits:Untimed"}, "is not split by windows of time"),
-        ({"pins": "here"}, "the pins of a run are at"),
+        ({"as_of": "soon"}, "'soon' is not a time"),
+        ({"as_of": "2026-02-01", "task": "visits:Untimed"}, "has no time windows"),
+        ({"pins": "here"}, "is not a pins document"),
         ({"pins": pins, "task_options": {"hidden": [2]}}, "with task_options"),
     ]:
         with pytest.raises(ValueError, match=words):

@@ -136,7 +136,7 @@ def test_a_name_that_is_no_text_is_said_in_words(pin, tmp_path):
     (tmp_path / "raw").mkdir()
     with open(os.fsencode(tmp_path / "raw") + b"/\xff.txt", "w") as file:
         file.write("x")
-    with pytest.raises(UserError, match="a file's name is no UTF-8 text"):
+    with pytest.raises(UserError, match="the name of a file is not UTF-8"):
         pin(tmp_path / "raw", task="language_model")
 
 
@@ -156,7 +156,7 @@ def test_the_data_of_a_package_is_pinned_by_its_version_which_is_checked(pin, re
 def test_data_that_tells_no_version_is_of_one_run_and_that_is_said(pin, task, data):
     first, again, other = (pin(data, task=task, run=run) for run in ("one", "one", "two"))
     assert first.data == again.data != other.data
-    assert "nothing is taken from the cache" in first.words[0]
+    assert "without cache hits" in first.words[0]
     assert pinned_input(first.data, task) == (data, {})
 
 

@@ -73,9 +73,9 @@ def test_a_model_that_is_not_there_is_said_before_anything_is_pinned(models, tmp
 
 def test_a_name_that_no_model_has_is_told_with_those_that_there_are(models, tmp_path):
     other = registry.open(models.root, "delays")
-    with pytest.raises(UserError, match="has no model named delays. It has flights: give model_name"):
+    with pytest.raises(UserError, match="has no model named delays. It has flights: set model_name"):
         resolved(other, tmp_path)
-    with pytest.raises(UserError, match="has no model named flights. It has none yet"):
+    with pytest.raises(UserError, match="has no model named flights. It has no models yet"):
         resolved(registry.open(str(tmp_path / "nowhere"), "flights"), tmp_path)
 
 
@@ -87,7 +87,7 @@ def test_a_destination_is_that_of_the_first_start_whenever_it_goes_on(models, tm
     promote(models, 2)
     again = resolved(models, tmp_path, destination=place, as_of="2026-01-31", pins=made.uri)
     assert (again.destination, again.model) == (made.destination, made.model)
-    with pytest.raises(UserError, match=r"nothing is put in for {day}. Choose of {date}, {run}, {version}"):
+    with pytest.raises(UserError, match=r"{day} is unknown. Placeholders are {date}, {run}, {version}"):
         prediction.check_destination("gs://b/{day}")
-    with pytest.raises(UserError, match="a model of a folder has no version"):
+    with pytest.raises(UserError, match="the model of a folder has no version"):
         resolved(models, tmp_path, str(tmp_path / "1"), destination=place)

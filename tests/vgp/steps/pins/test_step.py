@@ -53,4 +53,4 @@ def test_from_a_shell(raw, tmp_path, capsys, monkeypatch):
     main.main(["prepare", str(tmp_path / "data"), "--task", "visits:Visits", "--pins", planned["data"]])
     with pytest.raises(SystemExit) as stop:
         main.main([*command, "--as-of", "never"])
-    assert stop.value.code == 2 and "error: as_of = 'never' is no time" in capsys.readouterr().err
+    assert stop.value.code == 2 and "error: as_of = 'never' is not a time" in capsys.readouterr().err

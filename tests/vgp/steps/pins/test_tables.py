@@ -106,11 +106,11 @@ def test_as_of_is_the_state_of_that_moment_as_far_as_bigquery_shows_it(cloud, wr
     write(40, ago=1)
     three_days_ago = (cloud.clock.now() - timedelta(days=3)).isoformat()
     seen = resolve(as_of=three_days_ago, task="visits:Untimed", options={})
-    assert read(seen.uri)["seen"] == "state" and "the tables are read as they were then" in seen.words[-1]
+    assert read(seen.uri)["seen"] == "state" and "tables are read as of that time" in seen.words[-1]
     _, options = pinned_input(seen.data, "visits:Untimed")
     assert prepare("visits:Untimed", seen.data, tmp_path / "made", options=options).rows_read == 29 * 6
     ten_days_ago = (cloud.clock.now() - timedelta(days=10)).isoformat()
-    with pytest.raises(UserError, match="nor in tables of BigQuery that show that time"):
+    with pytest.raises(UserError, match="nor in BigQuery tables within their 7 days"):
         resolve(as_of=ten_days_ago, task="visits:Untimed", options={})
     middle = (cloud.clock.now() - timedelta(days=0.5)).isoformat()
     assert (

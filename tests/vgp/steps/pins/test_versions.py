@@ -29,7 +29,7 @@ def test_a_bucket_with_versions_shows_the_state_of_a_past_moment(versions, pin, 
     assert (
         past.data == live.data
         and past.metadata["seen"] == "state"
-        and "as the bucket's versions show" in past.words[-1]
+        and "objects are read in their versions of that time" in past.words[-1]
     )
     assert pin(f"{versions}/raw", task="visits:Untimed", scheduled=moment.isoformat(), now=now).data != live.data
     late = now + timedelta(hours=2)

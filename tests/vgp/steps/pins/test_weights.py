@@ -49,7 +49,7 @@ def test_training_reads_the_pinned_weights_or_says_that_they_are_others(begun, t
     assert warm_start_files.open_weights(source, uri) == warm_start_files.open_weights(source)
     assert pins.of_run(None, source, "") == pins.of_run(document(data), "", data) == ""
     with pytest.raises(
-        UserError, match=r"warm_start=/other, and .* of a run with .*model.safetensors: start a run that"
+        UserError, match=r"warm_start=/other, but .* of a run with warm_start=.*model.safetensors: start a run"
     ):
         pins.of_run(document(data), "/other", data)
     save_file({"a": torch.zeros(3)}, source)

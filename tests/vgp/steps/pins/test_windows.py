@@ -88,13 +88,13 @@ def test_the_tick_of_a_schedule_counts_only_without_as_of_and_only_if_it_is_a_ti
 @pytest.mark.parametrize(
     ("as_of", "options", "words"),
     [
-        ("yesterday", {}, "'yesterday' is no time: give a day, such as 2026-11-20"),
-        ("2026-03-02", {}, "has not come yet: it is 2026-03-01T04:00:00Z"),
-        ("2026-03-01T05:00:00Z", {}, "has not come yet"),
-        ("2025-12-31", {}, "the data begins on 2026-01-01, so nothing of it was there yet"),
+        ("yesterday", {}, "'yesterday' is not a time. Write a day, such as 2026-11-20"),
+        ("2026-03-02", {}, "is in the future: it is now 2026-03-01T04:00:00Z"),
+        ("2026-03-01T05:00:00Z", {}, "is in the future"),
+        ("2025-12-31", {}, "the data begins later, on 2026-01-01"),
         ("2026-01-20", {"train": "1", "test": "2"}, "as_of = 2026-01-20: the data has no rows in 2026-02"),
-        ("2026-02-10", {"train": "2026-01", "test": "2026-02"}, "the windows reach to 2026-02-28, which had not come"),
-        ("2026-02-10", {"split": "hash"}, "is not split by windows of time"),
+        ("2026-02-10", {"train": "2026-01", "test": "2026-02"}, "the windows end on 2026-02-28, which is later"),
+        ("2026-02-10", {"split": "hash"}, "has no time windows"),
     ],
 )
 def test_an_as_of_that_cannot_be_had_is_an_error(raw, pin, as_of, options, words):
@@ -103,9 +103,9 @@ def test_an_as_of_that_cannot_be_had_is_an_error(raw, pin, as_of, options, words
 
 
 def test_as_of_of_a_task_without_time_is_an_error_but_a_tick_is_not(raw, pin):
-    with pytest.raises(UserError, match="Untimed is not split by windows of time"):
+    with pytest.raises(UserError, match="Untimed has no time windows"):
         pin(raw, task="visits:Untimed", as_of="2026-02-10")
-    with pytest.raises(UserError, match="Own is not split by windows of time"):
+    with pytest.raises(UserError, match="Own has no time windows"):
         pin(task="visits:Own", as_of="2026-02-10")
     assert pin(raw, task="visits:Untimed", scheduled="2026-02-10T00:00:00Z") == pin(raw, task="visits:Untimed")
 

@@ -158,7 +158,7 @@ def explain_errors(what: str) -> Iterator[None]:
         yield
     except GoogleAPIError as error:
         if (reason := reason_of(error)) in QUOTAS:
-            raise UserError(f"{what}: {QUOTAS[reason]}. BigQuery says: {sentence(error)}") from None
+            raise UserError(f"{what}: {QUOTAS[reason]}. BigQuery's message: {sentence(error)}") from None
         if isinstance(error, Forbidden | Unauthorized):
             raise UserError(f"{what} may not be read: {sentence(error)} {_access(str(error))}".strip()) from None
         if isinstance(error, NotFound):

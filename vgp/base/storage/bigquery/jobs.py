@@ -156,13 +156,13 @@ class Jobs:
         self.check(what, estimate.bytes)
         base = f"vgp-{self._digest(sql, str(target or ''))[:40]}"
         for attempt in range(MOST_ATTEMPTS):
-            job = self._inserted(what, sql, target, f"{base}-{attempt}")
+            job = self._insert_job(what, sql, target, f"{base}-{attempt}")
             if job is not None:
                 self.read_bytes += estimate.bytes
-                return self._finished(what, job)
+                return self._wait_for(what, job)
         raise ProcessFailed(f"{what} failed {MOST_ATTEMPTS} times in BigQuery: its jobs are {base}-0 and so on.")
 
-    def _inserted(self, what: str, sql: str, target: TableName | None, job_id: str) -> Any:
+    def _insert_job(self, what: str, sql: str, target: TableName | None, job_id: str) -> Any:
         """Creates the job, or finds it after a lost answer or a killed step; returns None if its result is unusable."""
         from google.api_core.exceptions import Conflict
 
@@ -209,7 +209,7 @@ class Jobs:
         config.maximum_bytes_billed = max(limit, LEAST_BILLED)
         return config
 
-    def _finished(self, what: str, job: "QueryJob") -> "QueryJob":
+    def _wait_for(self, what: str, job: "QueryJob") -> "QueryJob":
         """Waits for the job and returns it; cancels it if the wait is interrupted, for example by SIGTERM."""
         try:
             with client.explain_errors(what):

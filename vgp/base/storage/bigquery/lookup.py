@@ -68,7 +68,7 @@ class Lookup:
                 table.location
                 or bigquery_client.get_dataset(dataset, retry=client.default_retry(), timeout=60).location
             )
-        return _described(name, table, location)
+        return _read_table(name, table, location)
 
     def past_hours(self, name: TableName) -> int:
         """Returns for how many hours back a table can be read."""
@@ -113,7 +113,7 @@ class Lookup:
             table = self.table(name)
             if not table.query:
                 return PinnedRelation(
-                    name=name.uri, sql=f"SELECT * FROM {name.sql}", tables=(self._pinned(table, past, now),),
+                    name=name.uri, sql=f"SELECT * FROM {name.sql}", tables=(self._pin_table(table, past, now),),
                     plain=True, restriction=table.restriction, location=table.location,
                 )  # fmt: skip
             query = QueryText(f"the view {name.uri}", table.query, name.project)
@@ -122,12 +122,12 @@ class Lookup:
             path = f"{part}#{file.generation}" if file.generation else part
             query = QueryText(part, storage.read(path, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
         tables: dict[TableName, Table] = {}
-        sql = self._expanded(query, tables)
+        sql = self._expand_views(query, tables)
         location = names.of_query(part, {name: table.location for name, table in tables.items()})
-        pinned_tables = tuple(self._pinned(tables[name], past, now) for name in sorted(tables))
+        pinned_tables = tuple(self._pin_table(tables[name], past, now) for name in sorted(tables))
         return PinnedRelation(name=part, sql=sql, tables=pinned_tables, location=location)
 
-    def _expanded(self, query: QueryText, tables: dict[TableName, Table], depth: int = 0) -> str:
+    def _expand_views(self, query: QueryText, tables: dict[TableName, Table], depth: int = 0) -> str:
         """Returns the query with its views expanded; adds the tables that it reads to `tables`."""
         if depth > MOST_NESTED_VIEWS:
             raise UserError(f"{query.title}: views of views of views, more than {MOST_NESTED_VIEWS} deep.")
@@ -136,12 +136,12 @@ class Lookup:
             table = self.table(name, query.title)
             if table.query:
                 view = QueryText(f"the view {name.uri}", table.query, name.project)
-                inner[name] = self._expanded(view, tables, depth + 1)
+                inner[name] = self._expand_views(view, tables, depth + 1)
             else:
                 tables[name] = table
         return query.rewritten(lambda name: inner.get(name, ""))
 
-    def _pinned(self, table: Table, past: Past | None, now: datetime) -> PinnedTable:
+    def _pin_table(self, table: Table, past: Past | None, now: datetime) -> PinnedTable:
         if table.kind == "SNAPSHOT":
             return PinnedTable(name=str(table.name), as_of_ms=0)
         latest = table.modified_ms + 1
@@ -197,7 +197,7 @@ class Lookup:
         return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
 
-def _described(name: TableName, found: "bigquery.Table", location: str) -> Table:
+def _read_table(name: TableName, found: "bigquery.Table", location: str) -> Table:
     if found.table_type == "EXTERNAL":
         files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
         raise UserError(

@@ -65,7 +65,7 @@ class QueryText:
         self.title, self.text, self.project = title, text, project
         if len(text) > MOST_LETTERS:
             raise UserError(f"{title} has {len(text):,} characters; the maximum is {MOST_LETTERS:,}.")
-        self.tree = self._parsed()
+        self.tree = self._parse()
         self.text = _without_semicolon(text)
         self._check()
         self.references = sorted(self._references(), key=lambda reference: reference.start)
@@ -94,7 +94,7 @@ class QueryText:
             text = text[: reference.start] + own + text[reference.end :]
         return text
 
-    def _parsed(self) -> "exp.Query":
+    def _parse(self) -> "exp.Query":
         import sqlglot
         from sqlglot import exp
 

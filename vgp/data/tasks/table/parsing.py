@@ -88,7 +88,7 @@ Problem = tuple[tuple[str, ...], str]
 def declared_problems(declared: Declared) -> list[Problem]:
     """Returns mistakes in the names and types of columns or, if there are none, in the use of the columns."""
     problems = [*_types(declared), *_names(declared), *_references(declared)]
-    return problems or [*_target(declared), *_roles(declared), *_rest(declared)]
+    return problems or [*_target(declared), *_roles(declared), *_other_problems(declared)]
 
 
 def _types(declared: Declared) -> Iterator[Problem]:
@@ -176,7 +176,7 @@ def _roles(declared: Declared) -> Iterator[Problem]:
             yield ("slices",), f"slices: {quote(name)} is not a category that the model learns from."
 
 
-def _rest(declared: Declared) -> Iterator[Problem]:
+def _other_problems(declared: Declared) -> Iterator[Problem]:
     if not declared.features and not declared.time:
         rule = "add a column that is not the target, a key or a group."
         yield ("columns",), f"[columns] has nothing to learn from: {rule}"

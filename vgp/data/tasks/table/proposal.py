@@ -91,7 +91,7 @@ def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
             the user has to choose: between readings of a column, or what makes rows independent.
     """
     names = sample.rows.column_names
-    asked = _spelled(asked, names)
+    asked = _match_spelling(asked, names)
     no_time = asked.time == NO_TIME and NO_TIME not in names
     asked = replace(asked, time="" if no_time else asked.time)
     for option, columns_asked in _column_options(asked):
@@ -129,14 +129,14 @@ def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
         )
         for name in names
     ]
-    columns, missing = _marked(guesses, columns)
+    columns, missing = _share_markers(guesses, columns)
     if not any(column.role in ("learned", "time") for column in columns):
         raise UserError(_nothing(asked.target, columns))
     return Proposal(
         goal, columns, key, time, group,
         column_roles.find_slices({column.name: guesses[column.name] for column in columns if column.role == "learned"}),
         missing, _split(guesses[time] if time else None, sample.whole),
-        asked.left_out, _reported(repeated, group), sample=sample,
+        asked.left_out, _remarks(repeated, group), sample=sample,
     )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def _guesses(sample: Sample, asked: ProposalRequest, unusable: Collection[str]) 
     return guesses, open_doubts
 
 
-def _spelled(asked: ProposalRequest, names: Sequence[str]) -> ProposalRequest:
+def _match_spelling(asked: ProposalRequest, names: Sequence[str]) -> ProposalRequest:
     """Replaces the names of columns by their spelling in the header, where a name after `, ` begins with a blank."""
     plain = {name.strip(): name for name in names if [n.strip() for n in names].count(name.strip()) == 1}
 
@@ -208,7 +208,7 @@ def _group(asked: ProposalRequest, repeated: Mapping[str, Repeats], goal: Target
     return asked.group or (candidates[0].name if candidates else "")
 
 
-def _reported(repeated: Mapping[str, Repeats], group: str) -> dict[str, str]:
+def _remarks(repeated: Mapping[str, Repeats], group: str) -> dict[str, str]:
     """Returns the report's remarks on repeated values by column: the group first, then by falling agreement."""
     others = [column for name, column in repeated.items() if column.agrees and name != group]
     others = sorted(others, key=lambda column: -column.agreement)[:MOST_REPORTED]
@@ -299,7 +299,7 @@ def describe_column(column: Guess) -> str:
     return ", ".join(words)
 
 
-def _marked(guesses: Mapping[str, Guess], columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
+def _share_markers(guesses: Mapping[str, Guess], columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
     """Returns the columns, and the markers of missing values that hold for all columns.
 
     A marker that is an ordinary value of another column is written in the type of its own column instead.

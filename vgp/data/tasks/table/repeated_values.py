@@ -209,10 +209,10 @@ def _pairs(rows: np.ndarray, codes: np.ndarray, other: np.ndarray | None) -> tup
         equal = codes[first] == codes[second]
         same.append((first[equal], second[equal]))
         near.append((first[~equal], second[~equal]))
-    return _joined(same), _joined(near)
+    return _concatenate(same), _concatenate(near)
 
 
-def _joined(pairs: Sequence[_Pairs]) -> _Pairs:
+def _concatenate(pairs: Sequence[_Pairs]) -> _Pairs:
     none = np.zeros(0, np.int64)
     return (
         np.concatenate([none, *(left for left, _ in pairs)]),

@@ -216,7 +216,7 @@ def _describe_error(head: bytes, message: str, whole: bool) -> str:
         return f": {message[:200]}. Each line must hold one JSON object with the columns."
     layout, lines = JsonLines(), head.split(b"\n")
     line = layout.line(head, int(match[2]))
-    mistake = layout.mistake(lines[line], match[1], whole and line == len(lines) - 1, ()).says.rstrip(".")
+    mistake = layout.mistake(lines[line], match[1], whole and line == len(lines) - 1, ()).text.rstrip(".")
     return f", line {line + 1}{mistake}. Each line must hold one JSON object, and each column values of one type."
 
 

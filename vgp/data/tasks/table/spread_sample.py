@@ -76,7 +76,7 @@ def _cut_text(file: File, stream: IO[bytes], suffix: str, count: int, rows: int)
     head = _read(unpacked or stream, HEAD_BYTES)
     top = b"" if data_files.KINDS[suffix] == "json" else _header(storage.plain(file.path), head)
     length = _length(len(head) // max(1, head.count(b"\n")), rows)
-    rest = _blocks(unpacked, head, length, count) if unpacked else _places(stream, file.bytes, length, count)
+    rest = _blocks(unpacked, head, length, count) if unpacked else _read_pieces(stream, file.bytes, length, count)
     for number, part in enumerate(rest):
         part = part[part.find(b"\n") + 1 :] if number else part[len(top) :]
         if end := records.find_last_end(part) if top else part.rfind(b"\n") + 1:
@@ -98,7 +98,7 @@ def _length(line: int, rows: int) -> int:
     return min(MOST_BYTES, max(LEAST_BYTES, line * (rows + 1) * 5 // 4))
 
 
-def _places(stream: IO[bytes], size: int, length: int, count: int) -> Iterator[bytes]:
+def _read_pieces(stream: IO[bytes], size: int, length: int, count: int) -> Iterator[bytes]:
     """Yields pieces of an uncompressed file at even distances, without overlaps."""
     for number in range(count):
         start, end = (size * edge // count for edge in (number, number + 1))

@@ -99,7 +99,7 @@ def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[s
             )
     counts = Counter({value: count for value, count in counts.items() if value not in left_out})
     _require(found, counts)
-    names, why = _ordered(list(counts), counts, positive)
+    names, why = _order_classes(list(counts), counts, positive)
     codes = {name: code for code, name in enumerate(names)}
     type_ = {"bool": "bool", "int": "category", "float": "category", "number": "category", "text": "category"}
     stored = found.type if found.word == "category" else type_[found.word]
@@ -141,7 +141,7 @@ def _require(found: Guess, counts: Counter[str]) -> None:
         )
 
 
-def _ordered(names: list[str], counts: Counter[str], positive: str) -> tuple[list[str], str]:
+def _order_classes(names: list[str], counts: Counter[str], positive: str) -> tuple[list[str], str]:
     """Returns the classes in the order of their codes, and the end of a sentence that lists them."""
     names = sorted(names, key=lambda name: (0, float(name), name) if _is_number(name) else (1, 0.0, name))
     if positive and positive not in names:
@@ -195,14 +195,14 @@ def find_sum_parts(columns: Mapping[str, Guess], target: Target) -> list[str]:
     known = ~np.isnan(target.values) & ~np.isnan(inputs).any(axis=1)
     if known.sum() < ROWS_PER_COLUMN * (len(numbers) + 1):
         return []
-    inputs, goal = _standardized(inputs[known]), _standardized(target.values[known])
+    inputs, goal = _standardize(inputs[known]), _standardize(target.values[known])
     weights, *_ = np.linalg.lstsq(inputs, goal, rcond=None)
     if (inputs @ weights - goal).std() > EXACT:
         return []
     return [c.name for c, weight in zip(numbers, weights, strict=True) if abs(weight) > 10 * EXACT]
 
 
-def _standardized(values: np.ndarray) -> np.ndarray:
+def _standardize(values: np.ndarray) -> np.ndarray:
     """Scales each column to mean 0 and standard deviation 1."""
     spread = values.std(axis=0)
     return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1))

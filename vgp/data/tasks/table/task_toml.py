@@ -112,7 +112,7 @@ _WIDTH = 24
 
 def format_proposal(proposal: Proposal) -> str:
     """Returns the text of the task.toml. It holds no path, so it depends on the table alone."""
-    return "\n".join([*_top(proposal), *_columns(proposal), *_ignored(proposal), *_tables(proposal)]) + "\n"
+    return "\n".join([*_top(proposal), *_columns(proposal), *_format_ignored(proposal), *_tables(proposal)]) + "\n"
 
 
 def _top(proposal: Proposal) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _columns(proposal: Proposal) -> Iterator[str]:
         yield _line(column, role or column.why)
 
 
-def _ignored(proposal: Proposal) -> Iterator[str]:
+def _format_ignored(proposal: Proposal) -> Iterator[str]:
     columns = proposal.of_role("leak", "ignored")
     if columns:
         yield ""
