@@ -176,7 +176,7 @@ def nightly() -> dict[str, Any]:
     from vgp.workflow.compiling import workflow_files
     from vgp.workflow.compiling.compile_target import Local
 
-    return workflow_files.compiled("nightly", Local(), repository_of(NIGHTLY)).content
+    return workflow_files.compile_workflow("nightly", Local(), repository_of(NIGHTLY)).content
 
 
 @pytest.fixture(scope="session")
@@ -186,7 +186,7 @@ def small() -> Any:
     from vgp.workflow.compiling import workflow_files
     from vgp.workflow.compiling.compile_target import Local
 
-    return workflow_files.compiled("small", Local(), repository_of(SMALL)).content
+    return workflow_files.compile_workflow("small", Local(), repository_of(SMALL)).content
 
 
 @pytest.fixture

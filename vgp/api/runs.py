@@ -49,7 +49,7 @@ def run(
     given = texts(parameters, more)
     try:
         loaded = load_settings(Path(settings) if settings else None, environment=environment)
-        request = local.started(pipeline, given, loaded, Path(out), nproc=nproc, nodes=nodes)
+        request = local.create_run(pipeline, given, loaded, Path(out), nproc=nproc, nodes=nodes)
     except RequestError as error:
         raise RequestError(in_python(error)) from None
     return _finished(request, progress)
@@ -74,7 +74,7 @@ def resume(
     path = Path(folder)
     try:
         told = json.loads((path / file_names.REQUEST).read_text(encoding="utf-8"))
-        request = local.resumed(
+        request = local.resume_run(
             str(told["workflow"]), path, repository_of(Path(settings) if settings else None), nproc=nproc, nodes=nodes
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -96,13 +96,13 @@ def load(folder: str | Path) -> Run:
 def _finished(request: folders.Run, progress: bool | Callable[[Event], None]) -> Run:
     with shown.following(request, progress) as tell:
         try:
-            result = local.finished(request, tell)
+            result = local.execute_run(request, tell)
         except WorkFailed as stop:
             stopped = Run(request.workflow, "failed", request.folder, dict(request.arguments), ())
             raise RunFailed(_with_way_on(str(stop), stopped), stopped, stop.exit_code) from None
     ended = Run.of(result.as_json())
     if not result.succeeded:
-        raise RunFailed(_with_way_on(result.failure(), ended), ended)
+        raise RunFailed(_with_way_on(result.describe_failure(), ended), ended)
     return ended
 
 

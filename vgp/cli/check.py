@@ -112,11 +112,11 @@ def check_files(
 
 def _refuse_pipelines(paths: Sequence[str]) -> None:
     """Raises RequestError for the bare name of a pipeline, because the checker reads compiled specs."""
-    from vgp.settings.repository import find
+    from vgp.settings.repository import find_workflows
 
     names = [path for path in paths if os.sep not in path and not Path(path).is_file()]
     try:
-        workflows = find(repository_of()) if names else {}
+        workflows = find_workflows(repository_of()) if names else {}
     except RequestError:
         return  # no repository is needed to check files
     for name in filter(workflows.__contains__, names):

@@ -110,7 +110,9 @@ def table(
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
     texts += [f"--read={value}" for value in read or ()]
     words = ["table", "--json", *texts, *(["--force"] if force else []), "--", data]
-    result = training_code.ask(repository_of(settings).root, words, failed="the table could not be analyzed")
+    result = training_code.run_step_command(
+        repository_of(settings).root, words, failure="the table could not be analyzed"
+    )
     if as_json:
         return print_json(result)
     kind_text = "a regression: " if result["kind"] == "regression" else ""

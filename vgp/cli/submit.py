@@ -102,7 +102,7 @@ def preflight(
     from vgp.vertex.preflight import preflight, preflight_questions
 
     loaded = load_settings(settings, environment)
-    workflow = compiling.compiled(name, loaded)
+    workflow = compiling.compile_pipeline(name, loaded)
     with console(stderr=True).status("checking ...") as status:
         findings = preflight(
             loaded, workflow.spec, workflow.report.steps,

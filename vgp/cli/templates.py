@@ -74,7 +74,7 @@ def _uploaded(done: "uploads.Uploaded", commit: "source_commit.Commit") -> list[
         f"{how}, {done.version.size:,} bytes, verified by download",
         done.location,
         "tags: " + ", ".join(tag + moved.get(tag, "") for tag in done.tags),
-        *([f"not tagged with the commit: {commit.because}"] if commit.because else []),
+        *([f"not tagged with the commit: {commit.reason}"] if commit.reason else []),
     ]
 
 

@@ -45,18 +45,18 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the pipelines, or the parameters of one."""
-    from vgp.settings.repository import NO_WORKFLOW, known
+    from vgp.settings.repository import NO_WORKFLOW, find_workflow
 
     repository = repository_of(settings)
     if name:
-        known(name, repository)
+        find_workflow(name, repository)
     rows: list[JsonObject] = [
         {
             "name": pipeline,
             "description": spec.description,
             "parameters": [parameter.as_json() for _, parameter in sorted(spec.parameters.items())],
         }
-        for pipeline, spec in sorted(spec_cache.specs(repository).items())
+        for pipeline, spec in sorted(spec_cache.load_specs(repository).items())
         if name in (None, pipeline)
     ]
     if as_json:
@@ -98,14 +98,18 @@ def compile_(
     results = [_compiled(path, pipeline, as_json) for path, pipeline in compiled.items()]
     steps = [row for pipeline in compiled.values() for row in pipeline.report.steps]
     say(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
-    notes = [*loaded.warnings(), *compiling.unknown_steps(loaded, compiled.values()), *compiling.tagged_images(loaded)]
-    notes += [*compiling.different_worlds(compiled.values()), *compiling.placeholder_image(loaded)]
+    notes = [
+        *loaded.warnings(),
+        *compiling.list_unknown_steps(loaded, compiled.values()),
+        *compiling.list_tagged_images(loaded),
+    ]
+    notes += [*compiling.list_world_sizes(compiled.values()), *compiling.note_placeholder_image(loaded)]
     say(*notes, stderr=as_json)
     if as_json:
         print_json(results)
 
 
-def _compiled(path: Path, compiled: "compiling.Compiled", as_json: bool) -> JsonObject:
+def _compiled(path: Path, compiled: "compiling.CompiledPipeline", as_json: bool) -> JsonObject:
     terminal, report = console(as_json), compiled.report
     say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
     terminal.print(cost_bound.steps_table(report.steps, width=terminal.width, dated=False))
@@ -156,14 +160,14 @@ def run_(
         raise RequestError("--resume keeps the commands of the run; omit --env, or start a new run.")
     terminal, processes = console(as_json), {"nproc": nproc, "nodes": nodes}
     if resume:
-        request = local_run.resumed(name, resume, repository_of(settings), **processes)
+        request = local_run.resume_run(name, resume, repository_of(settings), **processes)
     else:
-        request = local_run.started(name, set_ or (), load_settings(settings, environment), out, **processes)
-    say(f"{name} -> {request.folder}", *portable.notes(request.spec), stderr=as_json)
+        request = local_run.create_run(name, set_ or (), load_settings(settings, environment), out, **processes)
+    say(f"{name} -> {request.folder}", *portable.list_notes(request.spec), stderr=as_json)
     with display.Progress(terminal, [step.name for step in request.spec.steps]) as progress:
-        result = local_run.finished(request, progress)
+        result = local_run.execute_run(request, progress)
     display.show(result, terminal)
     if as_json:
         print_json(result.as_json())
     if not result.succeeded:
-        raise WorkFailed(result.failure())
+        raise WorkFailed(result.describe_failure())

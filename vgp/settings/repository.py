@@ -55,7 +55,7 @@ class Repository:
         return nearest is not None and Path(os.path.abspath(nearest)) == self.file
 
 
-def find(repository: Repository) -> dict[str, Path]:
+def find_workflows(repository: Repository) -> dict[str, Path]:
     """Returns the workflows by name, without importing them: each file with a top-level `@dsl.pipeline` or `build`
     function.
 
@@ -69,13 +69,13 @@ def find(repository: Repository) -> dict[str, Path]:
         raise RequestError(f"{error.filename or repository.folder} cannot be read: {error.strerror}.") from None
 
 
-def known(name: str, repository: Repository) -> Path:
+def find_workflow(name: str, repository: Repository) -> Path:
     """Returns the file of the workflow `name`.
 
     Raises:
         RequestError: no workflow has this name.
     """
-    workflows = find(repository)
+    workflows = find_workflows(repository)
     if name in workflows:
         return workflows[name]
     folder = repository.folder.relative_to(repository.root)

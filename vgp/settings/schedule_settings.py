@@ -30,7 +30,7 @@ from vgp.base.errors import RequestError
 from vgp.base.text.google_names import pattern_check
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import PASSWORD
-from vgp.settings.repository import Repository, known
+from vgp.settings.repository import Repository, find_workflow
 from vgp.settings.value_rules import optional
 
 LATEST = "latest"
@@ -153,7 +153,7 @@ name = pattern_check(NAME.pattern, "'{value}' is no name: at most 40 lower-case 
 def pipeline(value: str, info: ValidationInfo) -> str:
     """Checks that the workflow exists, if the context of the validation knows the repository."""
     if isinstance(info.context, Repository):
-        known(value, info.context)
+        find_workflow(value, info.context)
     return value
 
 

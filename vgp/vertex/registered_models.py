@@ -92,10 +92,10 @@ def ask(place: Place, verb: str, *words: str, model: str | None = None, options:
                 f"{word!r} is neither a version nor an alias. Use a number, or an alias such as champion."
             )
     named = [f"--registry={place.root}", *([f"--model={model}"] if model else [])]
-    return training_code.ask(
+    return training_code.run_step_command(
         place.repository,
         ["models", verb, *words, "--json", *named, *options],
-        failed="the registry was not read",
+        failure="the registry was not read",
     )
 
 

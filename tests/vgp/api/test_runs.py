@@ -78,7 +78,7 @@ def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, mon
         request.failed, request.last_lines = "show", ["error: the disk is full"]
         return local.Result(request, [])
 
-    monkeypatch.setattr(local, "finished", failed)
+    monkeypatch.setattr(local, "execute_run", failed)
     with pytest.raises(RunFailed, match="show failed(?s:.*)the disk is full(?s:.*)in Python: resume") as raised:
         run("small", out=tmp_path, settings=SMALL, progress=False)
     there = raised.value.run
@@ -87,7 +87,7 @@ def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, mon
     def stopped(request: Any, tell: Any) -> local.Result:
         raise WorkFailed("stopped by SIGINT; every process was ended.", exit_code=130)
 
-    monkeypatch.setattr(local, "finished", stopped)
+    monkeypatch.setattr(local, "execute_run", stopped)
     with pytest.raises(RunFailed, match="stopped by SIGINT") as raised:
         resume(there.folder, settings=SMALL, progress=False)
     assert raised.value.exit_code == 130 and raised.value.run

@@ -101,10 +101,10 @@ def test_a_schedule_reads_the_file_beside_its_settings(tmp_path: Path, monkeypat
 
 def test_a_default_that_is_a_file_is_compiled_as_its_text(folder: Path) -> None:
     repository = repository_of(ROOT / "pipelines.toml")
-    spec = workflow_files.compiled("training", Local(), repository)
+    spec = workflow_files.compile_workflow("training", Local(), repository)
     spec.content["root"]["inputDefinitions"]["parameters"]["task"]["defaultValue"] = "a.toml"
     fresh = PipelineSpec(spec.content)
-    made = with_defaults(fresh, lambda values: workflow_files.expanded("training", values, repository, folder))
+    made = with_defaults(fresh, lambda values: workflow_files.expand_arguments("training", values, repository, folder))
     assert (made.defaults["task"], made.defaults["task_options"]) == ("table", {"declaration": TOML})
     assert fresh.defaults["task"] == "a.toml" and with_defaults(fresh, dict) is fresh
 

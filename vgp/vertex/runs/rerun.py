@@ -98,9 +98,9 @@ def rerun(
         # Else a command that is repeated would repeat its own rerun.
         raise RequestError(f"{reference} is {old.id}, which is still running. Give its id: vgp rerun {old.id}.")
     policy = Policy(if_exists="new" if new else "attach")
-    members = partial(workflow_files.members, old.pipeline, settings.repository)
-    known = old.pipeline in workflow_files.find(settings.repository)
-    replaced = partial(workflow_files.expanded, old.pipeline, repository=settings.repository, folder=Path.cwd())
+    members = partial(workflow_files.list_members, old.pipeline, settings.repository)
+    known = old.pipeline in workflow_files.find_workflows(settings.repository)
+    replaced = partial(workflow_files.expand_arguments, old.pipeline, repository=settings.repository, folder=Path.cwd())
     again = body(
         old, parameters, from_failed=from_failed, members=members if known else dict,
         expanded=replaced if known else dict,

@@ -14,7 +14,7 @@ from vgp.vertex.images import image_contents
 from vgp.vertex.templates.template import explain_absence, open_store, parse_verified, resolve_digest
 from vgp.vertex.templates.template_store import Store, Version, as_time
 from vgp.workflow.compiling import source_commit
-from vgp.workflow.compiling.compile import compiled
+from vgp.workflow.compiling.compile import compile_pipeline
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ def publish(
     """
     for tag in tags:
         schedule_settings.tag(tag)
-    source = source_commit.current(settings.repository.root)
+    source = source_commit.read_commit(settings.repository.root)
     with console.status("compiling") as status:
-        workflow = compiled(name, settings, max_usd=max_usd)
+        workflow = compile_pipeline(name, settings, max_usd=max_usd)
         image_contents.refuse_missing(settings, workflow.spec, {})
         template = workflow.spec.name
         status.update(f"uploading {template}")

@@ -163,7 +163,9 @@ def names_of(made):
 
 
 def test_the_steps_of_a_chain_never_overlap():
-    made = workflow_files.compiled("training", Vertex(Settings()), repository_of(REPOSITORY / "pipelines.toml")).content
+    made = workflow_files.compile_workflow(
+        "training", Vertex(Settings()), repository_of(REPOSITORY / "pipelines.toml")
+    ).content
     found = order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert all(found.beside(step) == {step} for step in found.before)

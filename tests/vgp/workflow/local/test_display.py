@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vgp.workflow.local.display import _why_skipped
+from vgp.workflow.local.display import _find_skip_reason
 from vgp.workflow.local.proof import Step
 
 RESOLVE = Step(
@@ -18,4 +18,4 @@ RESOLVE = Step(
      ([RESOLVE, Step("branch/train", "succeeded")], ""), ([Step("branch/train", "skipped")], "")],
 )  # fmt: skip
 def test_steps_that_were_skipped_have_the_reason_that_a_step_gave(steps, why):
-    assert _why_skipped(SimpleNamespace(steps=steps)) == why
+    assert _find_skip_reason(SimpleNamespace(steps=steps)) == why

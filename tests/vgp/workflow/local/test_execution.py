@@ -19,7 +19,7 @@ from vgp.settings import repository_of
 from vgp.workflow.local import local_folder as folders
 from vgp.workflow.local import local_run, worker
 from vgp.workflow.local.local_folder import Run
-from vgp.workflow.local.local_run import Result, finished, resumed
+from vgp.workflow.local.local_run import Result, execute_run, resume_run
 from vgp.workflow.local.process import Event
 from vgp.workflow.local.proof import prove
 
@@ -143,7 +143,7 @@ def test_a_run_that_is_resumed_goes_on_with_what_it_pinned_whatever_moved_meanwh
     inputs = before.folder.parent
     (inputs / "data").write_text("two")
     (inputs / "broken").unlink()
-    result = finished(resumed("nightly", before.folder, REPOSITORY), lambda event: None)
+    result = execute_run(resume_run("nightly", before.folder, REPOSITORY), lambda event: None)
     assert result.steps[1].parameters == {"Output": f"{inputs}/one"}
     assert states(list(result.steps)) == {
         "resolve": "succeeded", "work": "reused", "after": "succeeded", "notify": "succeeded",
@@ -260,7 +260,7 @@ def test_the_name_of_a_run_is_that_of_its_folder_at_every_start(tmp_path: Path) 
     """What a registry's history says of who registered a version leads to the run."""
     spec = {"pipelineInfo": {"name": "{{$.pipeline_job_name}}"}, "components": {}}
     write_run(tmp_path / 'training-"1"', spec, {})
-    assert json.loads(worker._named(str(tmp_path / 'training-"1"')))["pipelineInfo"] == {"name": 'training-"1"'}
+    assert json.loads(worker._read_spec(str(tmp_path / 'training-"1"')))["pipelineInfo"] == {"name": 'training-"1"'}
 
 
 def test_a_step_cannot_speak_for_kfp(tmp_path: Path, small: dict[str, Any]) -> None:
@@ -277,7 +277,7 @@ def test_an_argument_that_would_be_replaced_is_refused(tmp_path: Path, small: di
 
 
 def new(out: Path) -> Run:
-    return folders.new(out, "training", PipelineSpec({}), {}, REPOSITORY)
+    return folders.create(out, "training", PipelineSpec({}), {}, REPOSITORY)
 
 
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def command() -> Iterator[subprocess.Popen[str]]:
 def test_a_second_ctrl_c_ends_what_still_saves_at_once(command: subprocess.Popen[str]) -> None:
     command.send_signal(signal.SIGINT)
     assert command.stderr
-    assert command.stderr.readline() == "stopping: it may save for 30 s; Ctrl-C again ends it at once\n"
+    assert command.stderr.readline() == "stopping: steps have 30 s to save their work; press Ctrl-C again to stop at once\n"
     began = time.monotonic()
     command.send_signal(signal.SIGINT)
     assert command.wait(timeout=120) == 128 + signal.SIGINT

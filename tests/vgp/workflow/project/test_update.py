@@ -99,7 +99,7 @@ def test_a_damaged_wheel_is_said_to_be_damaged(project: Path) -> None:
 def test_a_repository_of_another_kind_is_none(tmp_path: Path, pin: str | None) -> None:
     if pin is not None:
         (tmp_path / PIN).write_text(pin)
-    with pytest.raises(RequestError, match="was not written by `vgp new project`"):
+    with pytest.raises(RequestError, match="has no vgp.txt that pins the library"):
         plan(tmp_path)
 
 
