@@ -1,6 +1,7 @@
 """The verbs on existing runs: runs, show, wait, cancel, compare, logs, shell, clean."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -11,18 +12,18 @@ from vgp.cli.options import (
     Run,
     SettingsFile,
     Timeout,
-    at_first_use,
     confirm,
     console,
+    import_lazily,
     load_settings,
     print_json,
-    say,
+    print_lines,
 )
 
 if TYPE_CHECKING:
     from vgp.settings import Settings
 
-with at_first_use():
+with import_lazily():
     from vgp.vertex import cleaning_view, run_cleanup
     from vgp.vertex.runs import follow, job_shell, outputs, run_cost, run_logs, run_pages, run_search, run_view
 
@@ -49,14 +50,14 @@ def runs(
     """List runs, newest first."""
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     only = run_search.Filter(pipeline, state or (), since, label or (), schedule, mine)
-    listed = run_search.listed(loaded, only, limit=limit, now=now)
+    found_runs = run_search.listed(loaded, only, limit=limit, now=now)
     if as_json:
-        print_json([outputs.brief_report(loaded, run, now) for run in listed])
+        print_json([outputs.brief_report(loaded, run, now) for run in found_runs])
         return
     console().print(
-        run_view.listing(listed, now) if listed else f"No runs match in {loaded.region} of {loaded.project}."
+        run_view.listing(found_runs, now) if found_runs else f"No runs match in {loaded.region} of {loaded.project}."
     )
-    if limit and len(listed) == limit:
+    if limit and len(found_runs) == limit:
         console(stderr=True).print(f"showing the newest {limit}; show more with --limit", style="dim", highlight=False)
 
 
@@ -64,12 +65,12 @@ def runs(
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts and errors."""
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
-    shown, rows = run_pages.look(loaded, run)
-    last = run_cost.last_runs(loaded, shown.pipeline, without=shown.id)
+    details, rows = run_pages.look(loaded, run)
+    last = run_cost.last_runs(loaded, details.pipeline, without=details.id)
     if as_json:
-        print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
+        print_json({**outputs.report_json(loaded, details, rows, now), "last_runs": last.as_json()})
     else:
-        run_pages.page(console(), loaded, shown, rows, now, last)
+        run_pages.page(console(), loaded, details, rows, now, last)
 
 
 @app.command(epilog="Example: vgp wait latest:training --timeout 7200")
@@ -115,7 +116,7 @@ def cancel(
     if as_json:
         print_json(follow.cancelled_json(loaded, stopped, asked))
     else:
-        say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
+        print_lines(f"{stopped.id} {f'has ended already: {stopped.state}' if stopped.over else 'is being cancelled'}")
 
 
 @app.command(epilog="Example: vgp compare training-0f5c training-91ab --all")
@@ -155,7 +156,7 @@ def logs(
     """Print the logs of the steps of a run, from Cloud Logging: time, step, machine, severity, message."""
     selection = run_logs.Selection(step, since, severity, limit)
     loaded = load_settings(settings, environment)
-    entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: say(text, stderr=True))
+    entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=partial(print_lines, stderr=True))
     try:
         for line in run_logs.lines(entries, as_json=as_json):
             print(line, flush=follow)
@@ -179,14 +180,14 @@ def shell(
     """
     loaded = load_settings(settings, environment)
     try:
-        shells = job_shell.shells(loaded, run, step, timeout_s=timeout, tell=lambda text: say(text, stderr=True))
+        shells = job_shell.shells(loaded, run, step, timeout_s=timeout, tell=partial(print_lines, stderr=True))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if as_json:
         print_json(shells.as_json())
     else:
         width = max(map(len, shells.uris))
-        say(*(f"{name.ljust(width)}  {uri}" for name, uri in shells.uris.items()), f"the job: {shells.link}")
+        print_lines(*(f"{name.ljust(width)}  {uri}" for name, uri in shells.uris.items()), f"the job: {shells.link}")
     if open_:
         typer.launch(next(iter(shells.uris.values())))
 
@@ -215,8 +216,8 @@ def clean(
         confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
         with console(stderr=True).status("Deleting") as status:
             removed = run_cleanup.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
-        say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
+        print_lines(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
-            say(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
+            print_lines(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
     if as_json:
         print_json(cleaning_view.as_json(planned, removed))

@@ -16,7 +16,7 @@ from vgp.base.text.google_names import split_uri
 from vgp.protocol import file_names, model_registry
 from vgp.protocol.model_registry import Terms
 from vgp.protocol.model_service import ModelService, Refused
-from vgp.settings import Settings, load, repository_of
+from vgp.settings import Settings, find_repository, load
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.workflow.local import training_code
@@ -54,7 +54,7 @@ def find_place(file: Path | None, environment: str | None, *, registry: str | No
     Raises:
         RequestError: the settings name no bucket, or are wrong.
     """
-    repository = repository_of(file).root
+    repository = find_repository(file).root
     if registry is None and not environment and not vertex:
         here = LOCAL if LOCAL.is_dir() or not (repository / LOCAL).is_dir() else repository / LOCAL
         return Place(str(here), repository)

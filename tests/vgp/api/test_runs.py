@@ -62,15 +62,15 @@ def test_what_cannot_be_is_refused_in_pythons_words_before_anything_starts(
 
 
 def test_a_class_stands_for_its_name_and_one_of_a_notebook_is_refused_with_the_fix() -> None:
-    from vgp.api.parameter_values import _text
+    from vgp.api.parameter_values import _format_value
 
     class Here:
         pass
 
-    assert _text("task", threading.Thread) == "threading:Thread"
+    assert _format_value("task", threading.Thread) == "threading:Thread"
     Here.__module__ = "__main__"
     with pytest.raises(RequestError, match="%%writefile my_task.py"):
-        _text("task", Here)
+        _format_value("task", Here)
 
 
 def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_checking_imports_neither_kfp_nor_torch_nor_google():
 
 
 def offers(accelerator=None, region=None, provisioning=None, as_of=TODAY, **sizes) -> list[Offer]:
-    return search(machine_list.need(accelerator, region, provisioning, as_of, **sizes))
+    return search(machine_list.build_need(accelerator, region, provisioning, as_of, **sizes))
 
 
 def test_machines_are_sorted_by_price_and_filtered():
@@ -207,22 +207,22 @@ def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
                                            ("8xH100", "--accelerator NVIDIA_H100_80GB --count 8")])  # fmt: skip
 def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
     with pytest.raises(RequestError, match=f"is a GPU, not a machine. .*: vgp machines {ask}$"):
-        machine_card.machine(name)
+        machine_card.find_machine(name)
 
 
 def test_a_tpu_machine_that_is_none_is_told_with_those_that_are():
     with pytest.raises(RequestError, match=r"ct5lp-hightpu-3t looks like a TPU machine(.|\n)*ct5lp-hightpu-4t"):
-        machine_card.machine("ct5lp-hightpu-3t")
+        machine_card.find_machine("ct5lp-hightpu-3t")
 
 
 def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
     card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
     assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_T4 or NVIDIA_L4" in card
     assert "quota to ask for: NVIDIA_TESLA_P100" not in card
-    detail = machine_card.as_json(machine_card.machine("n1-standard-8"), TODAY)
+    detail = machine_card.as_json(machine_card.find_machine("n1-standard-8"), TODAY)
     assert {row["name"] for row in detail["accelerators"] if row["retired"]} == {"NVIDIA_TESLA_P100"}
     assert "NVIDIA_TESLA_P100" not in {row["accelerator_type"] for row in detail["prices"]}
-    living = machine_card.as_json(machine_card.machine("n1-standard-8"), date(2026, 8, 1))
+    living = machine_card.as_json(machine_card.find_machine("n1-standard-8"), date(2026, 8, 1))
     assert "NVIDIA_TESLA_P100" in {row["accelerator_type"] for row in living["prices"]}
 
 

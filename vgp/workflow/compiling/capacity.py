@@ -22,7 +22,7 @@ from vgp.protocol import environment as variables
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
 from vgp.settings.repository import DOCKERFILES
-from vgp.settings.value_rules import key_location
+from vgp.settings.value_rules import read_key_location
 from vgp.workflow.compiling import entrypoint, script_step
 from vgp.workflow.compiling.entrypoint import build_signal_prefix
 
@@ -155,9 +155,9 @@ def _find_problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator
     for problem in container_facts.kernels(_describe_image(image, settings), gpu) if gpu else ():
         fix = f"{problem.suggestion} A rung can name an image of its own: image = '...'."
         yield replace(problem, suggestion=fix, severity="error")
-    key = settings.encryption_key
-    if key and key_location(key) != region:
-        text = f"The encryption key is in {key_location(key)}, but Vertex AI needs a key in the job's region, {region}."
+    key_region = read_key_location(settings.encryption_key) if settings.encryption_key else region
+    if key_region != region:
+        text = f"The encryption key is in {key_region}, but Vertex AI needs a key in the job's region, {region}."
         yield Problem("GPU010", "regions", text, f"Drop {region} from the rung, or run without encryption_key.")
     if options.restart_job_on_worker_restart:
         text = "restart_job_on_worker_restart has no effect on a rung, because Vertex AI restarts no job of a ladder."

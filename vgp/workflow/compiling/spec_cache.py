@@ -24,7 +24,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed, missing_module
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import variables_of_ours
-from vgp.settings import Repository, repository_of
+from vgp.settings import Repository, find_repository
 from vgp.settings.repository import find_workflows
 
 #: The variable that names another folder for the entries.
@@ -114,7 +114,7 @@ def main(settings: str, out: str, *names: str) -> None:
     from vgp.workflow.compiling import workflow_files
     from vgp.workflow.compiling.compile_target import Local
 
-    repository = repository_of(Path(settings))
+    repository = find_repository(Path(settings))
     opened: set[str] = set()
     sys.addaudithook(lambda event, arguments: opened.add(str(arguments[0])) if event == "open" else None)
     try:

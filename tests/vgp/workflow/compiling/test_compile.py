@@ -29,7 +29,7 @@ STEPS = ("components", "comp-condition-2", "dag", "tasks")
 
 @pytest.fixture(scope="module")
 def compiled() -> PipelineSpec:
-    return workflow_files.compile_workflow("training", Vertex(settings.load(FILE)), settings.repository_of(FILE))
+    return workflow_files.compile_workflow("training", Vertex(settings.load(FILE)), settings.find_repository(FILE))
 
 
 def compile_in(folder: Path, seed: str) -> bytes:
@@ -119,7 +119,7 @@ def test_train_is_a_custom_job_on_the_machine_of_the_settings(compiled: Pipeline
 def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -> None:
     train = Request(machine="a2-highgpu-2g", nodes=3, strategy="spot", env={"NCCL_DEBUG": "INFO"})
     target = Vertex(settings.Settings(steps={"train": train}))
-    compiled = workflow_files.compile_workflow("training", target, settings.repository_of(FILE)).content
+    compiled = workflow_files.compile_workflow("training", target, settings.find_repository(FILE)).content
     inputs = compiled["components"]["comp-train"]["inputDefinitions"]["parameters"]
     pools = inputs["worker_pool_specs"]["defaultValue"]
     assert [pool["replica_count"] for pool in pools] == [1, 2]

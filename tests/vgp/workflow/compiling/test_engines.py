@@ -53,7 +53,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> settings.Settings:
 
 
 def compiled(target: Target) -> dict[str, Any]:
-    spec = workflow_files.compile_workflow("training", target, settings.repository_of(REPOSITORY / "pipelines.toml"))
+    spec = workflow_files.compile_workflow("training", target, settings.find_repository(REPOSITORY / "pipelines.toml"))
     return dict(spec.content)
 
 
@@ -155,7 +155,7 @@ def test_what_a_step_uses_besides_its_machine_counts_in_every_try(vertex, loaded
 
 
 def _of_this_repository(loaded: settings.Settings) -> settings.Settings:
-    loaded._repository = settings.repository_of(REPOSITORY / "pipelines.toml")
+    loaded._repository = settings.find_repository(REPOSITORY / "pipelines.toml")
     return loaded.model_copy(update={"steps": {"prepare": loaded.steps["prepare"]}})
 
 

@@ -13,7 +13,7 @@ from vgp.__main__ import main
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import cached
 from vgp.machines.placement.step_request import Request
-from vgp.settings import Repository, Settings, load, repository_of
+from vgp.settings import Repository, Settings, find_repository, load
 from vgp.workflow.compiling import compile, workflow_files
 from vgp.workflow.compiling.compile_target import Local
 from vgp.workflow.compiling.vertex import Vertex
@@ -59,7 +59,7 @@ def write(tmp_path: Path) -> Callable[..., Repository]:
         for name, text in {"pipelines.toml": settings, **files}.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text, encoding="utf-8")
-        return repository_of(tmp_path / "pipelines.toml")
+        return find_repository(tmp_path / "pipelines.toml")
 
     return write_
 
@@ -116,7 +116,7 @@ def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() ->
     """Else every run of a pipeline with sizes would be refused: its `check` knows the parameters that it declares."""
     sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
     asked = {"train": Request.model_validate({"sizes": sizes, "timeout": "2h"})}
-    repository = repository_of(REPOSITORY / "pipelines.toml")
+    repository = find_repository(REPOSITORY / "pipelines.toml")
     spec = workflow_files.compile_workflow(
         "training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository
     )
@@ -133,7 +133,7 @@ def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() ->
 
 def test_the_machines_of_a_step_without_a_ladder_are_told_too() -> None:
     asked = {"train": Request.model_validate({"machine": "g2-standard-4", "nodes": 3})}
-    repository = repository_of(REPOSITORY / "pipelines.toml")
+    repository = find_repository(REPOSITORY / "pipelines.toml")
     spec = workflow_files.compile_workflow(
         "training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository
     )
@@ -318,16 +318,16 @@ def test_a_settings_file_of_somebody_else_above_is_not_taken(
 ) -> None:
     root = write({"deep/er/x": ""}).root
     monkeypatch.chdir(root / "deep" / "er")
-    assert repository_of().root == root
+    assert find_repository().root == root
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     if os.stat(root).st_uid:
         with pytest.raises(RequestError, match="belongs to another user"):
-            repository_of()
+            find_repository()
 
 
 @pytest.mark.parametrize("name", ["training", "batch_prediction"])
 def test_a_run_of_the_console_has_the_registry_of_the_settings_wherever_it_writes(name: str) -> None:
-    repository = repository_of(REPOSITORY / "pipelines.toml")
+    repository = find_repository(REPOSITORY / "pipelines.toml")
     own = Settings(image="example.com/own:1", bucket="gs://bucket/team", registry="gs://bucket/registry-dev")
     spec = workflow_files.compile_workflow(name, Vertex(own), repository)
     compile.verify(spec)

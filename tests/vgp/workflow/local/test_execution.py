@@ -15,7 +15,7 @@ import pytest
 
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import repository_of
+from vgp.settings import find_repository
 from vgp.workflow.local import local_folder as folders
 from vgp.workflow.local import local_run, worker
 from vgp.workflow.local.local_folder import Run
@@ -24,7 +24,7 @@ from vgp.workflow.local.process import Event
 from vgp.workflow.local.proof import prove
 
 SMALL = Path(__file__).parents[2] / "small" / "pipelines.toml"
-REPOSITORY = repository_of(SMALL)
+REPOSITORY = find_repository(SMALL)
 
 
 def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[Run, list[Any], list[Event]]:
@@ -165,9 +165,9 @@ import json, sys
 from pathlib import Path
 from vgp.workflow.local import local_run, process
 from vgp.workflow.local.local_folder import Run
-from vgp.settings import repository_of
+from vgp.settings import find_repository
 folder, pids = Path(sys.argv[1]), sys.argv[2]
-repository = repository_of(Path(sys.argv[3]))
+repository = find_repository(Path(sys.argv[3]))
 try:
     local_run._execute(Run(folder, "sleeping", {"pids": pids}, repository), lambda event: None)
 except process.Interrupted as stop:
@@ -199,7 +199,7 @@ HUNG_UP = """
 import os, signal
 from vgp.workflow.local import process
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-with process.group(["sleep", "0.2"], {}) as child:
+with process.start_group(["sleep", "0.2"], {}) as child:
     os.kill(os.getpid(), signal.SIGHUP)
     raise SystemExit(child.wait())
 """
@@ -215,8 +215,8 @@ import json, sys
 from pathlib import Path
 from vgp.workflow.local import local_run
 from vgp.workflow.local.local_folder import Run
-from vgp.settings import repository_of
-run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
+from vgp.settings import find_repository
+run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), find_repository(Path(sys.argv[3])))
 steps = local_run._execute(run, lambda event: None)
 print(sys.prefix, *((step.name, step.state, dict(step.parameters)) for step in steps), sep="\\n")
 """

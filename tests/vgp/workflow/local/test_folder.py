@@ -6,11 +6,11 @@ import pytest
 
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import repository_of
+from vgp.settings import find_repository
 from vgp.workflow.local import local_folder
 from vgp.workflow.local.local_run import resume_run
 
-REPOSITORY = repository_of(Path(__file__).parents[2] / "small" / "pipelines.toml")
+REPOSITORY = find_repository(Path(__file__).parents[2] / "small" / "pipelines.toml")
 #: kfp allows no _ in the name of a pipeline, and Python no - in that of a module.
 SPEC = PipelineSpec({"pipelineInfo": {"name": "language-model"}})
 

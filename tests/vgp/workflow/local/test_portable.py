@@ -67,10 +67,10 @@ def test_a_container_without_a_python_function_is_refused_before_any_work(
 
 
 def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
-    from vgp.settings import repository_of
+    from vgp.settings import find_repository
     from vgp.workflow.compiling import workflow_files
     from vgp.workflow.compiling.compile_target import Local
 
-    made = workflow_files.compile_workflow("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
+    made = workflow_files.compile_workflow("training", Local(), find_repository(REPOSITORY / "pipelines.toml"))
     portable.refuse_unsupported(made, tmp_path, REPOSITORY)
     assert portable.list_notes(made) == []

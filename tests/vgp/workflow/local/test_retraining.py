@@ -10,7 +10,7 @@ import pytest
 from tests.vgp.workflow.local.test_execution import states, write_run
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import repository_of
+from vgp.settings import find_repository
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.compile_target import Local, mark_pinned
 from vgp.workflow.local import local_run
@@ -18,7 +18,7 @@ from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.local_run import Result
 from vgp.workflow.local.proof import prove
 
-REPOSITORY = repository_of(Path(__file__).parents[4] / "pipelines.toml")
+REPOSITORY = find_repository(Path(__file__).parents[4] / "pipelines.toml")
 #: What the steps return in place of their work.
 RETURNS = {
     "resolve": '"train" if force else "skip", "the reason", "d", "u", "pins", "", "root", "flights", {"epochs": 1}, {}',
