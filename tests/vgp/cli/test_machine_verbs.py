@@ -148,7 +148,7 @@ NOTHING = [
     (["--accelerator", "GB200", "--provisioning", "spot"], 2, "not offered with SPOT", "reservation"),
     (["--accelerator", "none", "--provisioning", "flex_start"], 2, "FLEX_START is for", "standard"),
     (["--accelerator", "H100", "--max-usd-per-hour", "2"], 1, "Without --max-usd-per-hour 2.0 there are", "a3-highgpu"),
-    (["--min-gpu-memory-gb", "9999"], 1, "no machine meets all of that", "Without --min-gpu-memory-gb"),
+    (["--min-gpu-memory-gb", "9999"], 1, "no machine meets all of these conditions", "Without --min-gpu-memory-gb"),
 ]
 
 
@@ -333,7 +333,7 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
     code, out, _ = run(
         capsys, "machines", "--ladder", "--accelerator", "B200", "--gpus", "8", "--region", "us-central1"
     )
-    assert code == 0 and out.startswith("# no ceiling: ")
+    assert code == 0 and out.startswith("# no maximum cost")
     code, out, _ = run(capsys, *asked, "--max-usd", "50", "--json")
     value = json.loads(out)
     assert code == 0 and value["max_usd"] <= 50 and value["rungs"][0]["strategy"] == "spot" and value["toml"]

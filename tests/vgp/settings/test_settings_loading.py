@@ -102,7 +102,7 @@ def test_a_single_environment_needs_no_choice_and_two_do(write: Write) -> None:
         ("\n[environment.prod]\n", None, ":2: environment: takes a name"),
         ("environments = 3\n", None, ":1: environments: takes tables"),
         ("[environments]\ndev = 3\n", None, ":2: environments.dev: takes a table:"),
-        ("[environments.Dev]\n", None, ":1: environments: a name in"),
+        ("[environments.Dev]\n", None, ":1: environments: an environment has an invalid name"),
         ('[environments.dev]\nenvironment = "dev"\n', None, ":2: environments.dev.environment: belongs to the"),
         ("[environments.dev.environments]\n", None, "environments.dev.environments: there is no such setting."),
     ],

@@ -142,7 +142,7 @@ def test_a_step_with_an_input_of_that_name_says_so(tmp_path):
     def train(x: int, size: str = ""):
         print(x, size)
 
-    with pytest.raises(RequestError, match="has an input size of its own"):
+    with pytest.raises(RequestError, match="has an input size, a name that"):
         compiled(train, tmp_path, sizes=SIZES)
 
 

@@ -62,7 +62,7 @@ def test_a_step_with_an_image_of_its_own_is_told(compiled: Callable[[Any], dict[
 def test_a_container_without_a_python_function_is_refused_before_any_work(
     compiled: Callable[[Any], dict[str, Any]], component: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(RequestError, match=f"{component.name} is a container, {OWN}; .* vgp submit"):
+    with pytest.raises(RequestError, match=f"{component.name} is a container, {OWN}, .* vgp submit"):
         portable.refuse_unsupported(PipelineSpec(compiled(pipeline(ours, component))), tmp_path, tmp_path)
 
 

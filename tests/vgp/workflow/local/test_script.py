@@ -117,8 +117,8 @@ def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_i
 @pytest.mark.parametrize(
     ("command", "fields", "message"),
     [
-        (["no-such-program"], {}, "no program 'no-such-program' to start"),
-        (["./train"], {}, "no program './train' to start"),
+        (["no-such-program"], {}, "no program 'no-such-program'"),
+        (["./train"], {}, "no program './train'"),
         (["python", "-u", "work/trian.py", "x"], {}, "no file 'work/trian.py' in .*, where commands run"),
         (["bash", "work/train.sh"], {"image": "a/b:1"}, "On this machine it runs in this environment, not in a/b:1"),
     ],
@@ -152,7 +152,7 @@ def test_what_can_be_started_is_not_refused(repository: Path, command: list[str]
 def test_only_commands_run_on_several_nodes_here(repository: Path) -> None:
     (repository / "pipelines.toml").write_text("")
     settings = load(repository / "pipelines.toml")
-    with pytest.raises(RequestError, match="--nodes 2: only a command of a step"):
+    with pytest.raises(RequestError, match="--nodes 2: on this machine, only a step with a command"):
         local_run.create_run("own", (), settings, repository / "runs", nodes=2)
     with pytest.raises(RequestError, match="--nodes 0: at least 1 node"):
         local_run.create_run("own", (), settings, repository / "runs", nodes=0)
