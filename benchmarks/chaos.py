@@ -1,12 +1,12 @@
-"""Does training end with the same bits however often it is killed?
+"""Does training end with equal bits however often it is killed?
 
     python -m benchmarks.chaos --seed 1 --kills 20 --nproc 2
     python -m benchmarks.chaos --seed 1 --kills 6 --nproc 2,1,4     # another number of processes at every start
-    python -m benchmarks.chaos --seed 1 --kills 10 --judged         # with all that is state besides model and optimizer
+    python -m benchmarks.chaos --seed 1 --kills 10 --judged         # with more state than model and optimizer
 
 Trains once undisturbed, then again while SIGKILL hits a random process of the run (the caller, its launcher, or a
-rank) at random moments drawn from the seed, with a restart after each. Compares model, optimizer state and learning
-curve. Useful time = what the undisturbed run spent in its steps, over the wall time of the disturbed one.
+rank) at random times drawn from the seed, with a restart after each. Compares model, optimizer state and learning
+curve. Useful time is the time of the undisturbed run's steps, divided by the wall time of the disturbed run.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import psutil
 from benchmarks import machine
 
 EXPECTED_STARTUP_S = 4.0
-#: What each validation and each update change: the average of the weights, the best ones, and the patience.
+#: Settings with more state to restore: the average of the weights, the best weights, and the patience.
 JUDGED = ("validate_every_steps=7", "best_metric=accuracy", "patience=40", "ema_decay=0.98")
 
 
@@ -41,7 +41,7 @@ def start(words: list[str]) -> "subprocess.Popen[str]":
 
 
 def kill_one(process: "subprocess.Popen[str]", dice: random.Random) -> str:
-    """Kills a random process of the run; which it was, or "" if the run has ended by itself."""
+    """Kills a random process of the run and returns its kind, or "" if the run has already ended."""
     try:
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
         victim = dice.choice(family)
@@ -52,7 +52,7 @@ def kill_one(process: "subprocess.Popen[str]", dice: random.Random) -> str:
 
 
 def orphans(folder: Path) -> list[int]:
-    """Processes of the run that still live seconds after it was killed."""
+    """Returns the processes of the run that still live five seconds after it was killed."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         left = [p.pid for p in psutil.process_iter(["cmdline", "environ"]) if _belongs(p, folder)]
@@ -68,7 +68,7 @@ def _belongs(process: psutil.Process, folder: Path) -> bool:
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """Checksums of what must not change: weights, card with learning curve, and the last checkpoint's state."""
+    """Returns checksums of the weights, of the card with the learning curve, and of the last checkpoint's state."""
     from vgp.data.tensor_file import as_bytes
     from vgp.train.checkpoint import recovery
     from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
@@ -79,14 +79,16 @@ def fingerprint(folder: Path) -> dict[str, str]:
     manifest = recovery.read_manifest(store, recovery.list_manifests(store, 0)[0])
     recovery.verify(store, manifest)
     state = hashlib.sha256(json.dumps([manifest.scalars, manifest.trainer, manifest.history], sort_keys=True).encode())
-    for name, tensor in sorted(CheckpointReader(store, manifest).tensors().items()):  # however many parts they lie in
+    for name, tensor in sorted(
+        CheckpointReader(store, manifest).tensors().items()
+    ):  # independent of the number of parts
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         state.update(as_bytes(tensor).tobytes())
     return found | {"state": state.hexdigest()}
 
 
 def largest_difference(one: Path, other: Path) -> float:
-    """Between the weights of two models, over the largest weight of the same tensor."""
+    """Returns the largest difference between two models' weights, relative to the largest weight of the tensor."""
     from safetensors.torch import load_file
 
     first, second = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
@@ -94,7 +96,7 @@ def largest_difference(one: Path, other: Path) -> float:
 
 
 def disturbed(data: Path, folder: Path, worlds: list[int], settings: list[str], kills: int, seed: int) -> list[str]:
-    """Trains under fire, to the end; who was killed each time."""
+    """Trains to the end under kills, and returns the kinds of the killed processes."""
     dice, victims = random.Random(seed), []
     for nproc in itertools.cycle(worlds):
         process = start(command(data, folder, nproc, settings))
@@ -115,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--nproc", default="2", help="processes; several numbers, such as 2,1,4, are taken in turn")
+    parser.add_argument("--nproc", default="2", help="processes; several numbers, such as 2,1,4, are used in turn")
     parser.add_argument("--data", type=Path, help="a prepared dataset; default: the flights")
     parser.add_argument("--set", action="append", default=[], help="a training setting; repeatable")
     parser.add_argument("--judged", action="store_true", help="validate often, average, stop early, ship the best")

@@ -1,11 +1,11 @@
-"""How fast specs are checked, and what hostile files cost: each row one `vgp check` in a process of its own.
+"""How fast does `vgp check` check specs, and what do hostile files cost? Each row is one command in its own process.
 
 python -m benchmarks.checking
 python -m benchmarks.checking --runs 3
 
 Pipelines of 500 and 2,000 tasks and of 10 MB have every kind of step in equal parts (plain, custom job, tuning,
-prediction, deployment, loop), once as JSON, the first also as YAML; the folder has 1,000 files as people write them.
-Processor seconds tell more than those of the clock on a machine with other work; the peak is that of the one process.
+prediction, deployment, loop), as JSON, and the first also as YAML; the folder has 1,000 files as people write them.
+Processor seconds are more reliable than wall time on a busy machine; the peak is that of the one process.
 """
 
 import argparse
@@ -29,13 +29,13 @@ from benchmarks import machine, mutations
 
 PYTHON = [sys.executable, "-W", "ignore"]
 CHECK = [*PYTHON, "-m", "vgp", "check"]
-#: What a hostile file may take.
+#: Limits for a hostile file.
 SECONDS, MEGABYTES = 2.0, 200
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one process."""
+    """The cost of one process."""
 
     seconds: float
     cpu_s: float
@@ -43,7 +43,7 @@ class Cost:
 
 
 def cost(command: list[str], runs: int) -> Cost:
-    """Median seconds and processor seconds, and the highest peak, of so many runs after one more."""
+    """Returns median wall and processor seconds and the highest peak of `runs` runs after a warm-up."""
     measured = [_once(command) for _ in range(runs + 1)][1:]
     return Cost(
         statistics.median(each.seconds for each in measured),
@@ -63,7 +63,7 @@ def _once(command: list[str]) -> Cost:
 
 
 def enlarged(spec: dict[str, Any], tasks: int, padding: int = 0) -> dict[str, Any]:
-    """The pipeline with its steps repeated until there are so many tasks, each with its own component and executor."""
+    """Returns the pipeline with its steps repeated up to `tasks` tasks, each with its own component and executor."""
     components, executors = spec["components"], spec["deploymentSpec"]["executors"]
     here = spec["root"]["dag"]["tasks"]
     own = {name: task for name, task in here.items() if task["componentRef"]["name"] in components}
@@ -91,7 +91,7 @@ def _padded(executor: dict[str, Any], padding: int) -> dict[str, Any]:
 
 
 def large_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """A name and a file for each size."""
+    """Yields the name and file of each size."""
     code = "import pathlib, sys; from tests.vgp.check import every_kind; every_kind.compiled(pathlib.Path(sys.argv[1]))"
     _apart(code, folder)
     text = (folder / "p.json").read_text()
@@ -106,7 +106,7 @@ def large_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def thousand_files(folder: Path) -> Path:
-    """The files of the rules' pages, each under many names."""
+    """Writes the files of the rules' pages, each under many names, and returns the folder."""
     made, texts = folder / "thousand", list(mutations.rule_pages().items())
     made.mkdir()
     for number in range(1_000):
@@ -125,7 +125,7 @@ for name, text in hostile.FILES.items(): (pathlib.Path(sys.argv[1]) / name).writ
 
 
 def _apart(code: str, folder: Path) -> None:
-    """Runs it in a process of its own: what this one holds counts as the peak of those that it starts."""
+    """Runs code in a process of its own, because the memory of this process counts as a peak of its children."""
     subprocess.run([*PYTHON, "-c", code, str(folder)], check=True)
 
 

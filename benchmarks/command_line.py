@@ -1,4 +1,4 @@
-"""What the command line costs against importing kfp: --help, list, and compile with what kfp itself needs. CPU seconds.
+"""What does the command line cost against importing kfp? CPU seconds of --help, list and compile.
 
 python -m benchmarks.command_line
 """
@@ -38,9 +38,9 @@ def main() -> None:
         ("list", "import kfp", 1.0),
         ("compile", "import kfp + compile", 1.3),
     ):
-        pairs = zip(times[f"pipelines {ours}"], times[bare], strict=True)
+        pairs = zip(times[f"vgp {ours}"], times[bare], strict=True)
         ratio = statistics.median(one / other for one, other in pairs)
-        console.print(f"pipelines {ours} / {bare}: {ratio:.2f} (at most {most})")
+        console.print(f"vgp {ours} / {bare}: {ratio:.2f} (at most {most})")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Seconds and peak memory of the figures of saved predictions, with intervals and slices, and of the decision.
+"""How long, and with how much memory, are saved predictions evaluated, with intervals, slices and the decision?
 
     python -m benchmarks.evaluation --rows 1_000_000 10_000_000 --classes 2 5
     python -m benchmarks.evaluation --rows 10_000_000 --classes 0     # a regression, with three quantiles
 
-The predictions are made up: three models, 31 days as groups, five slice columns with 3 to 50 values; written as
-`evaluate` writes them. Each contender is a process of its own. scikit-learn's has the figures of all rows and the ROC
-curve of each model, without slices and without a single interval.
+The predictions are synthetic: three models, 31 days as groups, five slice columns with 3 to 50 values, written as
+`evaluate` writes them. Each contender is a process of its own. scikit-learn computes the figures of all rows and the
+ROC curve of each model, but no slices and no intervals.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def write(folder: Path, rows: int, classes: int) -> None:
 
 
 def batches(rows: int, classes: int) -> Iterator[dict[str, Any]]:
-    """Rows whose classes follow from the score that three models see with more and more noise."""
+    """Yields rows whose classes follow from a score, which the three models see with increasing noise."""
     random = np.random.default_rng(0)
     for start in range(0, rows, BATCH_ROWS):
         count = min(BATCH_ROWS, rows - start)
@@ -77,7 +77,7 @@ def names(random: np.random.Generator, count: int, values: int) -> Names:
 
 
 def scikit_learn(folder: str) -> None:
-    """As one writes it who has read the columns that it needs, and no more."""
+    """Evaluates with scikit-learn, and reads only the columns that it needs."""
     import pyarrow.parquet as pq
     from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix, log_loss, roc_auc_score, roc_curve
 
@@ -124,7 +124,7 @@ def numbers(label: np.ndarray, predicted: np.ndarray) -> None:
 
 
 def run(contender: str, folder: str) -> tuple[float, float, float]:
-    """Wall and CPU seconds and peak memory in GB, of a process of its own."""
+    """Returns wall and CPU seconds and the peak memory in GB of a contender's process."""
     if contender in OURS:
         command = [sys.executable, "-m", f"vgp.evaluation.{contender}", folder]
     else:

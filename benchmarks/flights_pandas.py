@@ -1,4 +1,4 @@
-"""The flights dataset in pandas, read by Arrow's parser: arrays of sums by hour, and their differences.
+"""Prepares the flights dataset in pandas, read by Arrow's parser: arrays of sums by hour, and their differences.
 
 python -m benchmarks.flights_pandas FOLDER DESTINATION YEARS
 """

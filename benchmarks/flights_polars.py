@@ -1,4 +1,4 @@
-"""The flights dataset in Polars: sums on a grid of hours, differences of running sums, and streaming queries.
+"""Prepares the flights dataset in Polars: sums on a grid of hours, differences of running sums, streaming queries.
 
 python -m benchmarks.flights_polars FOLDER DESTINATION YEARS [ordered]
 """
@@ -22,7 +22,7 @@ HOUR_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def prepare(source: str, destination: Path, months: Months, ordered: bool = False) -> dict[str, float]:
-    # Read once, in types so narrow that the whole takes less memory than a second pass over the text takes time.
+    # The text is read once, in narrow types, because a second pass would cost more than the memory.
     flights = _read(source).collect(engine="streaming").with_row_index("row_id")
     carrier = col("carrier").to_physical().cast(pl.Int64)
     keys = flights.select((col("hour").cast(pl.Int64) * 10_000_000 + col("flight")) * 256 + carrier).to_series()
@@ -54,7 +54,7 @@ def _read(source: str) -> pl.LazyFrame:
 
 
 def _ids(flights: pl.DataFrame) -> pl.Series:
-    """By DuckDB, which reads the columns where they are: Polars has no MD5, and calling Python's takes longer."""
+    """Returns row ids computed by DuckDB, because Polars has no MD5, and Python's is slower."""
     import duckdb
 
     keys = flights.select("hour", col("carrier").cast(pl.String), "flight").to_arrow()
@@ -64,8 +64,10 @@ def _ids(flights: pl.DataFrame) -> pl.Series:
 
 
 def _counted(flights: pl.LazyFrame, months: Months) -> pl.LazyFrame:
-    """Departures and the sum of their delays at the finest grain that the windows need: added up where copies of one
-    year share it; of years that follow each other, nearly every flight has its own."""
+    """Returns departures and the sum of their delays, at the finest grain that the windows need.
+
+    Copies of one year share that grain; in consecutive years nearly every flight has its own.
+    """
     grain, delay = ("origin", "carrier", "dest", "hour", "left_at"), col("dep_delay").clip(0, MAX_DELAY_MIN)
     if months.years > 1:
         return flights.select(*grain, n=pl.lit(1, pl.UInt32), total=delay.cast(pl.Int64))
@@ -73,7 +75,7 @@ def _counted(flights: pl.LazyFrame, months: Months) -> pl.LazyFrame:
 
 
 def _recent(counts: pl.DataFrame, name: str, by: list[str], windows: Any) -> pl.DataFrame:
-    """By keys and hour: mean delay and number of departures over the windows, none of a later hour."""
+    """Returns mean delay and number of departures over the windows, by keys and hour, without any later hour."""
     sums = (
         counts.filter(col("left_at").is_not_null())
         .group_by(*by, hour=col("left_at"))
@@ -101,7 +103,7 @@ def _recent(counts: pl.DataFrame, name: str, by: list[str], windows: Any) -> pl.
 
 
 def _waiting(counts: pl.DataFrame) -> pl.DataFrame:
-    """By origin and hour: the flights that were due by the end of the hour before and had not left."""
+    """Returns the flights, by origin and hour, that were due by the end of the hour before and had not left."""
     spread = counts.select("origin", "hour", "left_at", "n").join(
         pl.DataFrame({"wait": range(1, MAX_WAIT_HOURS + 1)}, schema={"wait": pl.Int32}), how="cross"
     )
@@ -110,7 +112,7 @@ def _waiting(counts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _month() -> pl.Expr:
-    """As `flights_work.MONTH`."""
+    """Returns `flights_work.MONTH` as a Polars expression."""
     return (col("year").cast(pl.Int32) - 2013) * 12 + col("month")
 
 

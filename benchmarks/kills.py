@@ -1,11 +1,11 @@
-"""Can a SIGKILL at any instant of saving spoil the newest checkpoint?
+"""Can a SIGKILL at any moment of a save spoil the newest checkpoint?
 
     python -m benchmarks.kills --store disk --kills 200
     python -m benchmarks.kills --store bucket --kills 200     # a Cloud Storage server of this machine
 
-A process with several ranks' writers saves as fast as it can and reports each durable step. It is killed at a moment
-drawn from the seed, anywhere in a save; the next one goes on from the newest checkpoint. After every kill the newest
-must verify, be no older than the last step reported, and hold the bits of its step; one line says how it went.
+A process with the writers of several ranks saves as fast as it can and reports each durable step. It is killed at a
+time drawn from the seed, anywhere in a save; the next process resumes from the newest checkpoint. After every kill the
+newest checkpoint must verify, be no older than the last reported step, and hold the bits of its step.
 """
 
 import argparse
@@ -38,7 +38,7 @@ RANKS = 2
 
 
 def tensors(step: int, megabytes: float) -> dict[str, torch.Tensor]:
-    """A state that tells its step."""
+    """Returns a state from which its step can be computed."""
     rows = max(RANKS, int(megabytes * 2**20 / 4 / 256))
     return {"weight": torch.full((rows, 256), float(step)), "step": torch.tensor(step)}
 
@@ -67,7 +67,7 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
         layout = training_state.layout_of(whole, RANKS)
         for writer in writers:
             writer.save(step, training_state.share_of(whole, layout, writer.rank), layout, {}, {})
-        for act in (Writer.wait_copied, Writer.wait):  # all wait_copied first, as ranks of their own would
+        for act in (Writer.wait_copied, Writer.wait):  # all wait_copied first, as separate ranks would
             for writer in writers:
                 act(writer)
         if writers[0].durable_step == step:
@@ -75,7 +75,10 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
 
 
 def one_life(place: str, start: int, megabytes: float, delay_s: float) -> tuple[int, list[float]]:
-    """Forks a saver and kills it `delay_s` after its first report; last step reported, and seconds between reports."""
+    """Forks a saver and kills it `delay_s` after its first report.
+
+    Returns the last reported step, and the seconds between reports.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -98,8 +101,8 @@ def one_life(place: str, start: int, megabytes: float, delay_s: float) -> tuple[
 
 
 def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, Any]:
-    """Raises SystemExit at the first checkpoint that is spoilt or lost."""
-    torch.set_num_threads(1)  # threads of the parent's would be missing in the forked savers
+    """Kills savers and checks the newest checkpoint. Raises SystemExit at the first spoilt or lost checkpoint."""
+    torch.set_num_threads(1)  # a fork does not copy the parent's threads
     dice, save_s, newest, store = random.Random(seed), 0.2, 0, store_at(place)
     unfinished = 0
     for kill in range(kills):
@@ -119,7 +122,7 @@ def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, A
 
 @contextmanager
 def place(kind: str) -> Iterator[str]:
-    """A new folder on the disk, or in a bucket of a real storage server on loopback."""
+    """Yields a new folder on the disk, or in a bucket of a real storage server on loopback."""
     if kind == "disk":
         with tempfile.TemporaryDirectory() as folder:
             yield str(Path(folder) / "run")
