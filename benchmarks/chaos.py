@@ -30,7 +30,7 @@ EXPECTED_STARTUP_S = 4.0
 JUDGED = ("validate_every_steps=7", "best_metric=accuracy", "patience=40", "ema_decay=0.98")
 
 
-def command(data: Path, folder: Path, nproc: int, settings: list[str]) -> list[str]:
+def build_command(data: Path, folder: Path, nproc: int, settings: list[str]) -> list[str]:
     words = [sys.executable, "-m", "vgp.steps", "train", str(data), "--model", str(folder / "model")]
     words += ["--checkpoints", str(folder / "checkpoints"), "--nproc", str(nproc)]
     return [*words, *(word for setting in settings for word in ("--set", setting))]
@@ -51,30 +51,30 @@ def kill_one(process: "subprocess.Popen[str]", dice: random.Random) -> str:
         return ""
 
 
-def orphans(folder: Path) -> list[int]:
+def find_orphans(folder: Path) -> list[int]:
     """Returns the processes of the run that still live five seconds after it was killed."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        left = [p.pid for p in psutil.process_iter(["cmdline", "environ"]) if _belongs(p, folder)]
+        left = [p.pid for p in psutil.process_iter(["cmdline", "environ"]) if _is_of_run(p, folder)]
         if not left:
             return []
         time.sleep(0.1)
     return left
 
 
-def _belongs(process: psutil.Process, folder: Path) -> bool:
+def _is_of_run(process: psutil.Process, folder: Path) -> bool:
     environment = process.info["environ"] or {}
     return environment.get("CHAOS_RUN") == str(folder) and process.pid != psutil.Process().pid
 
 
-def fingerprint(folder: Path) -> dict[str, str]:
+def compute_fingerprint(folder: Path) -> dict[str, str]:
     """Returns checksums of the weights, of the card with the learning curve, and of the last checkpoint's state."""
     from vgp.data.tensor_file import as_bytes
     from vgp.train.checkpoint import recovery
     from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
     from vgp.train.checkpoint.checkpoint_store import DiskStore
 
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "model").iterdir()}
+    checksums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "model").iterdir()}
     store = DiskStore(folder / "checkpoints")
     manifest = recovery.read_manifest(store, recovery.list_manifests(store, 0)[0])
     recovery.verify(store, manifest)
@@ -84,10 +84,10 @@ def fingerprint(folder: Path) -> dict[str, str]:
     ):  # independent of the number of parts
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         state.update(as_bytes(tensor).tobytes())
-    return found | {"state": state.hexdigest()}
+    return checksums | {"state": state.hexdigest()}
 
 
-def largest_difference(one: Path, other: Path) -> float:
+def compute_largest_difference(one: Path, other: Path) -> float:
     """Returns the largest difference between two models' weights, relative to the largest weight of the tensor."""
     from safetensors.torch import load_file
 
@@ -95,16 +95,18 @@ def largest_difference(one: Path, other: Path) -> float:
     return max(float((first[k] - second[k]).abs().max() / first[k].abs().max().clamp_min(1e-12)) for k in first)
 
 
-def disturbed(data: Path, folder: Path, worlds: list[int], settings: list[str], kills: int, seed: int) -> list[str]:
+def train_disturbed(
+    data: Path, folder: Path, worlds: list[int], settings: list[str], kills: int, seed: int
+) -> list[str]:
     """Trains to the end under kills, and returns the kinds of the killed processes."""
     dice, victims = random.Random(seed), []
     for nproc in itertools.cycle(worlds):
-        process = start(command(data, folder, nproc, settings))
+        process = start(build_command(data, folder, nproc, settings))
         if len(victims) < kills:
             time.sleep(dice.uniform(0, 2.5 * EXPECTED_STARTUP_S))
             victims.append(kill_one(process, dice))
         _, errors = process.communicate()
-        if left := orphans(folder):
+        if left := find_orphans(folder):
             raise SystemExit(f"orphans after killing {victims[-1]}: {left}")
         if process.returncode == 0:
             return victims
@@ -135,21 +137,21 @@ def report(scratch: Path, data: Path, worlds: list[int], given: argparse.Namespa
     os.environ["CHAOS_RUN"] = str(scratch / "disturbed")
     settings = ["epochs=6", "microbatches=4", "checkpoint_every_s=1", *given.set]
     reference, folder = scratch / "reference", scratch / "disturbed"
-    done = subprocess.run(command(data, reference, worlds[0], settings), capture_output=True, text=True)
+    done = subprocess.run(build_command(data, reference, worlds[0], settings), capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     useful_s = json.loads(done.stdout)["seconds"]
     began = time.monotonic()
-    victims = disturbed(data, folder, worlds, settings, given.kills, given.seed)
+    victims = train_disturbed(data, folder, worlds, settings, given.kills, given.seed)
     wall_s = time.monotonic() - began
-    print(machine.line())
+    print(machine.describe())
     print(
         f"seed {given.seed}, processes {given.nproc}, {len(victims)} kills: {', '.join(v or 'late' for v in victims)}"
     )
     print(f"useful step time {useful_s:.1f} s / wall time {wall_s:.1f} s = {useful_s / wall_s:.2f}")
-    same = {name: fingerprint(reference)[name] == value for name, value in fingerprint(folder).items()}
+    same = {name: compute_fingerprint(reference)[name] == value for name, value in compute_fingerprint(folder).items()}
     print("bit-identical: " + ", ".join(f"{name} {'yes' if equal else 'NO'}" for name, equal in sorted(same.items())))
-    print(f"largest relative difference of a weight: {largest_difference(reference, folder):.2e}")
+    print(f"largest relative difference of a weight: {compute_largest_difference(reference, folder):.2e}")
     raise SystemExit(0 if all(same.values()) or len(set(worlds)) > 1 else 1)
 
 

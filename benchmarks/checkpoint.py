@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--folder", help="folder to write to; default: the temporary folder")
     given = parser.parse_args()
     columns = ("state", "", "stall, s", "of async_save's", "loop lost, s", "durable after, s")
-    table = Table(*columns, title=f"{given.nproc} processes; {machine.line()}")
+    table = Table(*columns, title=f"{given.nproc} processes; {machine.describe()}")
     for megabytes in map(int, given.megabytes.split(",")):
         scratch = tempfile.mkdtemp(dir=given.folder)
         try:

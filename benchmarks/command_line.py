@@ -30,9 +30,9 @@ def main() -> None:
             "vgp compile": [*python, "-m", "vgp", "compile", "--out", folder],
             "import kfp + compile": [*python, "-c", BARE, folder],
         }
-        times = turns.seconds(commands, clock=turns.cpu)
+        times = turns.time_commands(commands, clock=turns.read_cpu_seconds)
     console = Console()
-    console.print(turns.table(times))
+    console.print(turns.render_table(times))
     for ours, bare, most in (
         ("--help", "import kfp", 0.2),
         ("list", "import kfp", 1.0),

@@ -90,7 +90,7 @@ def one_tensor(data: str, batch: int, workers: int) -> Iterator[Any]:
         yield from DataLoader(rows, batch_size=None, sampler=batches, num_workers=workers)
 
 
-def rate(batches: Iterator[Any], batch: int, seconds: float) -> float:
+def measure_rate(batches: Iterator[Any], batch: int, seconds: float) -> float:
     """Returns samples per second after the first batch, measured for about `seconds`."""
     next(batches)
     began, count = time.perf_counter(), 0
@@ -101,7 +101,7 @@ def rate(batches: Iterator[Any], batch: int, seconds: float) -> float:
 
 
 def main() -> None:
-    from benchmarks.steps import measured
+    from benchmarks.steps import measure
 
     parser = argparse.ArgumentParser()
     parser.add_argument("data", help="a prepared dataset")
@@ -121,10 +121,10 @@ def main() -> None:
         rates: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(TURNS):
             for name, batches in open_ways.items():
-                rates[name].append(rate(batches, given.batch, given.seconds))
-    trained = statistics.median(measured(given.data, 1, given.batch, 4, weak=True)["training.learner"]) * given.batch
+                rates[name].append(measure_rate(batches, given.batch, given.seconds))
+    trained = statistics.median(measure(given.data, 1, given.batch, 4, weak=True)["training.learner"]) * given.batch
     ours = statistics.median(rates["training.batches"])
-    table = Table("", "samples/s", "ours is faster by", title=machine.line())
+    table = Table("", "samples/s", "ours is faster by", title=machine.describe())
     for name, values in rates.items():
         table.add_row(name, f"{statistics.median(values):,.0f}", f"{ours / statistics.median(values):.2f}")
     table.add_row("training consumes (1 process, 1 thread)", f"{trained:,.0f}", f"{ours / trained:.1f}")

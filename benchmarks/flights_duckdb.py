@@ -27,10 +27,10 @@ def prepare(source: str, destination: Path, months: Months, ordered: bool = Fals
     _read(db, source, ordered)
     if db.execute("SELECT 1 FROM flights GROUP BY hour, carrier, flight HAVING count(*) > 1 LIMIT 1").fetchall():
         raise ValueError("duplicate keys")
-    _counted(db, months)
-    recent = {name: _recent(db, name, ", ".join(by), windows) for name, (by, windows) in RECENT_HOURS.items()}
-    _waiting(db)
-    _categories(db)
+    _create_counts(db, months)
+    recent = {name: _create_recent(db, name, ", ".join(by), windows) for name, (by, windows) in RECENT_HOURS.items()}
+    _create_waiting(db)
+    _create_categories(db)
     days = ", ".join(f"DATE '{day}'" for day in months.validation())
     shown = {"month": MONTH, "train": months.train, "test": months.test, "days": days}
     for split, rows in SPLITS.items():
@@ -45,7 +45,7 @@ def prepare(source: str, destination: Path, months: Months, ordered: bool = Fals
 
 def _read(db: Any, source: str, ordered: bool) -> None:
     """Creates the table of the needed columns, typed; `left_at` is the hour in which a flight left."""
-    files, parquet = flights_work.reading(source)
+    files, parquet = flights_work.find_files(source)
     types = {**dict.fromkeys(INTEGERS, "SMALLINT"), "flight": "INTEGER", **dict.fromkeys(STRINGS, "VARCHAR")}
     types["time_hour"] = "TIMESTAMP"
     read = f"read_csv('{files}', header = true, nullstr = 'NA', types = {types})"
@@ -53,12 +53,12 @@ def _read(db: Any, source: str, ordered: bool) -> None:
     db.execute(f"""
         CREATE TEMP TABLE flights AS
         SELECT * EXCLUDE (time_hour), hour + floor((minute + dep_delay) / 60)::INTEGER AS left_at
-          {f", {flights_work.md5_number('hour')} AS id" if ordered else ""}
+          {f", {flights_work.compute_md5_number('hour')} AS id" if ordered else ""}
         FROM (SELECT {casts}, (epoch(time_hour)::BIGINT // 3600)::INTEGER AS hour
               FROM {f"read_parquet('{files}')" if parquet else read})""")
 
 
-def _counted(db: Any, months: Months) -> None:
+def _create_counts(db: Any, months: Months) -> None:
     """Creates the table of departures and of the sum of their delays, at the finest grain that the windows need.
 
     Copies of one year share that grain; in consecutive years nearly every flight has its own.
@@ -72,7 +72,7 @@ def _counted(db: Any, months: Months) -> None:
             FROM flights GROUP BY ALL""")
 
 
-def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
+def _create_recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
     """Creates the table NAME_lately of (keys, hour) and returns its columns.
 
     The hours to look up are added to the sums as empty rows, so that one window function serves both.
@@ -83,7 +83,7 @@ def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
         for first, last in windows
         for value in ("n", "total")
     )
-    columns = dict(_recent_columns(name, windows))
+    columns = dict(_list_recent_columns(name, windows))
     db.execute(f"""
         CREATE TEMP TABLE {name}_lately AS
         WITH sums AS (
@@ -95,14 +95,14 @@ def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
     return list(columns)
 
 
-def _recent_columns(name: str, windows: Any) -> Iterator[tuple[str, str]]:
+def _list_recent_columns(name: str, windows: Any) -> Iterator[tuple[str, str]]:
     for first, last in windows:
         n = f"coalesce(n_{first}_{last}, 0)"
         yield f"{name}_delay_{first}_to_{last}_h_ago", f"(total_{first}_{last} / nullif({n}, 0))"
         yield f"{name}_departures_{first}_to_{last}_h_ago", f"{n}"
 
 
-def _waiting(db: Any) -> None:
+def _create_waiting(db: Any) -> None:
     """Creates the table of flights by origin and hour that were due by the end of the hour before and had not left."""
     db.execute(f"""
         CREATE TEMP TABLE waiting AS SELECT origin, hour + wait AS hour, sum(n)::FLOAT AS origin_waiting
@@ -111,7 +111,7 @@ def _waiting(db: Any) -> None:
         WHERE left_at >= hour + wait GROUP BY ALL""")
 
 
-def _categories(db: Any) -> None:
+def _create_categories(db: Any) -> None:
     """Creates the tables of codes, in the alphabetical order of the values, from 1."""
     for name in ("carrier", "origin", "dest"):
         db.execute(f"""

@@ -49,29 +49,29 @@ class Months:
 
     def options(self) -> dict[str, str]:
         """Returns these months as options of the task `flights`."""
-        first, last, then, end = (_month(number) for number in (1, self.train, self.train + 1, self.test))
+        first, last, then, end = (_format_month(number) for number in (1, self.train, self.train + 1, self.test))
         return {"train": f"{first}:{last}", "test": f"{then}:{end}"}
 
     def validation(self) -> list[str]:
         """Returns the validation days of the task: the twentieth of the training days with the smallest hashes."""
-        end = np.datetime64(_month(self.train)) + 1
-        days = np.arange(np.datetime64(_month(1)).astype("M8[D]"), end.astype("M8[D]"))
+        end = np.datetime64(_format_month(self.train)) + 1
+        days = np.arange(np.datetime64(_format_month(1)).astype("M8[D]"), end.astype("M8[D]"))
         present = np.array([day for day in days if not str(day).endswith("-02-29")])  # 2013 was no leap year
         order = np.argsort(mix_bits(present.astype(np.int64).view(np.uint64)))
         return sorted(str(day) for day in present[order[: len(present) // 20]])
 
 
-def _month(number: int) -> str:
+def _format_month(number: int) -> str:
     return f"{2013 + (number - 1) // 12}-{(number - 1) % 12 + 1:02}"
 
 
-def reading(source: str) -> tuple[str, bool]:
+def find_files(source: str) -> tuple[str, bool]:
     """Returns a glob of all files of a folder of CSV or Parquet files, and whether they are Parquet."""
     parquet = any(Path(source).glob("*.parquet"))
     return f"{source}/*.{'parquet' if parquet else 'csv'}", parquet
 
 
-def md5_number(hour: str) -> str:
+def compute_md5_number(hour: str) -> str:
     """Returns the id of a row, as defined in `vgp.data.identity`, as an SQL expression of DuckDB.
 
     Args:

@@ -38,7 +38,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.chaos import command
+from benchmarks.chaos import build_command
 from vgp.train.loop.checkpoint_saving import LEAST_S, MOST_S, MOST_SHARE, optimal_interval
 from vgp.train.loop.training_request import RATE_VARIABLE
 
@@ -60,13 +60,15 @@ class Parts:
     stop_s: float
 
 
-def lives(seed: int, per_hour: float, count: int = LIVES) -> list[float]:
+def draw_lives(seed: int, per_hour: float, count: int = LIVES) -> list[float]:
     """Returns the seconds of training between consecutive preemptions."""
     dice = random.Random(seed)
     return [dice.expovariate(per_hour / HOUR) for _ in range(count)]
 
 
-def goodput(parts: Parts, interval_s: float, provision_s: float, lived: Sequence[float], *, notice: bool) -> float:
+def compute_goodput(
+    parts: Parts, interval_s: float, provision_s: float, lived: Sequence[float], *, notice: bool
+) -> float:
     """Returns the share of the wall time in which useful steps are trained."""
     useful_s = wall_s = 0.0
     for life_s in lived:
@@ -84,7 +86,7 @@ class Folder:
     """A folder in which jobs train one after another, with the control folder of their progress."""
 
     def __init__(self, path: Path, data: Path, nproc: int, settings: Sequence[str]) -> None:
-        self.path, self.words = path, command(data, path, nproc, ["epochs=100000", *settings])
+        self.path, self.words = path, build_command(data, path, nproc, ["epochs=100000", *settings])
         self.control = path / "control"
         self.control.mkdir(parents=True)
         beat = {"format": 1, "attempt": "a", "at": "", "every_s": 30, "orphan_s": 36000}
@@ -94,10 +96,10 @@ class Folder:
     def job(self, per_hour: float) -> Iterator["subprocess.Popen[str]"]:
         """Starts a job that resumes from the newest checkpoint, and ends it at the end of the block."""
         (self.control / "progress.json").unlink(missing_ok=True)
-        told = {"TRAINING_CAPACITY": str(self.control), "TRAINING_ATTEMPT": "a", RATE_VARIABLE: str(per_hour)}
-        with open(self.path / "said", "w") as said:
+        variables = {"TRAINING_CAPACITY": str(self.control), "TRAINING_ATTEMPT": "a", RATE_VARIABLE: str(per_hour)}
+        with open(self.path / "said", "w") as log:
             job = subprocess.Popen(
-                self.words, env={**os.environ, **told}, stdout=subprocess.DEVNULL, stderr=said, text=True
+                self.words, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=log, text=True
             )
         try:
             yield job
@@ -122,7 +124,7 @@ class Folder:
         return stop_s, json.loads((self.control / "progress.json").read_text())
 
 
-def measured(folder: Folder) -> Parts:
+def measure_parts(folder: Folder) -> Parts:
     """Returns the parts of a real job that has resumed from a checkpoint and saved at least three times."""
     for _ in range(2):
         with folder.job(1.0) as job:
@@ -130,18 +132,18 @@ def measured(folder: Folder) -> Parts:
             while len(saves) < 4:
                 time.sleep(0.2)
                 saves.add(folder.progress(job).get("saved_step", 0))
-            stop_s, told = folder.stop(job)
-    return Parts(told["start_s"], told["save_cost_s"], told["save_s"], stop_s)
+            stop_s, progress = folder.stop(job)
+    return Parts(progress["start_s"], progress["save_cost_s"], progress["save_s"], stop_s)
 
 
-def undisturbed(folder: Folder) -> float:
+def measure_undisturbed(folder: Folder) -> float:
     """Returns the seconds of a step in a job that never saves."""
     with folder.job(1.0) as job:
-        trained(folder, job, UNDISTURBED_S)
+        wait_for_training(folder, job, UNDISTURBED_S)
         return float(folder.progress(job)["seconds_per_step"])
 
 
-def trained(folder: Folder, job: "subprocess.Popen[str]", seconds: float) -> None:
+def wait_for_training(folder: Folder, job: "subprocess.Popen[str]", seconds: float) -> None:
     """Waits until the job has trained for `seconds`."""
     while not folder.progress(job):
         time.sleep(0.05)
@@ -151,26 +153,26 @@ def trained(folder: Folder, job: "subprocess.Popen[str]", seconds: float) -> Non
         folder.progress(job)
 
 
-def seen(folder: Folder, lived: Sequence[float], per_hour: float, *, notice: bool) -> tuple[int, float, float]:
+def observe(folder: Folder, lived: Sequence[float], per_hour: float, *, notice: bool) -> tuple[int, float, float]:
     """Returns the number of useful steps, the elapsed seconds, and the save interval that the jobs chose."""
     with folder.job(per_hour) as job:  # the first start resumes nothing
-        trained(folder, job, 0)
-        _, told = folder.stop(job)
-    first, chosen, began = told["saved_step"], [], time.monotonic()
+        wait_for_training(folder, job, 0)
+        _, progress = folder.stop(job)
+    first, intervals_s, began = progress["saved_step"], [], time.monotonic()
     for life_s in lived:
         with folder.job(per_hour) as job:
-            trained(folder, job, life_s)
-            told = folder.stop(job)[1] if notice else folder.progress(job)
-        chosen.append(told["checkpoint_every_s"])
+            wait_for_training(folder, job, life_s)
+            progress = folder.stop(job)[1] if notice else folder.progress(job)
+        intervals_s.append(progress["checkpoint_every_s"])
     wall_s = time.monotonic() - began
     if not notice:  # only steps from which the next job resumes count
         with folder.job(per_hour) as job:
-            trained(folder, job, 0)
-            told = folder.progress(job)
-    return told["saved_step"] - first, wall_s, statistics.median(chosen)
+            wait_for_training(folder, job, 0)
+            progress = folder.progress(job)
+    return progress["saved_step"] - first, wall_s, statistics.median(intervals_s)
 
 
-def intervals(parts: Parts, per_hour: float) -> dict[str, float]:
+def choose_intervals(parts: Parts, per_hour: float) -> dict[str, float]:
     best = max(min(optimal_interval(parts.cost_s, HOUR / per_hour), MOST_S), LEAST_S, parts.cost_s / MOST_SHARE)
     return {f"auto: {best:.0f} s": best, "60 s": 60.0, "10 min": 600.0}
 
@@ -200,34 +202,37 @@ def report(given: argparse.Namespace, scratch: Path) -> None:
     def folder(name: str, *settings: str) -> Folder:
         return Folder(scratch / name, given.data, given.nproc, [*given.set, *settings])
 
-    parts = measured(folder("parts", "checkpoint_every_s=5"))
+    parts = measure_parts(folder("parts", "checkpoint_every_s=5"))
     if given.cost_s or given.durable_s:
         parts = Parts(parts.start_s, given.cost_s or parts.cost_s, given.durable_s or parts.durable_s, parts.stop_s)
     title = (
         f"start {parts.start_s:.1f} s, a save costs {parts.cost_s:.3f} s, readable after {parts.durable_s:.2f} s, "
-        f"stop {parts.stop_s:.1f} s; {given.per_hour:g} preemptions an hour; {machine.line()}"
+        f"stop {parts.stop_s:.1f} s; {given.per_hour:g} preemptions an hour; {machine.describe()}"
     )
     table = Table("checkpoints", "", *(f"next machine after {s} s" for s in PROVISION_S), title=title)
-    lived = lives(given.seed, given.per_hour)
-    for name, interval_s in intervals(parts, given.per_hour).items():
+    lived = draw_lives(given.seed, given.per_hour)
+    for name, interval_s in choose_intervals(parts, given.per_hour).items():
         for notice in (True, False):
-            shares = [goodput(parts, interval_s, s, lived, notice=notice) for s in PROVISION_S]
+            shares = [compute_goodput(parts, interval_s, s, lived, notice=notice) for s in PROVISION_S]
             table.add_row(name, "notice" if notice else "none", *(f"{share:.2%}" for share in shares))
     console = Console(width=int(os.environ.get("COLUMNS", "140")))
     console.print(table)
     if given.run:
         for notice in (True, False):
-            console.print(compared(given, folder, parts, lived[: given.run], notice=notice))
+            console.print(compare_observed(given, folder, parts, lived[: given.run], notice=notice))
 
 
-def compared(
+def compare_observed(
     given: argparse.Namespace, folder: Callable[..., Folder], parts: Parts, lived: Sequence[float], *, notice: bool
 ) -> str:
     """Compares the observed share with the computed one; the seconds of a step are measured before and after."""
-    before_s = undisturbed(folder(f"before-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
-    steps, wall_s, interval_s = seen(folder(f"seen-{notice}"), lived, given.per_hour, notice=notice)
-    after_s = undisturbed(folder(f"after-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
-    share, foretold = steps * (before_s + after_s) / 2 / wall_s, goodput(parts, interval_s, 0, lived, notice=notice)
+    before_s = measure_undisturbed(folder(f"before-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
+    steps, wall_s, interval_s = observe(folder(f"seen-{notice}"), lived, given.per_hour, notice=notice)
+    after_s = measure_undisturbed(folder(f"after-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
+    share, foretold = (
+        steps * (before_s + after_s) / 2 / wall_s,
+        compute_goodput(parts, interval_s, 0, lived, notice=notice),
+    )
     return (
         f"{len(lived)} ends, {'with' if notice else 'without'} notice, {sum(lived):.0f} s of training, checkpoints "
         f"every {interval_s:.0f} s: seen {share:.2%}, foretold {foretold:.2%}; {steps} steps in {wall_s:.0f} s, one "

@@ -80,7 +80,9 @@ def main() -> None:
             began = time.perf_counter()
             gradients(loss, values)
             times[name].append(time.perf_counter() - began)
-    table = Table("", "peak MB", "ratio", "s", "ratio", title=f"{given.tokens:,} x {given.vocab:,}; {machine.line()}")
+    table = Table(
+        "", "peak MB", "ratio", "s", "ratio", title=f"{given.tokens:,} x {given.vocab:,}; {machine.describe()}"
+    )
     peaks = {name: peak_bytes(loss, values) for name, loss in ways.items()}
     for name in ways:
         ratio = statistics.median(a / b for a, b in zip(times[name], times["plain"], strict=True))

@@ -37,7 +37,7 @@ from vgp.train.checkpoint.writer import Writer
 RANKS = 2
 
 
-def tensors(step: int, megabytes: float) -> dict[str, torch.Tensor]:
+def build_tensors(step: int, megabytes: float) -> dict[str, torch.Tensor]:
     """Returns a state from which its step can be computed."""
     rows = max(RANKS, int(megabytes * 2**20 / 4 / 256))
     return {"weight": torch.full((rows, 256), float(step)), "step": torch.tensor(step)}
@@ -63,7 +63,7 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
         for rank in range(RANKS)
     ]
     for step in range(start, 10**9):
-        whole = tensors(step, megabytes)
+        whole = build_tensors(step, megabytes)
         layout = training_state.layout_of(whole, RANKS)
         for writer in writers:
             writer.save(step, training_state.share_of(whole, layout, writer.rank), layout, {}, {})
@@ -74,7 +74,7 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
             os.write(reports, b"%d\n" % step)
 
 
-def one_life(place: str, start: int, megabytes: float, delay_s: float) -> tuple[int, list[float]]:
+def kill_once(place: str, start: int, megabytes: float, delay_s: float) -> tuple[int, list[float]]:
     """Forks a saver and kills it `delay_s` after its first report.
 
     Returns the last reported step, and the seconds between reports.
@@ -106,14 +106,14 @@ def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, A
     dice, save_s, newest, store = random.Random(seed), 0.2, 0, store_at(place)
     unfinished = 0
     for kill in range(kills):
-        reported, took = one_life(place, newest + 1, megabytes, dice.uniform(0, 3 * save_s))
+        reported, took = kill_once(place, newest + 1, megabytes, dice.uniform(0, 3 * save_s))
         save_s = statistics.median([*took, save_s])
         damage: list[str] = []
         found = recovery.find_newest(store, 0, damage.append)
         if damage or found is None or found.step < reported or reported < 0:
             raise SystemExit(f"kill {kill}: reported step {reported}, found {found and found.step}; {damage}")
         loaded = CheckpointReader(store, found).tensors()
-        if not all(torch.equal(loaded[name], tensor) for name, tensor in tensors(found.step, megabytes).items()):
+        if not all(torch.equal(loaded[name], tensor) for name, tensor in build_tensors(found.step, megabytes).items()):
             raise SystemExit(f"kill {kill}: the checkpoint of step {found.step} holds other bits")
         unfinished += any(at and at[1] > found.step for at in map(parse_part_name, store.names()))
         newest = found.step
@@ -121,7 +121,7 @@ def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, A
 
 
 @contextmanager
-def place(kind: str) -> Iterator[str]:
+def create_place(kind: str) -> Iterator[str]:
     """Yields a new folder on the disk, or in a bucket of a real storage server on loopback."""
     if kind == "disk":
         with tempfile.TemporaryDirectory() as folder:
@@ -147,9 +147,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--megabytes", type=float, default=4)
     given = parser.parse_args()
-    with place(given.store) as folder:
+    with create_place(given.store) as folder:
         found = drill(folder, kills=given.kills, seed=given.seed, megabytes=given.megabytes)
-    print(machine.line())
+    print(machine.describe())
     print(
         f"{given.store}, {given.megabytes:g} MB, {RANKS} ranks, seed {given.seed}: {found['kills']} kills in "
         f"{found['steps']} saves of {found['save_s']:.3f} s (median), {found['amid']} of them left an unfinished save; "

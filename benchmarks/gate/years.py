@@ -1,8 +1,19 @@
-"""Years of a sliding window: each night's test rows are those of the last 31 days."""
+"""Simulates years of a sliding window: the test rows of each night are those of the last 31 days."""
 
 import numpy as np
 
-from benchmarks.gate.gates import CONFIDENCE, DAYS, LEVEL, NIGHTS, SEED, alike, corrected, seen, student, table
+from benchmarks.gate.gates import (
+    CONFIDENCE,
+    DAYS,
+    LEVEL,
+    NIGHTS,
+    SEED,
+    build_corrected_gate,
+    build_student_gate,
+    estimate_correlation,
+    summarize,
+    table,
+)
 from benchmarks.gate.worlds import DISTRIBUTIONS, Draw, carried, in_seasons, in_spells
 from vgp.decision import levels
 
@@ -10,39 +21,41 @@ NORMAL = DISTRIBUTIONS["normal"]
 
 
 def windows(days: np.ndarray) -> np.ndarray:
-    """(Y, 365 + 30) days -> (Y, 365, 31): what each night tests on."""
+    """Returns the days of each night's test: (Y, 365 + 30) to (Y, 365, 31)."""
     return np.lib.stride_tricks.sliding_window_view(days, DAYS, axis=1)[:, :NIGHTS]
 
 
 def nightly(days: np.ndarray, own: np.ndarray) -> dict[str, np.ndarray]:
-    """Whether each policy promotes, by night, bool (Y, 365).
+    """Returns whether each policy promotes, by night, bool (Y, 365).
 
     Args:
-        days: What all challengers of a year share, (Y, 395): they are held against one champion on the same days.
-        own: What a night's challenger adds on each of its days, (Y, 365, 31).
+        days: The part that all challengers of a year share, (Y, 395), because one champion is on the other side.
+        own: The part of each night's challenger on each of its days, (Y, 365, 31).
     """
     shown = windows(days) + own
-    told, order = seen(shown), alike(shown)
+    summary, order = summarize(shown), estimate_correlation(shown)
     night = np.arange(NIGHTS)
     weekly = night % 7 == 6
     spending = (1 - CONFIDENCE) * 6 / np.pi**2 / (night + 1.0) ** 2
     return {
-        "t, 5% every night": student(1 - CONFIDENCE)(told),
-        "t, 5% / 365": student(LEVEL)(told),
-        "**gate**, every night": corrected(LEVEL, order)(told),
-        "**gate**, every week (nights = 52)": corrected(levels.tonight(CONFIDENCE, 52), order)(told) & weekly,
-        "gate, days without an order": corrected(LEVEL)(told),
-        "t, level spent early (6 / (pi k)^2)": student(spending)(told),
+        "t, 5% every night": build_student_gate(1 - CONFIDENCE)(summary),
+        "t, 5% / 365": build_student_gate(LEVEL)(summary),
+        "**gate**, every night": build_corrected_gate(LEVEL, order)(summary),
+        "**gate**, every week (nights = 52)": (
+            build_corrected_gate(levels.tonight(CONFIDENCE, 52), order)(summary) & weekly
+        ),
+        "gate, days without an order": build_corrected_gate(LEVEL)(summary),
+        "t, level spent early (6 / (pi k)^2)": build_student_gate(spending)(summary),
         "confidence sequence over new days": _sequence(days[:, DAYS - 1 :][:, :NIGHTS] + own[:, :, -1]),
     }  # fmt: skip
 
 
 def _sequence(new: np.ndarray) -> np.ndarray:
-    """Whether a one-sided asymptotic confidence sequence of the mean difference on each night's newest day is above 0
-    (Waudby-Smith et al. 2024, https://arxiv.org/abs/2103.06476, proposition 2.2), tightest after 60 nights; the first
-    30 nights only estimate the variance.
+    """Returns whether a confidence sequence of the mean difference on each night's newest day is above 0.
 
-    It is about the mean of all challengers so far: a night's own is not asked for.
+    The sequence is one-sided and asymptotic (Waudby-Smith et al. 2024, https://arxiv.org/abs/2103.06476, proposition
+    2.2), tightest after 60 nights; the first 30 nights only estimate the variance. It is about the mean of all
+    challengers so far, not about one night's own.
     """
     count = np.arange(1, NIGHTS + 1)
     mean = new.cumsum(axis=1) / count
@@ -54,7 +67,7 @@ def _sequence(new: np.ndarray) -> np.ndarray:
 
 
 def year(random: np.random.Generator, count: int, days: Draw, own: Draw) -> tuple[np.ndarray, np.ndarray]:
-    """Years without a gain: what is shared, half of the variance, and what each challenger adds."""
+    """Draws years without a gain: the shared half of the variance, and the part of each challenger."""
     return (
         np.sqrt(0.5) * days(random, (count, NIGHTS + DAYS - 1)),
         np.sqrt(0.5) * own(random, (count, NIGHTS, DAYS)),
@@ -62,11 +75,13 @@ def year(random: np.random.Generator, count: int, days: Draw, own: Draw) -> tupl
 
 
 def false_years(count: int, drift: float, days: Draw, own: Draw | None = None) -> dict[str, float]:
-    """The share of years in which a model is promoted that is no better, by policy.
+    """Returns the share of years in which a model is promoted that is no better, by policy.
 
     Args:
-        drift: The gain of the first night's challenger, which falls evenly to the opposite: half of them are worse.
-        days: What all challengers share; and `own` what each adds, like it if it is None.
+        count: The number of years.
+        drift: The gain of the first night's challenger, which falls evenly to its opposite: half of them are worse.
+        days: The distribution of the part that all challengers share.
+        own: The distribution of the part of each challenger; None: that of `days`.
     """
     wrong = dict[str, int]()
     gains = np.linspace(drift, -drift, NIGHTS)
@@ -79,7 +94,7 @@ def false_years(count: int, drift: float, days: Draw, own: Draw | None = None) -
 
 
 def waits(count: int, gain: float) -> dict[str, str]:
-    """Nights until 80% of the years have promoted a gain of so many standard deviations of a day."""
+    """Returns the nights until 80% of the years have promoted a gain of so many standard deviations of a day."""
     firsts = dict[str, list[int]]()
     for start in range(0, count, 50):
         random = np.random.default_rng([SEED, 4, start])
@@ -113,7 +128,7 @@ def sliding(count: int) -> None:
 
 
 def spells(count: int) -> None:
-    """Days alike in other ways than the gate corrects for, in what challengers share, and in what each one adds."""
+    """Returns rows for days with other correlations than the gate corrects for, in the shared and in the own parts."""
     like = {
         "each day 0.3 of the day before": carried(NORMAL, 0.3),
         "each day 0.5 of the day before": carried(NORMAL, 0.5),
