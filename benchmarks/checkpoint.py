@@ -92,10 +92,10 @@ def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     found = ways(loop.state, Path(argument["folder"]), rank)
     taken: dict[str, list[list[float]]] = {name: [] for name in found}
     for turn in range(TURNS + 1):
-        without = timed(lambda turn=turn: loop.turn(None, turn)[1:])[0]
+        without = measure_seconds(lambda turn=turn: loop.turn(None, turn)[1:])[0]
         for name, way in found.items():
-            stall, whole = timed(lambda way=way, turn=turn: loop.turn(way, turn))
-            (durable,) = timed(lambda way=way, turn=turn: (quiet(way, 1000 + turn),))
+            stall, whole = measure_seconds(lambda way=way, turn=turn: loop.turn(way, turn))
+            (durable,) = measure_seconds(lambda way=way, turn=turn: (quiet(way, 1000 + turn),))
             taken[name] += [[stall, whole - without, durable]] if turn else []
         clear(Path(argument["folder"]), rank)
     return {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in taken.items()}
@@ -110,7 +110,7 @@ def clear(folder: Path, rank: Any) -> None:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def timed(act: Callable[[], Any]) -> list[float]:
+def measure_seconds(act: Callable[[], Any]) -> list[float]:
     """Returns the seconds of `act` on the slowest rank."""
     import torch
     import torch.distributed as dist

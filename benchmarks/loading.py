@@ -31,7 +31,7 @@ def measure(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     from vgp.train.checkpoint.writer import Writer
 
     store = DiskStore(Path(argument["folder"]) / argument["strategy"])
-    module, optimizer = built(argument, rank)
+    module, optimizer = build_model(argument, rank)
     for parameter in module.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
@@ -46,7 +46,7 @@ def measure(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     writer.wait()
     del writer, tensors, module, optimizer
     rank.agree(None)
-    module, optimizer = built(argument, rank)
+    module, optimizer = build_model(argument, rank)
     before, began = reset_peak_mb(), time.perf_counter()
     training_state.restore(
         module, optimizer, CheckpointReader(store, recovery.read_manifest(store, recovery.list_manifests(store, 0)[0]))
@@ -57,7 +57,7 @@ def measure(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     return {"state": own, "peak": grown, "seconds": seconds}
 
 
-def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
+def build_model(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
     import torch
     from torch import nn
 

@@ -51,7 +51,7 @@ def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     return rates
 
 
-def prepared(data: str) -> Any:
+def load_task(data: str) -> Any:
     from vgp.data import tasks
     from vgp.protocol import manifest as manifests
 
@@ -145,7 +145,7 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
     from vgp.data.rows import open_rows
     from vgp.train.loop.weighting import mean
 
-    manifest, task = prepared(data)
+    manifest, task = load_task(data)
     columns = {
         name: torch.from_numpy(values).to(rank.device) for name, values in open_rows(data, "train").columns.items()
     }
@@ -185,7 +185,7 @@ def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     from vgp.train.loop.sample_order import Plan, assignment
     from vgp.train.loop.weighting import gather
 
-    manifest, task = prepared(data)
+    manifest, task = load_task(data)
     rows = open_rows(data, "train")
     plan = Plan(len(rows), 100, config.global_batch_size, config.microbatches, config.seed)
     assigned = assignment(plan.microbatches, rank.world_size, rank.rank)

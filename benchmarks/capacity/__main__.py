@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.capacity import rivals, supply
-from benchmarks.capacity.optimum import optimum, ticks_with
+from benchmarks.capacity.optimum import compute_optimum, find_ticks
 from benchmarks.capacity.simulation import Outcome, Policy, World, simulate
 from benchmarks.capacity.supply import ALWAYS, HOUR, Supply
 from vgp.launch.capacity.policy import Offer
@@ -127,9 +127,9 @@ def measured(pool: Executor, given: argparse.Namespace, slack: float, over_s: fl
     found = traces(given, deadline_s * 1.5)
     base = DEMAND_USD * (work_s + over_s) / HOUR
     ticks = int(deadline_s // TICK_S)
-    there = np.array([ticks_with(each[:-1], ticks, TICK_S) for each in found])
+    there = np.array([find_ticks(each[:-1], ticks, TICK_S) for each in found])
     least = [
-        optimum(part, work_s, over_s, given.spot_price * DEMAND_USD, DEMAND_USD, TICK_S)
+        compute_optimum(part, work_s, over_s, given.spot_price * DEMAND_USD, DEMAND_USD, TICK_S)
         for part in np.array_split(there, math.ceil(len(there) / 50))
     ]
     known = {"slack": slack, "change_over_h": over_s / HOUR, "jobs": len(found)}

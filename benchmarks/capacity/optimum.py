@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.capacity.supply import Supply
 
 
-def ticks_with(supplies: Sequence[Supply], count: int, tick_s: float) -> np.ndarray:
+def find_ticks(supplies: Sequence[Supply], count: int, tick_s: float) -> np.ndarray:
     """Returns whether any supply has machines within each tick; shape (count,)."""
     there = np.zeros(count, dtype=bool)
     for supply in supplies:
@@ -22,7 +22,7 @@ def ticks_with(supplies: Sequence[Supply], count: int, tick_s: float) -> np.ndar
     return there
 
 
-def optimum(
+def compute_optimum(
     spot_JT: np.ndarray, work_s: float, change_over_s: float, spot_usd: float, demand_usd: float, tick_s: float
 ) -> np.ndarray:
     """Returns the least cost of each of J jobs, in USD. `spot_JT` is true at ticks with Spot; the last tick ends at the

@@ -37,7 +37,7 @@ def years(promoted: float, nights: int) -> str:
     return f"{1 - (1 - promoted / nights) ** NIGHTS:.1%}"
 
 
-def false_nights(draw: worlds.Draw, days: int, nights: int, sizes: worlds.Draw | None = None) -> list[int]:
+def count_false_nights(draw: worlds.Draw, days: int, nights: int, sizes: worlds.Draw | None = None) -> list[int]:
     """Returns how many nights without a gain each of `GATES` promotes on."""
     counts = np.zeros(len(GATES), np.int64)
     for random, some in chunks(nights, days):
@@ -54,13 +54,19 @@ def tails(nights: int) -> None:
         cells = []
         for days in (10, 15, 20, DAYS, 100, 365):
             some = max(CHUNK, nights * DAYS // max(days, DAYS))  # the total number of days stays equal
-            _, plain, found = (years(count, some) for count in false_nights(draw, days, some))
+            _, plain, found = (years(count, some) for count in count_false_nights(draw, days, some))
             cells.append(f"{plain} / {found}")
         rows.append([name, *cells])
     columns = ["differences", "10 days", "15 days", "20 days", f"{DAYS} days", "100 days", "365 days"]
     table("Years with a false promotion, 365 nights of fresh rows: t at 5% / 365, and **gate**", columns, rows)
     unequal = [
-        [name, *(years(count, nights) for count in false_nights(worlds.DISTRIBUTIONS["normal"], DAYS, nights, sizes))]
+        [
+            name,
+            *(
+                years(count, nights)
+                for count in count_false_nights(worlds.DISTRIBUTIONS["normal"], DAYS, nights, sizes)
+            ),
+        ]
         for name, sizes in {
             "lognormal(0.5)": lambda random, shape: np.exp(0.5 * random.standard_normal(shape)),
             "lognormal(1)": lambda random, shape: np.exp(random.standard_normal(shape)),
@@ -75,7 +81,7 @@ def rare_days(nights: int) -> None:
     for days in (15, 20, DAYS, 60, 100, 180, 365):
         some, cells = max(CHUNK, nights * DAYS // max(days, DAYS)), []
         for bad in parts:
-            cells.append(years(false_nights(worlds.two_sorts(bad, 0.5), days, some)[-1], some))
+            cells.append(years(count_false_nights(worlds.mix_two_kinds(bad, 0.5), days, some)[-1], some))
         rows.append([str(days), f"{1 - LEVEL ** (1 / days):.1%}", *cells])
     columns = ["days", "surely seen from", *(f"{bad:.0%} bad" for bad in parts)]
     table("Years with a false promotion by the gate, if some days cost what all others gain", columns, rows)

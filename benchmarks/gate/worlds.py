@@ -22,14 +22,14 @@ DISTRIBUTIONS: dict[str, Draw] = {
 }
 
 
-def two_sorts(bad: float, noise: float) -> Draw:
+def mix_two_kinds(bad: float, noise: float) -> Draw:
     """Draws days of two kinds: a share `bad` of them loses the total gain of the others; with noise."""
     return lambda random, shape: (
         np.where(random.random(shape) < bad, 1 - 1 / bad, 1.0) + noise * random.standard_normal(shape)
     )
 
 
-def carried(draw: Draw, share: float) -> Draw:
+def carry_over(draw: Draw, share: float) -> Draw:
     """Draws days that carry a share of the day before (an autoregression of order 1)."""
 
     def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -41,7 +41,7 @@ def carried(draw: Draw, share: float) -> Draw:
     return drawn
 
 
-def in_spells(length: int, share: float) -> Draw:
+def draw_spells(length: int, share: float) -> Draw:
     """Draws spells of `length` days that share a part of their variance, as in weather or a sale."""
 
     def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -52,7 +52,7 @@ def in_spells(length: int, share: float) -> Draw:
     return drawn
 
 
-def in_seasons(height: float, days: int = 91) -> Draw:
+def draw_seasons(height: float, days: int = 91) -> Draw:
     """Draws a wave of `days` days, whose height is in standard deviations of a day."""
 
     def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

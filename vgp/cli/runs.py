@@ -106,15 +106,15 @@ def cancel(
 ) -> None:
     """Stop a run. If it has already ended, nothing changes, and the exit code is 0."""
     loaded = load_settings(settings, environment)
-    stopped, asked = follow.cancel(loaded, run)
+    stopped, was_asked = follow.cancel(loaded, run)
     if wait and not stopped.over:
         outcome = follow.follow(loaded, stopped.name, console(as_json))
         if as_json:
-            print_json({**outcome.result, "asked": asked})
+            print_json({**outcome.result, "asked": was_asked})
         # A run that was cancelled or ended meanwhile fulfils the request.
         raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
     if as_json:
-        print_json(follow.cancelled_json(loaded, stopped, asked))
+        print_json(follow.cancelled_json(loaded, stopped, was_asked))
     else:
         print_lines(f"{stopped.id} {f'has ended already: {stopped.state}' if stopped.over else 'is being cancelled'}")
 

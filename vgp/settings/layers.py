@@ -159,14 +159,14 @@ def build_variable_layer(environ: Mapping[str, str], fields: Iterable[str], decl
     values: JsonObject = {}
     names: dict[Keys, str] = {}
     for name in sorted(environ):  # the longer name has priority, so it comes later
-        keys = _keys_of_variable(name, set(fields), declared)
+        keys = _parse_variable_name(name, set(fields), declared)
         if keys and environ[name]:
             put(values, keys, _parse_variable(name, keys, environ[name]))
             names[keys] = name
     return Layer("variable", values, names=names)
 
 
-def _keys_of_variable(name: str, fields: set[str], declared: Mapping[str, object]) -> Keys | None:
+def _parse_variable_name(name: str, fields: set[str], declared: Mapping[str, object]) -> Keys | None:
     """Returns the keys that a variable names, or None for a variable of another program."""
     if not name.startswith(PREFIX) or name == ENVIRONMENT:
         return None

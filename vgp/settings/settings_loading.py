@@ -50,14 +50,14 @@ def load(
     document = _read_document(path)
     home = _locate_repository(document) if document else None
     tables = _list_environments(document)
-    chosen = _choose_environment(environment, document, tables)
-    files = _build_file_layers(document, chosen)
+    choice = _choose_environment(environment, document, tables)
+    files = _build_file_layers(document, choice)
     declared = merge(files).values
     above = [build_variable_layer(os.environ, _FIELDS, declared), _build_flag_layer(overrides or {})]
     settings, errors = _validate([*files, *above], home)
     roots: dict[str, str] = {}
     for other in tables:
-        if not chosen or other != chosen.values["environment"]:
+        if not choice or other != choice.values["environment"]:
             layers = _build_file_layers(document, _choose_environment(other, document, tables))
             other_settings, other_errors = _validate(layers, home)
             errors += other_errors

@@ -200,8 +200,8 @@ def _find_form_inputs(form: "BaseComponent", job: "BaseComponent") -> JsonObject
     tasks = Pipeline.get_default_pipeline().tasks.values()
     form_inputs = (task.inputs for task in tasks if task.component_spec.name == form.component_spec.name)
     values: JsonObject = next(form_inputs, {})
-    wanted, declared = job.component_spec.inputs or {}, form.component_spec.inputs or {}
-    return {name: values[name] for name in wanted.keys() & values.keys() if wanted[name].type == declared[name].type}
+    needed, declared = job.component_spec.inputs or {}, form.component_spec.inputs or {}
+    return {name: values[name] for name in needed.keys() & values.keys() if needed[name].type == declared[name].type}
 
 
 def _choose_collect_inputs(
@@ -209,7 +209,7 @@ def _choose_collect_inputs(
 ) -> JsonObject:
     """Returns the inputs of `collect`: output X of the job for `left_X`, else the job's input of that name."""
     values: JsonObject = {}
-    for name, wanted in (collect.component_spec.inputs or {}).items():
+    for name, declared in (collect.component_spec.inputs or {}).items():
         job_input = (job.component_spec.inputs or {}).get(name)
         if name.startswith(_OUTPUT_PREFIX) and name.removeprefix(_OUTPUT_PREFIX) in outputs:
             values[name] = outputs[name.removeprefix(_OUTPUT_PREFIX)]
@@ -217,7 +217,7 @@ def _choose_collect_inputs(
             values[name] = inputs[name]
         elif job_input is not None and job_input.default is not None:
             values[name] = job_input.default
-        elif not wanted.optional:
+        elif not declared.optional:
             raise RequestError(
                 f"{collect.name} has an input {name}, which is neither an input nor an output of "
                 f"{job.component_spec.name}. Rename it, or make it optional."

@@ -117,9 +117,9 @@ def plan(root: Path) -> Update:
             f"the project has version {before} of the library, which is newer than this command, {vgp.__version__}. "
             f"Install the project's version first: pip install --no-deps ./{name}"
         )
-    wanted = build_library()
-    writes = {path: content for path, content in wanted.items() if _read_bytes(root / path) != content}
-    removes = name if name not in wanted and (root / name).is_file() else ""
+    files = build_library()
+    writes = {path: content for path, content in files.items() if _read_bytes(root / path) != content}
+    removes = name if name not in files and (root / name).is_file() else ""
     return Update(root, before, vgp.__version__, writes, removes, _compare_originals(root / name) if writes else "")
 
 
