@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up what is missing, then compiles and checks every pipeline into build/. Arguments go to `vgp compile`.
+# Sets up .venv, then compiles and checks every pipeline into build/. Arguments go to `vgp compile`.
 set -euo pipefail
 cd "$(dirname "$0")"
 ./scripts/setup.sh vertex

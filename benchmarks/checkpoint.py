@@ -1,13 +1,13 @@
-"""How much saving holds training up, and until it is on the disk, against torch.distributed.checkpoint and torch.save.
+"""How long do saves stall training, and when are they on disk, against torch.distributed.checkpoint and torch.save?
 
     python -m benchmarks.checkpoint --nproc 2 --megabytes 64,256
 
-State: a model and two more tensors per parameter, as AdamW has. Every way saves in the same training loop, in turn:
-one save, then as many steps as take it to the disk. Reported, as the slowest rank saw it:
+The state is a model and two more tensors per parameter, as in AdamW. Every method saves in one training loop, in turn:
+one save, then steps until the save is on disk. The table shows, for the slowest rank:
 
-stall           inside the call that saves, and waiting for it before the optimizer changes the weights
-loop lost       how much longer the steps took than the same steps without a save; medians of paired turns
-durable after   from the call until the checkpoint can be read, without training beside it
+stall           time in the call that saves, and time until the optimizer may change the weights
+loop lost       additional time of the steps against steps without a save; medians of paired turns
+durable after   time from the call until the checkpoint can be read, without training
 """
 
 import argparse
@@ -30,7 +30,7 @@ TURNS, STEPS, ROWS, WIDTH, LAYERS = 5, 6, 64, 1024, 8
 
 
 class Way:
-    """One way to save: `save` begins, `wait_copied` returns when the state may change, `wait` when it is on disk."""
+    """A method to save: `save` begins, `wait_copied` returns when the state may change, `wait` when it is on disk."""
 
     def __init__(self, save: Callable[[int], Any], wait_copied: Callable[[], None] = lambda: None):
         self.begin, self.wait_copied, self.pending = save, wait_copied, None
@@ -62,7 +62,7 @@ class Loop:
                        for kind in ("exp_avg", "exp_avg_sq")}  # fmt: skip
 
     def step(self, wait_copied: Callable[[], None]) -> float:
-        """Seconds that `wait_copied` took."""
+        """Returns the seconds in `wait_copied`."""
         sum(layer(self.batch).square().mean() for layer in self.layers).backward()  # type: ignore[union-attr]
         began = time.perf_counter()
         wait_copied()
@@ -72,7 +72,7 @@ class Loop:
         return waited
 
     def turn(self, way: Way | None, turn: int) -> tuple[float, float]:
-        """Seconds of stall, and of the whole turn."""
+        """Returns the seconds of the stall, and of the whole turn."""
         began = time.perf_counter()
         if way:
             way.save(turn)
@@ -86,23 +86,23 @@ class Loop:
 
 
 def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
-    """Median stall, lost time and time to durable of every way, in seconds."""
+    """Returns median stall, lost time and time to durable of every method, in seconds."""
     warnings.simplefilter("ignore")
     loop = Loop(argument["megabytes"])
     found = ways(loop.state, Path(argument["folder"]), rank)
     taken: dict[str, list[list[float]]] = {name: [] for name in found}
     for turn in range(TURNS + 1):
-        without = timed(lambda turn=turn: loop.turn(None, turn)[1:])[0]
+        without = measure_seconds(lambda turn=turn: loop.turn(None, turn)[1:])[0]
         for name, way in found.items():
-            stall, whole = timed(lambda way=way, turn=turn: loop.turn(way, turn))
-            (durable,) = timed(lambda way=way, turn=turn: (quiet(way, 1000 + turn),))
+            stall, whole = measure_seconds(lambda way=way, turn=turn: loop.turn(way, turn))
+            (durable,) = measure_seconds(lambda way=way, turn=turn: (quiet(way, 1000 + turn),))
             taken[name] += [[stall, whole - without, durable]] if turn else []
         clear(Path(argument["folder"]), rank)
     return {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in taken.items()}
 
 
 def clear(folder: Path, rank: Any) -> None:
-    """What the others wrote: ours retires its own."""
+    """Removes the files of the rivals; our checkpoints remove old ones themselves."""
     rank.agree(None)
     if rank.leads:
         for path in folder.iterdir():
@@ -110,8 +110,8 @@ def clear(folder: Path, rank: Any) -> None:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def timed(act: Callable[[], Any]) -> list[float]:
-    """The seconds that `act` returns, as the slowest rank saw them."""
+def measure_seconds(act: Callable[[], Any]) -> list[float]:
+    """Returns the seconds of `act` on the slowest rank."""
     import torch
     import torch.distributed as dist
 
@@ -169,10 +169,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nproc", type=int, default=2)
     parser.add_argument("--megabytes", default="64,256")
-    parser.add_argument("--folder", help="where to write; default: the temporary folder")
+    parser.add_argument("--folder", help="folder to write to; default: the temporary folder")
     given = parser.parse_args()
     columns = ("state", "", "stall, s", "of async_save's", "loop lost, s", "durable after, s")
-    table = Table(*columns, title=f"{given.nproc} processes; {machine.line()}")
+    table = Table(*columns, title=f"{given.nproc} processes; {machine.describe()}")
     for megabytes in map(int, given.megabytes.split(",")):
         scratch = tempfile.mkdtemp(dir=given.folder)
         try:

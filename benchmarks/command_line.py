@@ -1,4 +1,4 @@
-"""What the command line costs against importing kfp: --help, list, and compile with what kfp itself needs. CPU seconds.
+"""What does the command line cost against importing kfp? CPU seconds of --help, list and compile.
 
 python -m benchmarks.command_line
 """
@@ -30,17 +30,17 @@ def main() -> None:
             "vgp compile": [*python, "-m", "vgp", "compile", "--out", folder],
             "import kfp + compile": [*python, "-c", BARE, folder],
         }
-        times = turns.seconds(commands, clock=turns.cpu)
+        times = turns.time_commands(commands, clock=turns.read_cpu_seconds)
     console = Console()
-    console.print(turns.table(times))
+    console.print(turns.render_table(times))
     for ours, bare, most in (
         ("--help", "import kfp", 0.2),
         ("list", "import kfp", 1.0),
         ("compile", "import kfp + compile", 1.3),
     ):
-        pairs = zip(times[f"pipelines {ours}"], times[bare], strict=True)
+        pairs = zip(times[f"vgp {ours}"], times[bare], strict=True)
         ratio = statistics.median(one / other for one, other in pairs)
-        console.print(f"pipelines {ours} / {bare}: {ratio:.2f} (at most {most})")
+        console.print(f"vgp {ours} / {bare}: {ratio:.2f} (at most {most})")
 
 
 if __name__ == "__main__":

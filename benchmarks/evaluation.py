@@ -1,11 +1,11 @@
-"""Seconds and peak memory of the figures of saved predictions, with intervals and slices, and of the decision.
+"""How long, and with how much memory, are saved predictions evaluated, with intervals, slices and the decision?
 
     python -m benchmarks.evaluation --rows 1_000_000 10_000_000 --classes 2 5
     python -m benchmarks.evaluation --rows 10_000_000 --classes 0     # a regression, with three quantiles
 
-The predictions are made up: three models, 31 days as groups, five slice columns with 3 to 50 values; written as
-`evaluate` writes them. Each contender is a process of its own. scikit-learn's has the figures of all rows and the ROC
-curve of each model, without slices and without a single interval.
+The predictions are synthetic: three models, 31 days as groups, five slice columns with 3 to 50 values, written as
+`evaluate` writes them. Each contender is a process of its own. scikit-learn computes the figures of all rows and the
+ROC curve of each model, but no slices and no intervals.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def write(folder: Path, rows: int, classes: int) -> None:
 
 
 def batches(rows: int, classes: int) -> Iterator[dict[str, Any]]:
-    """Rows whose classes follow from the score that three models see with more and more noise."""
+    """Yields rows whose classes follow from a score, which the three models see with increasing noise."""
     random = np.random.default_rng(0)
     for start in range(0, rows, BATCH_ROWS):
         count = min(BATCH_ROWS, rows - start)
@@ -63,8 +63,8 @@ def batches(rows: int, classes: int) -> Iterator[dict[str, Any]]:
         for model, noise in zip(MODELS, noises, strict=True):
             scores = logits + noise * random.normal(size=logits.shape)
             columns[model] = softmax(scores) if classes else scores + DEVIATIONS
-        columns["group"] = names(random, count, DAYS)
-        yield columns | {name: names(random, count, values) for name, values in SLICES.items()}
+        columns["group"] = draw_names(random, count, DAYS)
+        yield columns | {name: draw_names(random, count, values) for name, values in SLICES.items()}
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -72,12 +72,12 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return np.asarray(odds / odds.sum(axis=1, keepdims=True), np.float32)
 
 
-def names(random: np.random.Generator, count: int, values: int) -> Names:
+def draw_names(random: np.random.Generator, count: int, values: int) -> Names:
     return Names(random.integers(0, values, count), tuple(f"{code:02}" for code in range(values)))
 
 
-def scikit_learn(folder: str) -> None:
-    """As one writes it who has read the columns that it needs, and no more."""
+def evaluate_with_scikit_learn(folder: str) -> None:
+    """Evaluates with scikit-learn, and reads only the columns that it needs."""
     import pyarrow.parquet as pq
     from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix, log_loss, roc_auc_score, roc_curve
 
@@ -86,7 +86,7 @@ def scikit_learn(folder: str) -> None:
     for model in MODELS:
         column = pq.read_table(path, columns=[model])[model].combine_chunks()
         if label.dtype == np.float64:
-            numbers(label, column.flatten().to_numpy().reshape(len(label), -1))
+            evaluate_numbers(label, column.flatten().to_numpy().reshape(len(label), -1))
             continue
         if column.type == "float":
             table = column.to_numpy()
@@ -106,7 +106,7 @@ def scikit_learn(folder: str) -> None:
         confusion_matrix(label, predicted)
 
 
-def numbers(label: np.ndarray, predicted: np.ndarray) -> None:
+def evaluate_numbers(label: np.ndarray, predicted: np.ndarray) -> None:
     from sklearn.metrics import (
         mean_absolute_error,
         mean_pinball_loss,
@@ -124,20 +124,24 @@ def numbers(label: np.ndarray, predicted: np.ndarray) -> None:
 
 
 def run(contender: str, folder: str) -> tuple[float, float, float]:
-    """Wall and CPU seconds and peak memory in GB, of a process of its own."""
+    """Returns wall and CPU seconds and the peak memory in GB of a contender's process."""
     if contender in OURS:
         command = [sys.executable, "-m", f"vgp.evaluation.{contender}", folder]
     else:
-        command = [sys.executable, "-c", f"from benchmarks import evaluation; evaluation.scikit_learn({folder!r})"]
+        command = [
+            sys.executable,
+            "-c",
+            f"from benchmarks import evaluation; evaluation.evaluate_with_scikit_learn({folder!r})",
+        ]
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, used = _waited(process)
+    _, status, used = _wait(process)
     if status:
         raise SystemExit(f"{contender} failed")
     return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
 
 
-def _waited(process: subprocess.Popen[bytes]) -> tuple[int, int, resource.struct_rusage]:
+def _wait(process: subprocess.Popen[bytes]) -> tuple[int, int, resource.struct_rusage]:
     import os
 
     pid, status, used = os.wait4(process.pid, 0)
@@ -151,7 +155,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="+", default=[2])
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS)
     options = parser.parse_args()
-    drawn = Table("rows", "classes", "of", "seconds", "CPU s", "peak GB", title=machine.line())
+    drawn = Table("rows", "classes", "of", "seconds", "CPU s", "peak GB", title=machine.describe())
     for rows in options.rows:
         for classes in options.classes:
             with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,10 @@
-"""Samples per second of data loading, against a memory-mapped array, PyTorch's DataLoader, and what training consumes.
+"""How many samples per second does data loading give, against an array, PyTorch's DataLoader, and training's need?
 
     python -m benchmarks.feeding runs/data
 
-All give shuffled batches of tensors of the same rows and columns. Ours and the array read ahead of nothing here: the
-batches are taken as fast as they come, by one process. DataLoader fetches a whole batch by one list of indices, as one
-does for rows that lie in memory, without and with worker processes; from one tensor instead of a tensor a column; and,
-for who leaves its defaults, row by row.
+All methods give shuffled batches of tensors of equal rows and columns, as fast as one process can take them, without
+reading ahead. DataLoader fetches a whole batch by one list of indices, as for rows in memory, without and with worker
+processes; from one tensor instead of a tensor per column; and row by row, its default.
 """
 
 import argparse
@@ -26,7 +25,7 @@ TURNS = 5
 
 
 def training_batches(data: str, batch: int) -> Iterator[Any]:
-    """`vgp.train.loop.batches`, as a run on one process uses it."""
+    """Yields the batches of `vgp.train.loop.batches`, as a run with one process uses them."""
     import torch
 
     from vgp.data.rows import open_rows
@@ -38,7 +37,7 @@ def training_batches(data: str, batch: int) -> Iterator[Any]:
 
 
 def memory_mapped(data: str, batch: int, folder: Path) -> Iterator[Any]:
-    """One float32 array on disk, indexed by a stored permutation: about the least that shuffling can cost."""
+    """Yields batches of one float32 array on disk, indexed by a stored permutation: close to optimal."""
     import torch
 
     from vgp.data.rows import open_rows
@@ -54,7 +53,7 @@ def memory_mapped(data: str, batch: int, folder: Path) -> Iterator[Any]:
 
 
 def data_loader(data: str, batch: int, workers: int, *, by_row: bool = False) -> Iterator[Any]:
-    """The columns behind torch.utils.data.DataLoader; `by_row`: row by row through `default_collate`, its default."""
+    """Yields batches of torch.utils.data.DataLoader; `by_row`: row by row through `default_collate`, its default."""
     import torch
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
@@ -71,7 +70,7 @@ def data_loader(data: str, batch: int, workers: int, *, by_row: bool = False) ->
 
 
 def one_tensor(data: str, batch: int, workers: int) -> Iterator[Any]:
-    """A DataLoader at its fastest: all columns in one tensor, a batch by one `index_select` of a stored permutation."""
+    """Yields batches of a DataLoader at its fastest: one tensor with all columns, one `index_select` for each batch."""
     import torch
     from torch.utils.data import DataLoader, Dataset
 
@@ -91,8 +90,8 @@ def one_tensor(data: str, batch: int, workers: int) -> Iterator[Any]:
         yield from DataLoader(rows, batch_size=None, sampler=batches, num_workers=workers)
 
 
-def rate(batches: Iterator[Any], batch: int, seconds: float) -> float:
-    """Samples per second, after the first batch, for about this long."""
+def measure_rate(batches: Iterator[Any], batch: int, seconds: float) -> float:
+    """Returns samples per second after the first batch, measured for about `seconds`."""
     next(batches)
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
@@ -102,12 +101,12 @@ def rate(batches: Iterator[Any], batch: int, seconds: float) -> float:
 
 
 def main() -> None:
-    from benchmarks.steps import measured
+    from benchmarks.steps import measure
 
     parser = argparse.ArgumentParser()
     parser.add_argument("data", help="a prepared dataset")
     parser.add_argument("--batch", type=int, default=1024)
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each way in each turn")
+    parser.add_argument("--seconds", type=float, default=1.5, help="seconds of each method in each turn")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         ways: dict[str, Callable[[], Iterator[Any]]] = {
@@ -122,10 +121,10 @@ def main() -> None:
         rates: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(TURNS):
             for name, batches in open_ways.items():
-                rates[name].append(rate(batches, given.batch, given.seconds))
-    trained = statistics.median(measured(given.data, 1, given.batch, 4, weak=True)["training.learner"]) * given.batch
+                rates[name].append(measure_rate(batches, given.batch, given.seconds))
+    trained = statistics.median(measure(given.data, 1, given.batch, 4, weak=True)["training.learner"]) * given.batch
     ours = statistics.median(rates["training.batches"])
-    table = Table("", "samples/s", "ours is faster by", title=machine.line())
+    table = Table("", "samples/s", "ours is faster by", title=machine.describe())
     for name, values in rates.items():
         table.add_row(name, f"{statistics.median(values):,.0f}", f"{ours / statistics.median(values):.2f}")
     table.add_row("training consumes (1 process, 1 thread)", f"{trained:,.0f}", f"{ours / trained:.1f}")

@@ -1,4 +1,4 @@
-"""The flights dataset in DuckDB: sums by hour, windows over them, and a pass a split over the flights that joins them.
+"""Prepares the flights dataset in DuckDB: sums by hour, windows over them, and one joining pass for each split.
 
 python -m benchmarks.flights_duckdb FOLDER DESTINATION YEARS [ordered]
 """
@@ -11,7 +11,7 @@ from benchmarks import flights_work
 from benchmarks.flights_work import BANDS, CATEGORIES, INTEGERS, MONTH, STRINGS, WEEKDAYS, Months
 from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECENT_HOURS
 
-#: The means of a split's numbers are read from its files; a split is written by itself, as one streaming query.
+#: Reads the means of a split's numbers from its files, because each split is written by one streaming query.
 SPLITS = {
     "validation": "{month} <= {train} AND make_date(year, month, day) IN ({days})",
     "train": "{month} <= {train} AND make_date(year, month, day) NOT IN ({days})",
@@ -27,10 +27,10 @@ def prepare(source: str, destination: Path, months: Months, ordered: bool = Fals
     _read(db, source, ordered)
     if db.execute("SELECT 1 FROM flights GROUP BY hour, carrier, flight HAVING count(*) > 1 LIMIT 1").fetchall():
         raise ValueError("duplicate keys")
-    _counted(db, months)
-    recent = {name: _recent(db, name, ", ".join(by), windows) for name, (by, windows) in RECENT_HOURS.items()}
-    _waiting(db)
-    _categories(db)
+    _create_counts(db, months)
+    recent = {name: _create_recent(db, name, ", ".join(by), windows) for name, (by, windows) in RECENT_HOURS.items()}
+    _create_waiting(db)
+    _create_categories(db)
     days = ", ".join(f"DATE '{day}'" for day in months.validation())
     shown = {"month": MONTH, "train": months.train, "test": months.test, "days": days}
     for split, rows in SPLITS.items():
@@ -44,8 +44,8 @@ def prepare(source: str, destination: Path, months: Months, ordered: bool = Fals
 
 
 def _read(db: Any, source: str, ordered: bool) -> None:
-    """The columns that are needed, typed; `left_at` is the hour in which a flight really left."""
-    files, parquet = flights_work.reading(source)
+    """Creates the table of the needed columns, typed; `left_at` is the hour in which a flight left."""
+    files, parquet = flights_work.find_files(source)
     types = {**dict.fromkeys(INTEGERS, "SMALLINT"), "flight": "INTEGER", **dict.fromkeys(STRINGS, "VARCHAR")}
     types["time_hour"] = "TIMESTAMP"
     read = f"read_csv('{files}', header = true, nullstr = 'NA', types = {types})"
@@ -53,14 +53,16 @@ def _read(db: Any, source: str, ordered: bool) -> None:
     db.execute(f"""
         CREATE TEMP TABLE flights AS
         SELECT * EXCLUDE (time_hour), hour + floor((minute + dep_delay) / 60)::INTEGER AS left_at
-          {f", {flights_work.md5_number('hour')} AS id" if ordered else ""}
+          {f", {flights_work.compute_md5_number('hour')} AS id" if ordered else ""}
         FROM (SELECT {casts}, (epoch(time_hour)::BIGINT // 3600)::INTEGER AS hour
               FROM {f"read_parquet('{files}')" if parquet else read})""")
 
 
-def _counted(db: Any, months: Months) -> None:
-    """Departures and the sum of their delays at the finest grain that the windows need: added up where copies of one
-    year share it; of years that follow each other, nearly every flight has its own."""
+def _create_counts(db: Any, months: Months) -> None:
+    """Creates the table of departures and of the sum of their delays, at the finest grain that the windows need.
+
+    Copies of one year share that grain; in consecutive years nearly every flight has its own.
+    """
     grain, delay = "origin, carrier, dest, hour, left_at", f"greatest(least(dep_delay, {MAX_DELAY_MIN}), 0)::INTEGER"
     if months.years > 1:
         db.execute(f"CREATE TEMP VIEW counted AS SELECT {grain}, 1 AS n, {delay} AS total FROM flights")
@@ -70,10 +72,10 @@ def _counted(db: Any, months: Months) -> None:
             FROM flights GROUP BY ALL""")
 
 
-def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
-    """Makes the table NAME_lately of (keys, hour) and returns its columns.
+def _create_recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
+    """Creates the table NAME_lately of (keys, hour) and returns its columns.
 
-    The hours that are asked for join the sums as rows of nothing, so that one window function serves both.
+    The hours to look up are added to the sums as empty rows, so that one window function serves both.
     """
     sums = ", ".join(
         f"sum({value}) OVER (PARTITION BY {keys} ORDER BY hour RANGE BETWEEN {first} PRECEDING AND {last} PRECEDING) "
@@ -81,7 +83,7 @@ def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
         for first, last in windows
         for value in ("n", "total")
     )
-    columns = dict(_recent_columns(name, windows))
+    columns = dict(_list_recent_columns(name, windows))
     db.execute(f"""
         CREATE TEMP TABLE {name}_lately AS
         WITH sums AS (
@@ -93,15 +95,15 @@ def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
     return list(columns)
 
 
-def _recent_columns(name: str, windows: Any) -> Iterator[tuple[str, str]]:
+def _list_recent_columns(name: str, windows: Any) -> Iterator[tuple[str, str]]:
     for first, last in windows:
         n = f"coalesce(n_{first}_{last}, 0)"
         yield f"{name}_delay_{first}_to_{last}_h_ago", f"(total_{first}_{last} / nullif({n}, 0))"
         yield f"{name}_departures_{first}_to_{last}_h_ago", f"{n}"
 
 
-def _waiting(db: Any) -> None:
-    """By origin and hour: the flights that were due by the end of the hour before and had not left."""
+def _create_waiting(db: Any) -> None:
+    """Creates the table of flights by origin and hour that were due by the end of the hour before and had not left."""
     db.execute(f"""
         CREATE TEMP TABLE waiting AS SELECT origin, hour + wait AS hour, sum(n)::FLOAT AS origin_waiting
         FROM (SELECT origin, hour, coalesce(left_at, 2147483647) AS left_at, sum(n) AS n FROM counted GROUP BY ALL),
@@ -109,8 +111,8 @@ def _waiting(db: Any) -> None:
         WHERE left_at >= hour + wait GROUP BY ALL""")
 
 
-def _categories(db: Any) -> None:
-    """Codes of the values in alphabetical order, from 1."""
+def _create_categories(db: Any) -> None:
+    """Creates the tables of codes, in the alphabetical order of the values, from 1."""
     for name in ("carrier", "origin", "dest"):
         db.execute(f"""
             CREATE TEMP TABLE {name}_codes AS SELECT {name}, row_number() OVER (ORDER BY {name})::INTEGER AS {name}_code
@@ -118,7 +120,7 @@ def _categories(db: Any) -> None:
 
 
 def _write(db: Any, path: str, recent: list[str], rows: str, ordered: bool) -> None:
-    """One streaming pass: joins and features of the rows of a split."""
+    """Joins and writes the rows of a split in one streaming pass."""
     joins = " ".join(f"JOIN {name}_lately USING ({', '.join(by)}, hour)" for name, (by, _) in RECENT_HOURS.items())
     coded = ", ".join(f"{name}_code AS {name}" for name in CATEGORIES[:3])
     codes = " ".join(f"JOIN {name}_codes USING ({name})" for name in CATEGORIES[:3])

@@ -1,4 +1,4 @@
-"""The flights dataset in pandas, read by Arrow's parser: arrays of sums by hour, and their differences.
+"""Prepares the flights dataset in pandas, read by Arrow's parser: arrays of sums by hour, and their differences.
 
 python -m benchmarks.flights_pandas FOLDER DESTINATION YEARS
 """
@@ -16,7 +16,7 @@ from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECE
 def prepare(source: str, destination: Path, months: Months, ordered: bool = False) -> dict[str, float]:
     import pandas as pd
 
-    files, parquet = flights_work.reading(source)
+    files, parquet = flights_work.find_files(source)
     read = (
         partial(pd.read_parquet, columns=COLUMNS)
         if parquet

@@ -1,4 +1,4 @@
-"""The flights dataset in Polars: sums on a grid of hours, differences of running sums, and streaming queries.
+"""Prepares the flights dataset in Polars: sums on a grid of hours, differences of running sums, streaming queries.
 
 python -m benchmarks.flights_polars FOLDER DESTINATION YEARS [ordered]
 """
@@ -22,7 +22,7 @@ HOUR_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def prepare(source: str, destination: Path, months: Months, ordered: bool = False) -> dict[str, float]:
-    # Read once, in types so narrow that the whole takes less memory than a second pass over the text takes time.
+    # The text is read once, in narrow types, because a second pass would cost more than the memory.
     flights = _read(source).collect(engine="streaming").with_row_index("row_id")
     carrier = col("carrier").to_physical().cast(pl.Int64)
     keys = flights.select((col("hour").cast(pl.Int64) * 10_000_000 + col("flight")) * 256 + carrier).to_series()
@@ -30,18 +30,18 @@ def prepare(source: str, destination: Path, months: Months, ordered: bool = Fals
         raise ValueError("duplicate keys")
     del keys
     if ordered:
-        flights = flights.with_columns(row_id=_ids(flights))
-    counts = _counted(flights.lazy(), months).collect(engine="streaming")
-    joined = flights.lazy().filter(col("arr_delay").is_not_null(), _month() <= months.test)
+        flights = flights.with_columns(row_id=_compute_ids(flights))
+    counts = _count(flights.lazy(), months).collect(engine="streaming")
+    joined = flights.lazy().filter(col("arr_delay").is_not_null(), _compute_month() <= months.test)
     for name, (by, windows) in RECENT_HOURS.items():
-        joined = joined.join(_recent(counts, name, list(by), windows).lazy(), on=[*by, "hour"], how="left")
-    joined = joined.join(_waiting(counts).lazy(), on=["origin", "hour"], how="left")
-    features = _features(joined, months)
+        joined = joined.join(_compute_recent(counts, name, list(by), windows).lazy(), on=[*by, "hour"], how="left")
+    joined = joined.join(_count_waiting(counts).lazy(), on=["origin", "hour"], how="left")
+    features = _compute_features(joined, months)
     return _write(features.sort("row_id") if ordered else features, destination)
 
 
 def _read(source: str) -> pl.LazyFrame:
-    files, parquet = flights_work.reading(source)
+    files, parquet = flights_work.find_files(source)
     if parquet:
         raw = pl.scan_parquet(files).select(col(name).cast(TYPES[name]) for name in COLUMNS if name != "time_hour")
         hour = pl.scan_parquet(files).select(hour=(col("time_hour").dt.epoch("s") // 3600).cast(pl.Int32))
@@ -53,27 +53,29 @@ def _read(source: str) -> pl.LazyFrame:
     return raw.with_columns(left_at=col("hour") + (col("minute") + col("dep_delay")).floordiv(60))
 
 
-def _ids(flights: pl.DataFrame) -> pl.Series:
-    """By DuckDB, which reads the columns where they are: Polars has no MD5, and calling Python's takes longer."""
+def _compute_ids(flights: pl.DataFrame) -> pl.Series:
+    """Returns row ids computed by DuckDB, because Polars has no MD5, and Python's is slower."""
     import duckdb
 
     keys = flights.select("hour", col("carrier").cast(pl.String), "flight").to_arrow()
-    numbers = duckdb.sql(f"SELECT {flights_work.md5_number('hour::BIGINT')} AS id FROM keys").to_arrow_table()
+    numbers = duckdb.sql(f"SELECT {flights_work.compute_md5_number('hour::BIGINT')} AS id FROM keys").to_arrow_table()
     assert len(keys) == len(numbers)
     return pl.Series(pl.from_arrow(numbers["id"]))
 
 
-def _counted(flights: pl.LazyFrame, months: Months) -> pl.LazyFrame:
-    """Departures and the sum of their delays at the finest grain that the windows need: added up where copies of one
-    year share it; of years that follow each other, nearly every flight has its own."""
+def _count(flights: pl.LazyFrame, months: Months) -> pl.LazyFrame:
+    """Returns departures and the sum of their delays, at the finest grain that the windows need.
+
+    Copies of one year share that grain; in consecutive years nearly every flight has its own.
+    """
     grain, delay = ("origin", "carrier", "dest", "hour", "left_at"), col("dep_delay").clip(0, MAX_DELAY_MIN)
     if months.years > 1:
         return flights.select(*grain, n=pl.lit(1, pl.UInt32), total=delay.cast(pl.Int64))
     return flights.group_by(*grain).agg(n=pl.len(), total=delay.sum())
 
 
-def _recent(counts: pl.DataFrame, name: str, by: list[str], windows: Any) -> pl.DataFrame:
-    """By keys and hour: mean delay and number of departures over the windows, none of a later hour."""
+def _compute_recent(counts: pl.DataFrame, name: str, by: list[str], windows: Any) -> pl.DataFrame:
+    """Returns mean delay and number of departures over the windows, by keys and hour, without any later hour."""
     sums = (
         counts.filter(col("left_at").is_not_null())
         .group_by(*by, hour=col("left_at"))
@@ -100,8 +102,8 @@ def _recent(counts: pl.DataFrame, name: str, by: list[str], windows: Any) -> pl.
     return lately.select(*by, "hour", *columns)
 
 
-def _waiting(counts: pl.DataFrame) -> pl.DataFrame:
-    """By origin and hour: the flights that were due by the end of the hour before and had not left."""
+def _count_waiting(counts: pl.DataFrame) -> pl.DataFrame:
+    """Returns the flights, by origin and hour, that were due by the end of the hour before and had not left."""
     spread = counts.select("origin", "hour", "left_at", "n").join(
         pl.DataFrame({"wait": range(1, MAX_WAIT_HOURS + 1)}, schema={"wait": pl.Int32}), how="cross"
     )
@@ -109,12 +111,12 @@ def _waiting(counts: pl.DataFrame) -> pl.DataFrame:
     return still.group_by("origin", hour=col("hour") + col("wait")).agg(origin_waiting=col("n").sum().cast(pl.Float32))
 
 
-def _month() -> pl.Expr:
-    """As `flights_work.MONTH`."""
+def _compute_month() -> pl.Expr:
+    """Returns `flights_work.MONTH` as a Polars expression."""
     return (col("year").cast(pl.Int32) - 2013) * 12 + col("month")
 
 
-def _features(joined: pl.LazyFrame, months: Months) -> pl.LazyFrame:
+def _compute_features(joined: pl.LazyFrame, months: Months) -> pl.LazyFrame:
     departure, arrival = ((col(c) // 100 * 60 + col(c) % 100) / 1440 for c in ("sched_dep_time", "sched_arr_time"))
     date = pl.date("year", "month", "day")
     bands, weekdays = (pl.Series([sorted(names).index(name) + 1 for name in names]) for names in (BANDS, WEEKDAYS))
@@ -130,7 +132,7 @@ def _features(joined: pl.LazyFrame, months: Months) -> pl.LazyFrame:
         **{name: col(name) for name in numbers}, origin_waiting=col("origin_waiting").fill_null(0),
         label=(col("arr_delay") > LATE_MIN).cast(pl.Int64),
         split=pl.when(date.is_in(held_out.implode())).then(pl.lit("validation"))
-        .when(_month() <= months.train).then(pl.lit("train")).otherwise(pl.lit("test")),
+        .when(_compute_month() <= months.train).then(pl.lit("train")).otherwise(pl.lit("test")),
     )  # fmt: skip
 
 

@@ -1,10 +1,10 @@
-"""Memory and time of a language model's head and loss, forward and backward, against the form that textbooks have.
+"""How much memory and time do a language model's head and loss take, forward and backward, against the textbook form?
 
     python -m benchmarks.head --tokens 4096 --vocab 16384 --width 256
 
 Plain: all logits, `F.cross_entropy` in float32, autograd. Ours: `vgp.networks.head`, with chunks of several sizes.
-Memory is what PyTorch's allocator held at most above what it held before. Gradients are compared before anything is
-timed. On a CPU, in float32: how the two compare on a GPU is another matter.
+Memory is the peak of PyTorch's allocator above its start. Gradients are compared before anything is timed. This
+measures a CPU in float32; on a GPU the comparison can differ.
 """
 
 import argparse
@@ -80,7 +80,9 @@ def main() -> None:
             began = time.perf_counter()
             gradients(loss, values)
             times[name].append(time.perf_counter() - began)
-    table = Table("", "peak MB", "ratio", "s", "ratio", title=f"{given.tokens:,} x {given.vocab:,}; {machine.line()}")
+    table = Table(
+        "", "peak MB", "ratio", "s", "ratio", title=f"{given.tokens:,} x {given.vocab:,}; {machine.describe()}"
+    )
     peaks = {name: peak_bytes(loss, values) for name, loss in ways.items()}
     for name in ways:
         ratio = statistics.median(a / b for a, b in zip(times[name], times["plain"], strict=True))

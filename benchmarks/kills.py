@@ -1,11 +1,11 @@
-"""Can a SIGKILL at any instant of saving spoil the newest checkpoint?
+"""Can a SIGKILL at any moment of a save spoil the newest checkpoint?
 
     python -m benchmarks.kills --store disk --kills 200
     python -m benchmarks.kills --store bucket --kills 200     # a Cloud Storage server of this machine
 
-A process with several ranks' writers saves as fast as it can and reports each durable step. It is killed at a moment
-drawn from the seed, anywhere in a save; the next one goes on from the newest checkpoint. After every kill the newest
-must verify, be no older than the last step reported, and hold the bits of its step; one line says how it went.
+A process with the writers of several ranks saves as fast as it can and reports each durable step. It is killed at a
+time drawn from the seed, anywhere in a save; the next process resumes from the newest checkpoint. After every kill the
+newest checkpoint must verify, be no older than the last reported step, and hold the bits of its step.
 """
 
 import argparse
@@ -37,8 +37,8 @@ from vgp.train.checkpoint.writer import Writer
 RANKS = 2
 
 
-def tensors(step: int, megabytes: float) -> dict[str, torch.Tensor]:
-    """A state that tells its step."""
+def build_tensors(step: int, megabytes: float) -> dict[str, torch.Tensor]:
+    """Returns a state from which its step can be computed."""
     rows = max(RANKS, int(megabytes * 2**20 / 4 / 256))
     return {"weight": torch.full((rows, 256), float(step)), "step": torch.tensor(step)}
 
@@ -63,19 +63,22 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
         for rank in range(RANKS)
     ]
     for step in range(start, 10**9):
-        whole = tensors(step, megabytes)
+        whole = build_tensors(step, megabytes)
         layout = training_state.layout_of(whole, RANKS)
         for writer in writers:
             writer.save(step, training_state.share_of(whole, layout, writer.rank), layout, {}, {})
-        for act in (Writer.wait_copied, Writer.wait):  # all wait_copied first, as ranks of their own would
+        for act in (Writer.wait_copied, Writer.wait):  # all wait_copied first, as separate ranks would
             for writer in writers:
                 act(writer)
         if writers[0].durable_step == step:
             os.write(reports, b"%d\n" % step)
 
 
-def one_life(place: str, start: int, megabytes: float, delay_s: float) -> tuple[int, list[float]]:
-    """Forks a saver and kills it `delay_s` after its first report; last step reported, and seconds between reports."""
+def kill_once(place: str, start: int, megabytes: float, delay_s: float) -> tuple[int, list[float]]:
+    """Forks a saver and kills it `delay_s` after its first report.
+
+    Returns the last reported step, and the seconds between reports.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -98,19 +101,19 @@ def one_life(place: str, start: int, megabytes: float, delay_s: float) -> tuple[
 
 
 def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, Any]:
-    """Raises SystemExit at the first checkpoint that is spoilt or lost."""
-    torch.set_num_threads(1)  # threads of the parent's would be missing in the forked savers
+    """Kills savers and checks the newest checkpoint. Raises SystemExit at the first spoilt or lost checkpoint."""
+    torch.set_num_threads(1)  # a fork does not copy the parent's threads
     dice, save_s, newest, store = random.Random(seed), 0.2, 0, store_at(place)
     unfinished = 0
     for kill in range(kills):
-        reported, took = one_life(place, newest + 1, megabytes, dice.uniform(0, 3 * save_s))
+        reported, took = kill_once(place, newest + 1, megabytes, dice.uniform(0, 3 * save_s))
         save_s = statistics.median([*took, save_s])
         damage: list[str] = []
         found = recovery.find_newest(store, 0, damage.append)
         if damage or found is None or found.step < reported or reported < 0:
             raise SystemExit(f"kill {kill}: reported step {reported}, found {found and found.step}; {damage}")
         loaded = CheckpointReader(store, found).tensors()
-        if not all(torch.equal(loaded[name], tensor) for name, tensor in tensors(found.step, megabytes).items()):
+        if not all(torch.equal(loaded[name], tensor) for name, tensor in build_tensors(found.step, megabytes).items()):
             raise SystemExit(f"kill {kill}: the checkpoint of step {found.step} holds other bits")
         unfinished += any(at and at[1] > found.step for at in map(parse_part_name, store.names()))
         newest = found.step
@@ -118,8 +121,8 @@ def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, A
 
 
 @contextmanager
-def place(kind: str) -> Iterator[str]:
-    """A new folder on the disk, or in a bucket of a real storage server on loopback."""
+def create_place(kind: str) -> Iterator[str]:
+    """Yields a new folder on the disk, or in a bucket of a real storage server on loopback."""
     if kind == "disk":
         with tempfile.TemporaryDirectory() as folder:
             yield str(Path(folder) / "run")
@@ -144,9 +147,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--megabytes", type=float, default=4)
     given = parser.parse_args()
-    with place(given.store) as folder:
+    with create_place(given.store) as folder:
         found = drill(folder, kills=given.kills, seed=given.seed, megabytes=given.megabytes)
-    print(machine.line())
+    print(machine.describe())
     print(
         f"{given.store}, {given.megabytes:g} MB, {RANKS} ranks, seed {given.seed}: {found['kills']} kills in "
         f"{found['steps']} saves of {found['save_s']:.3f} s (median), {found['amid']} of them left an unfinished save; "

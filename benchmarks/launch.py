@@ -1,8 +1,8 @@
-"""How long from the command to the first collective, against torchrun.
+"""How long does it take from the command to the first collective, against torchrun?
 
     python -m benchmarks.launch --nproc 2
 
-Both start the same function, which joins a gloo process group and adds one number over all ranks.
+Both start one function, which joins a gloo process group and adds one number over all ranks.
 """
 
 import argparse
@@ -23,7 +23,7 @@ TORCHRUN = "import torch.distributed as dist, benchmarks.launch as l; dist.init_
 
 
 def add(argument: dict[str, Any], rank: Any) -> float:
-    """The first collective; when it was done, in seconds since 1970."""
+    """Runs the first collective, and returns its end in seconds since 1970."""
     import torch
     import torch.distributed as dist
 
@@ -51,7 +51,7 @@ def torchrun(nproc: int, *flags: str) -> list[str]:
 
 
 def seconds(command: list[str]) -> tuple[float, float]:
-    """To the first collective, and to the end of the command."""
+    """Returns the seconds to the first collective, and to the end of the command."""
     began = time.time()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[0]) - began, time.time() - began
@@ -74,7 +74,7 @@ def main() -> None:
         for number in range(RUNS + 1):  # the first warms the file cache
             for name, command in commands.items():
                 taken[name] += [seconds(command)] if number else []
-    table = Table("", "to the first collective, s", "to the end, s", title=f"{nproc} processes; {machine.line()}")
+    table = Table("", "to the first collective, s", "to the end, s", title=f"{nproc} processes; {machine.describe()}")
     for name, pairs in taken.items():
         table.add_row(name, *(f"{statistics.median(column):.2f}" for column in zip(*pairs, strict=True)))
     Console().print(table)

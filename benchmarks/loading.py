@@ -1,9 +1,9 @@
-"""Memory that each rank needs to load a checkpoint, beyond the model that it fills: DDP and FSDP2.
+"""How much memory does each rank need to load a checkpoint, beyond the model that it fills, under DDP and FSDP2?
 
     python -m benchmarks.loading --nproc 2 --megabytes 256
 
-A model and AdamW's state are saved by all ranks and loaded into a new model without optimizer state. Reported: the
-bytes of a rank's optimizer state, which the load must make, and by how much the process grew at its peak (VmHWM).
+All ranks save a model and AdamW's state, and load it into a new model without optimizer state. The table shows the
+bytes of a rank's optimizer state, which the load must allocate, and the growth of the process at its peak (VmHWM).
 """
 
 import argparse
@@ -21,8 +21,8 @@ from benchmarks import machine
 WIDTH, LAYERS = 1024, 8
 
 
-def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
-    """Megabytes of optimizer state and of growth at the peak, and seconds."""
+def measure(argument: dict[str, Any], rank: Any) -> dict[str, float]:
+    """Returns megabytes of optimizer state and of growth at the peak, and seconds."""
     import torch
 
     from vgp.train.checkpoint import recovery, training_state
@@ -31,7 +31,7 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     from vgp.train.checkpoint.writer import Writer
 
     store = DiskStore(Path(argument["folder"]) / argument["strategy"])
-    module, optimizer = built(argument, rank)
+    module, optimizer = build_model(argument, rank)
     for parameter in module.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
@@ -46,7 +46,7 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     writer.wait()
     del writer, tensors, module, optimizer
     rank.agree(None)
-    module, optimizer = built(argument, rank)
+    module, optimizer = build_model(argument, rank)
     before, began = reset_peak_mb(), time.perf_counter()
     training_state.restore(
         module, optimizer, CheckpointReader(store, recovery.read_manifest(store, recovery.list_manifests(store, 0)[0]))
@@ -57,7 +57,7 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     return {"state": own, "peak": grown, "seconds": seconds}
 
 
-def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
+def build_model(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
     import torch
     from torch import nn
 
@@ -72,7 +72,7 @@ def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
 
 
 def reset_peak_mb() -> float:
-    """Makes the peak start anew from what is held now, which it returns: proc(5), clear_refs."""
+    """Resets the process's peak to its present memory and returns it (proc(5), clear_refs)."""
     Path("/proc/self/clear_refs").write_text("5")
     return status_mb("VmRSS")
 
@@ -90,11 +90,11 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=256, help="of model and optimizer state in all")
     given = parser.parse_args()
     columns = ("", "optimizer state of a rank, MB", "growth at the peak, MB", "load, s")
-    table = Table(*columns, title=f"{given.megabytes} MB, {given.nproc} processes; {machine.line()}")
+    table = Table(*columns, title=f"{given.megabytes} MB, {given.nproc} processes; {machine.describe()}")
     with tempfile.TemporaryDirectory() as folder:
         for strategy in ("ddp", "fsdp"):
             argument = {"strategy": strategy, "megabytes": given.megabytes, "folder": folder}
-            found = launch("benchmarks.loading:consumed", argument, nproc=given.nproc, environment=dict(os.environ))
+            found = launch("benchmarks.loading:measure", argument, nproc=given.nproc, environment=dict(os.environ))
             table.add_row(strategy, *(f"{found[k]:.0f}" for k in ("state", "peak")), f"{found['seconds']:.2f}")
     Console().print(table)
 

@@ -1,10 +1,9 @@
-"""What a step of a local run costs over the same call in a process of its own, in CPU-seconds of all processes.
+"""How many CPU-seconds does a step of a local run cost over the bare call in a process of its own?
 
     python -m benchmarks.local_run
 
-Runs `resolve -> prepare -> train -> evaluate -> decide` on scikit-learn's digits in three ways, in turn. A step has a
-process of its own so that it is what runs on Vertex AI; that costs more than one process for all, mostly PyTorch
-imported again.
+Runs `resolve -> prepare -> train -> evaluate -> decide` on scikit-learn's digits in three ways, in turn. Each step of a
+run has a process of its own, as on Vertex AI; compared with one process, most of the cost is importing PyTorch again.
 """
 
 import json
@@ -31,41 +30,41 @@ CALLS = (
 )
 
 
-def cpu_seconds(command: list[str]) -> tuple[float, str]:
-    """User and system time of the command with all its children, and what it printed."""
-    start = turns.cpu()
-    # One thread each: a second one spins while it waits.
+def measure_cpu_seconds(command: list[str]) -> tuple[float, str]:
+    """Returns the user and system time of a command with all its children, and its output."""
+    start = turns.read_cpu_seconds()
+    # One thread each, because further threads spin while they wait.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *command], check=True, capture_output=True, text=True, env=environment
     )
-    return turns.cpu() - start, done.stdout
+    return turns.read_cpu_seconds() - start, done.stdout
 
 
-def in_one_process(folder: str) -> float:
-    """The five functions, one after the other."""
-    return cpu_seconds(["-c", "; ".join((HEAD, *CALLS)), folder])[0]
+def run_in_one_process(folder: str) -> float:
+    """Runs the five functions in one process and returns the CPU-seconds."""
+    return measure_cpu_seconds(["-c", "; ".join((HEAD, *CALLS)), folder])[0]
 
 
-def each_in_its_own(folder: str) -> float:
-    """The five functions, each in a process of its own."""
-    return sum(cpu_seconds(["-c", f"{HEAD}; {call}", folder])[0] for call in CALLS)
+def run_in_processes(folder: str) -> float:
+    """Runs the five functions, each in a process of its own, and returns the CPU-seconds."""
+    return sum(measure_cpu_seconds(["-c", f"{HEAD}; {call}", folder])[0] for call in CALLS)
 
 
-def pipeline(folder: str) -> float:
-    """`vgp run` of the same five, and of notify, which counts as what they cost more."""
+def run_pipeline(folder: str) -> float:
+    """Runs `vgp run`, which also has the steps register and notify, and returns the CPU-seconds."""
     words = ["-m", "vgp", "run", "training", "--json", "--out", folder, "--nproc", "1"]
     for parameter in (f"task={TASK}", "epochs=3", "global_batch_size=64"):
         words += ["--set", parameter]
-    seconds, printed = cpu_seconds(words)
-    assert [step["state"] for step in json.loads(printed)["steps"]] == ["succeeded"] * (len(CALLS) + 1)
+    seconds, printed = measure_cpu_seconds(words)
+    assert [step["state"] for step in json.loads(printed)["steps"]] == ["succeeded"] * (len(CALLS) + 2)
     return seconds
 
 
 WAYS = {
-    "the five functions in one process": in_one_process,
-    "each in a process of its own": each_in_its_own,
-    "vgp run": pipeline,
+    "the five functions in one process": run_in_one_process,
+    "each in a process of its own": run_in_processes,
+    "vgp run": run_pipeline,
 }
 
 
@@ -76,10 +75,10 @@ def main() -> None:
         for way in WAYS.values():
             with tempfile.TemporaryDirectory() as folder:
                 taken.append(way(folder))
-        turns_taken += [taken] if number else []  # the first fills the caches of the disk
+        turns_taken += [taken] if number else []  # the first turn fills the disk cache
     medians = (statistics.median(taken[column] for taken in turns_taken) for column in range(len(WAYS)))
     console = Console()
-    console.print(machine.line())
+    console.print(machine.describe())
     lines = [(name, f"{median:.2f}") for name, median in zip(WAYS, medians, strict=True)]
     console.print(table(("", "median CPU-s"), lines, right=("median CPU-s",)))
     overhead = statistics.median((taken[2] - taken[1]) / len(CALLS) for taken in turns_taken)

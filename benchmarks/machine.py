@@ -1,4 +1,4 @@
-"""What a figure was measured on: one line for the head of every table."""
+"""Describes the machine of a measurement, for the title of every table."""
 
 import os
 import platform
@@ -6,8 +6,8 @@ from datetime import date
 from pathlib import Path
 
 
-def line() -> str:
-    """Processor, cores, Python and date."""
+def describe() -> str:
+    """Returns processor, cores, Python and date as one line."""
     return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {date.today()}"
 
 

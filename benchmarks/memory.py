@@ -1,10 +1,10 @@
-"""Memory of each rank under FSDP2 against DDP, with and without activation checkpointing, from start to end.
+"""How much memory does each rank need under FSDP2 against DDP, with and without activation checkpointing?
 
     python -m benchmarks.memory --nproc 2 --width 1024 --rows 64
 
-A stack of residual blocks with AdamW is made, takes two steps and is written, by the parts of `vgp.train.loop`.
-Reported: the live bytes of parameters, gradients and optimizer state, as counted, and by how much the process has grown
-at the peak of each phase. On a CPU memory that was freed may stay with the process, so peaks are upper bounds.
+A stack of residual blocks with AdamW is built, trained for two steps and written, by the parts of `vgp.train.loop`.
+The table shows the live bytes of parameters, gradients and optimizer state, and the growth of the process at the peak
+of each phase. On a CPU, freed memory may stay with the process, so the peaks are upper bounds.
 """
 
 import argparse
@@ -26,10 +26,10 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
-    """Megabytes: state per rank, growth at the peak of each phase; on the rank that has most."""
+def measure(argument: dict[str, Any], rank: Any) -> dict[str, float]:
+    """Returns megabytes of state per rank, and of growth at the peak of each phase, on the rank with the most."""
     import torch
-    import torch.distributed.fsdp  # no part of what is measured
+    import torch.distributed.fsdp  # imported before the measurement
     from torch import nn
 
     from vgp.data import bundle
@@ -73,7 +73,10 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     for step in range(2):
         learner.step(step, iter([batch]))
     peaks["trained"] = status_mb("VmHWM") - before
-    tensors = [*learner.tensors().values(), *(p for p in learner.module.parameters())]  # gradients are as large
+    tensors = [
+        *learner.tensors().values(),
+        *(p for p in learner.module.parameters()),
+    ]  # gradients have the size of the parameters
     local = [t.to_local() if hasattr(t, "to_local") else t for t in tensors]
     reset_peak_mb()
     with tempfile.TemporaryDirectory() as folder:
@@ -98,10 +101,10 @@ def main() -> None:
     given = parser.parse_args()
     columns = ("state", "made", "trained", "written")
     table = Table("MB per rank", "parameters, gradients, AdamW", "peak while made", "while trained", "while written",
-                  title=f"{given.nproc} processes; {machine.line()}")  # fmt: skip
+                  title=f"{given.nproc} processes; {machine.describe()}")  # fmt: skip
     for name, config in WAYS.items():
         argument = {"config": config, "width": given.width, "depth": given.depth, "rows": given.rows}
-        found = launch("benchmarks.memory:consumed", argument, nproc=given.nproc, environment=dict(os.environ))
+        found = launch("benchmarks.memory:measure", argument, nproc=given.nproc, environment=dict(os.environ))
         table.add_row(name, *(f"{found[column]:,.0f}" for column in columns))
     Console().print(table)
 

@@ -1,11 +1,11 @@
-"""Seeded mutations of real files through the checker: nothing may crash it, and each answer comes in time.
+"""Does the checker survive seeded mutations of real files, and answer each in time?
 
 python -m benchmarks.mutations --count 20000 --seed 1
 python -m benchmarks.mutations --count 20000 --seed 1 FILES_AND_FOLDERS...
 
-Without files, those that the rules' pages hold. A file is changed as text (characters, words and lines are cut out,
-doubled, swapped, or taken from another file) and, where it is JSON or YAML, as data. The same seed and files give the
-same mutations; one is repeated by --only NUMBER.
+By default it mutates the examples on the rules' pages. A file is mutated as text (characters, words and lines are cut
+out, doubled, swapped, or taken from another file) and, if it is JSON or YAML, as data. Equal seeds and files give equal
+mutations; --only NUMBER repeats one of them.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from vgp.check.document_kinds import parse
 
 RULES = Path(__file__).parents[1] / "docs/reference/rules"
 DAY = date(2026, 11, 20)
-#: Processor seconds that a file of ordinary size may take.
+#: Limit of processor seconds for a file of ordinary size.
 SECONDS = 2.0
 MOST_BYTES = 200_000
 _WORD = re.compile(r"[\w-]+")
@@ -60,7 +60,7 @@ _VALUES = (
 
 @dataclass
 class Outcome:
-    """What became of the mutations."""
+    """The results of the mutations."""
 
     codes: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ def read_diff(page: str) -> tuple[str, str]:
     return "\n".join(before) + "\n", "\n".join(after) + "\n"
 
 
-def rule_pages() -> dict[str, str]:
+def read_rule_pages() -> dict[str, str]:
     """Returns the examples on the rules' pages: name -> text."""
     examples = {}
     for page in sorted(RULES.glob("GPU*.md")):
@@ -103,8 +103,8 @@ def rule_pages() -> dict[str, str]:
     return examples
 
 
-def files(paths: Sequence[str]) -> dict[str, str]:
-    """Name -> text of the files and of those in the folders, as far as the checker reads them."""
+def read_files(paths: Sequence[str]) -> dict[str, str]:
+    """Returns the text of the files, and of those in the folders that the checker reads, by name."""
     found = {}
     for path in map(Path, paths):
         for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -114,37 +114,37 @@ def files(paths: Sequence[str]) -> dict[str, str]:
 
 
 def mutations(originals: dict[str, str], seed: int, count: int, first: int = 0) -> Iterator[tuple[str, str, str]]:
-    """Name of the mutation, of its file, and the text; each has a generator of its own."""
+    """Yields the names of mutation and file, and the text; each mutation has a random generator of its own."""
     names = list(originals)
     for number in range(first, first + count):
         chance = random.Random(f"{seed}/{number}")
         name = chance.choice(names)
-        yield f"{number} of {name}", name, mutated(originals[name], name, originals[chance.choice(names)], chance)
+        yield f"{number} of {name}", name, mutate(originals[name], name, originals[chance.choice(names)], chance)
 
 
-def mutated(text: str, name: str, other: str, chance: random.Random) -> str:
-    """The text after a few changes."""
+def mutate(text: str, name: str, other: str, chance: random.Random) -> str:
+    """Returns the text after a few changes."""
     is_data = name.endswith((".json", ".yaml", ".yml")) and chance.random() < 0.6
-    text = _as_data(text, name, chance) if is_data else text
+    text = _mutate_data(text, name, chance) if is_data else text
     for _ in range(chance.randint(0 if is_data else 1, 2)):
         text = _as_text(text, other, chance)
     return text
 
 
-def _as_data(text: str, name: str, chance: random.Random) -> str:
-    """With values replaced, dropped, renamed or wrapped; as it is where it is no data."""
+def _mutate_data(text: str, name: str, chance: random.Random) -> str:
+    """Returns the text with values replaced, dropped, renamed or wrapped; unchanged if it is not data."""
     try:
         data = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError):
         return text
     for _ in range(chance.randint(1, 3)):
-        data = _changed(data, chance)
+        data = _change(data, chance)
     changed = json.dumps(data, default=str)
-    return changed if len(changed) <= MOST_BYTES else text  # aliases can stand for very much
+    return changed if len(changed) <= MOST_BYTES else text  # aliases can expand to huge texts
 
 
-def _changed(data: Any, chance: random.Random) -> Any:
-    """One place at random, each level as likely."""
+def _change(data: Any, chance: random.Random) -> Any:
+    """Changes one random place of the data; every level is equally likely."""
     if not isinstance(data, dict | list) or not data or chance.random() < 0.15:
         return chance.choice([*_VALUES, [data], {"workerPoolSpecs": data}])
     result = dict(data) if isinstance(data, dict) else list(data)
@@ -157,7 +157,7 @@ def _changed(data: Any, chance: random.Random) -> Any:
     elif how < 0.3 and isinstance(result, list):
         result += [result[key]] * chance.choice([1, 30])
     else:
-        result[key] = _changed(data[key], chance)
+        result[key] = _change(data[key], chance)
     return result
 
 
@@ -183,8 +183,8 @@ def _as_text(text: str, other: str, chance: random.Random) -> str:
     return text[:begin] + chance.choice(_TEXTS) + text[end:]
 
 
-def judged(text: str, name: str) -> Report:
-    """The report, which is also put into every format."""
+def check_text(text: str, name: str) -> Report:
+    """Checks a text and converts the report to every format."""
     report = check(parse(name, text), regions=["us-central1"], as_of=DAY)
     json.dumps([report.as_json(), sarif(report)])
     list(lines(report))
@@ -192,14 +192,14 @@ def judged(text: str, name: str) -> Report:
 
 
 def run(originals: dict[str, str], seed: int, count: int, first: int = 0, within_s: float = math.inf) -> Outcome:
-    """Judges so many mutations, or those for which there is time."""
+    """Checks `count` mutations, or as many as fit into `within_s`."""
     outcome, end = Outcome(), time.monotonic() + within_s
     for name, file, text in mutations(originals, seed, count, first):
         if time.monotonic() > end:
             break
         begin = time.process_time()
         try:
-            report = judged(text, file)
+            report = check_text(text, file)
         except Exception as error:
             outcome.faults.append(f"{name}: {type(error).__name__}: {error}")
             continue
@@ -215,11 +215,11 @@ def main() -> None:
     parser.add_argument("--only", type=int, help="The number of the one mutation to judge, whose text is printed.")
     parser.add_argument("--minutes", type=float, default=math.inf, help="Ends after these, with fewer mutations.")
     options = parser.parse_args()
-    originals = files(options.paths) if options.paths else rule_pages()
+    originals = read_files(options.paths) if options.paths else read_rule_pages()
     if options.only is not None:
         ((_, file, text),) = mutations(originals, options.seed, 1, options.only)
         print(text)
-        print("\n".join(lines(judged(text, file))))
+        print("\n".join(lines(check_text(text, file))))
         return
     outcome = run(originals, options.seed, options.count, within_s=options.minutes * 60)
     print(f"{len(originals)} files, seed {options.seed}. {outcome}")

@@ -3,9 +3,9 @@
     python -m benchmarks.nights --seeds 20 --nights 30
 
 Each seed plays other nights on the loopback cloud, with the compiled workflow and the real `resolve`: new data, none,
-replaced and removed objects, a new champion, failures and reruns, pauses with catch-up, changes of the clocks, cache
-epochs. A model of its own (what was computed from which pins) says before each night which steps must run and which
-must be hits; one line a seed says how it went. The short form is tests/vgp/vertex/schedules/test_thirty_nights.py.
+replaced and removed objects, a new champion, failures and reruns, pauses with catch-up, clock changes, cache epochs. A
+model of the cache (which artifact was computed from which pins) predicts for each night which steps must run and which
+must be hits. The short form is tests/vgp/vertex/schedules/test_thirty_nights.py.
 """
 
 import argparse
@@ -35,13 +35,13 @@ EVENTS = {"visits": 8, "nothing": 5, "replaced": 1, "champion": 2, "fails": 2, "
 
 
 class Model:
-    """What has been computed, from which pins: an artifact is who made it, not what is in it."""
+    """A model of the cache: the artifacts computed so far, with their pins. Each computation makes a new artifact."""
 
     def __init__(self) -> None:
         self.made: dict[Any, str] = {}
 
     def night(self, run: Run, fails: str) -> str:
-        """The letters that the night must have, once its pins are known."""
+        """Returns the letters that the night's steps must have, given its pins."""
         pins = outputs.return_values(run)
         assert "resolve.data" in pins, f"{run.id} {run.state}: {[(step.name, step.error) for step in run.failed()]}"
         data, champion = pins["resolve.data"], pins["resolve.champion"]
@@ -67,7 +67,7 @@ class Drill:
     def __init__(self, project: Project, seed: int) -> None:
         self.project, self.drawn, self.model = project, random.Random(seed), Model()
         self.pins: dict[Any, str] = {}
-        #: How often each event ended how: ("nothing", "CCCC").
+        #: Counts of the results of each event, such as ("nothing", "CCCC").
         self.counts: Counter[tuple[str, str]] = Counter()
 
     def night(self) -> None:
@@ -97,7 +97,7 @@ class Drill:
         return bytes(self.project.bucket.blob(name).download_as_bytes())
 
     def resumed(self) -> None:
-        """After a pause of a night or two: what fell into it comes at once."""
+        """Resumes after a pause of a night or two; missed runs start at once."""
         settings, clock = self.project.settings, self.project.cloud.clock
         schedule_control.set_state(settings, "nightly", "paused")
         clock.advance(86_400 * self.drawn.choice([1, 2]))
@@ -112,7 +112,7 @@ class Drill:
             self.moved(run, state[0], state[1])
 
     def moved(self, run: Run, objects: Any, now: datetime) -> None:
-        """The same objects in the same epoch have the same pins, and others have others."""
+        """Checks that equal objects in one epoch have equal pins, and other objects have other pins."""
         raw = tuple(item for item in objects if item[0].startswith("raw/"))
         began = now - timedelta(hours=6)
         state = (raw, int(began.timestamp()) // (14 * 86_400))
@@ -131,9 +131,9 @@ def play(seed: int, nights: int) -> str:
             drill.night()
         (diagnosis,) = diagnose_schedules(drill.project.settings, [], "365d")
         assert cloud.crashed is None, cloud.crashed
-        told = ", ".join(f"{count} {kind}" for kind, count in diagnosis.counts.items())
+        counts = ", ".join(f"{count} {kind}" for kind, count in diagnosis.counts.items())
         ends = Counter(letters for (_, letters), count in drill.counts.items() for _ in range(count))
-        return f"{len(cloud.jobs)} runs from {begin:%Y-%m-%d}, {dict(ends)}; doctor: {told}"
+        return f"{len(cloud.jobs)} runs from {begin:%Y-%m-%d}, {dict(ends)}; doctor: {counts}"
 
 
 def main() -> None:

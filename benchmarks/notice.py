@@ -1,14 +1,13 @@
-"""From a Spot notice to a job that has ended with everything saved: does that fit into the 30 s that Google gives?
+"""Can a job save everything within the 30 s that Google gives after a Spot notice?
 
     python -m benchmarks.notice --store disk                   # 1 GB a rank, 2 ranks
-    python -m benchmarks.notice --store bucket                 # the same in a bucket: benchmarks/storage_server.py
-    python -m benchmarks.notice --store disk --again           # a second SIGTERM, 2 s after the first, changes nothing
+    python -m benchmarks.notice --store bucket                 # in a bucket: benchmarks/storage_server.py
+    python -m benchmarks.notice --store disk --again           # a second SIGTERM after 2 s changes nothing
 
-Ranks that hold their share of the state, as training does, wait; the job gets SIGTERM. Seconds from then until each of
-the ranks has its share written, the manifest is committed, and the job has exited with code 75. Of 30 s, training gives
-itself 25 (`vgp.train.processes.launcher`), then it is ended. Beside it what nothing can beat: a plain write of as many
-bytes, by as many threads, to the same disk with fsync or the same storage server, just before each save; the ratio says
-how much of the time is ours. Rows are printed as they are there.
+Ranks that hold their share of the state, as in training, wait, and the job gets SIGTERM. The rows show the seconds
+until each rank has written its share, the manifest is committed, and the job has exited with code 75. Training uses at
+most 25 of the 30 s (`vgp.train.processes.launcher`). The lower bound beside it is a plain write of as many bytes, by as
+many threads, to the disk with fsync or to the storage server, before each save. Rows are printed when they are known.
 """
 
 import argparse
@@ -41,7 +40,7 @@ exits(launch)("benchmarks.notice:train", argument, nproc=argument["nproc"])
 
 @contextmanager
 def place(store: str) -> Iterator[str]:
-    """A folder on the disk, or a bucket of a storage server of this machine."""
+    """Yields a folder on the disk, or a bucket of a storage server of this machine."""
     if store == "disk":
         with tempfile.TemporaryDirectory() as folder:
             yield folder
@@ -51,7 +50,7 @@ def place(store: str) -> Iterator[str]:
 
 
 def train(argument: dict[str, Any], rank: Any) -> None:
-    """Waits for the notice, then saves and stops, as `vgp.train.loop.trainer` does where its ranks meet."""
+    """Waits for the notice, then saves and stops, as `vgp.train.loop.trainer` does."""
     import torch
 
     from vgp.base.exits import Preempted
@@ -64,7 +63,7 @@ def train(argument: dict[str, Any], rank: Any) -> None:
     layout = training_state.layout_of(tensors, rank.world_size)
     share = training_state.share_of(tensors, layout, rank.rank)
     for tensor in share.values():
-        tensor.normal_()  # memory that nobody has touched is not there
+        tensor.normal_()  # the kernel allocates memory only when it is written
     writer = Writer(store_at(argument["folder"]), rank.another_rendezvous(), rank=rank.rank, keep=3, patience_s=600,
                     world_size=rank.world_size, run=0, launch_id="0" * 8, settings={})  # fmt: skip
 
@@ -72,7 +71,7 @@ def train(argument: dict[str, Any], rank: Any) -> None:
         writer.save(step, share, layout, {}, {}, share.keys(), hurried=hurried)
         writer.wait()
 
-    if argument["warm"]:  # a run that has saved before has its host memory
+    if argument["warm"]:  # a run that has saved before has allocated host memory
         save(1)
     if rank.leads:
         Path(argument["ready"]).touch()
@@ -83,7 +82,7 @@ def train(argument: dict[str, Any], rank: Any) -> None:
 
 
 def notice(folder: str, megabytes: int, nproc: int, *, warm: bool, again: bool) -> tuple[float, int, str]:
-    """Seconds from SIGTERM to the end, the exit code, and the last words."""
+    """Returns the seconds from SIGTERM to the end, the exit code, and the last output."""
     with tempfile.TemporaryDirectory() as scratch:
         ready = Path(scratch) / "ready"
         argument = {"folder": folder, "megabytes": megabytes, "nproc": nproc, "ready": str(ready), "warm": warm}
@@ -102,7 +101,7 @@ def notice(folder: str, megabytes: int, nproc: int, *, warm: bool, again: bool) 
 
 
 def plain_write(folder: str, megabytes: int, nproc: int) -> float:
-    """Seconds that the disk or the server takes for so many bytes in each of so many files or objects."""
+    """Returns the seconds of writing so many bytes to each of so many files or objects."""
     block = memoryview(os.urandom(1 << 20))
     count = megabytes * 1_000_000 // len(block)
     with ThreadPoolExecutor(nproc) as pool:
@@ -133,7 +132,7 @@ def main() -> None:
     parser.add_argument("--nproc", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="a second SIGTERM follows, 2 s after the first")
     given = parser.parse_args()
-    print(f"{given.store}, {given.nproc} x {given.megabytes} MB; {machine.line()}", flush=True)
+    print(f"{given.store}, {given.nproc} x {given.megabytes} MB; {machine.describe()}", flush=True)
     with place(given.store) as root:
         for name, warm in (("first save", False), ("later save", True)):
             folder = f"{root}/{name.replace(' ', '-')}"

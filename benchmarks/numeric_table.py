@@ -1,11 +1,11 @@
-"""CPU time of preparing a table of numbers without a key, against Polars on the same work.
+"""How much CPU time does preparing a table of numbers without a key take, against Polars?
 
     python -m benchmarks.numeric_table --rows 300000 --columns 60
 
 Each contender is a process of its own that reads the CSV file, splits its rows by a hash of their features, computes
 mean and deviation of every column of the training rows, and writes each split as shuffled Parquet in float32. Polars
-has its own hash. Only ours checks each value, looks for leaks, gives each row an id that BigQuery would give as well,
-and writes checksums.
+has its own hash. Only ours checks each value, looks for leaks, gives each row the id that BigQuery would compute, and
+writes checksums.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.preparation import OURS, Run, measured
+from benchmarks.preparation import OURS, Run, measure
 
 DECLARATION = 'target = "y"\nkind = "classes"\nclasses = ["0", "1"]\n[columns]\n{columns}\ny = "category"\n'
 
@@ -79,9 +79,9 @@ def main() -> None:
                 destination = Path(scratch, f"{contender}-{number}")
                 destination.mkdir()
                 words = [sys.executable, "-m", "benchmarks.numeric_table", contender, str(source), str(destination)]
-                figures.append(measured([*words, str(given.columns)])[0])
+                figures.append(measure([*words, str(given.columns)])[0])
     ours = min(run.cpu_s for run in runs[OURS])
-    table = Table("rows", "columns", "by", "CPU s", "CPU / ours", "s", "peak GB", title=machine.line())
+    table = Table("rows", "columns", "by", "CPU s", "CPU / ours", "s", "peak GB", title=machine.describe())
     for contender, figures in runs.items():
         least = min(run.cpu_s for run in figures)
         cells = (f"{given.rows:,}", f"{given.columns}", contender, f"{least:.1f}", f"{least / ours:.2f}")

@@ -1,14 +1,14 @@
-"""CPU and wall time and peak memory of data preparation, against Polars, DuckDB and pandas on the same work.
+"""How much CPU time, wall time and memory does data preparation take, against Polars, DuckDB and pandas?
 
     python -m benchmarks.preparation --copies 1 20 60
     python -m benchmarks.preparation --copies 20 --files 1 100 1000 10000 --by ours polars duckdb
     python -m benchmarks.preparation --copies 20 --parquet
     python -m benchmarks.preparation --years 20
 
-Each contender is a process of its own that reads the same files and writes the flights dataset as Parquet; the
-peak is the sum of the resident memory of it and its children, looked at every 20 ms. Copies of the data differ in
-their flight numbers: so many flights leave at once, and no more hours and places come. Years follow each other, as a
-table grows. Fails if the results differ. `benchmarks.flights_work` says what only ours does.
+Each contender is a process of its own that reads equal files and writes the flights dataset as Parquet. The peak is the
+resident memory of the process and its children, sampled every 20 ms. Copies of the data differ in their flight numbers
+only, so hours have more flights; years follow each other, as a table grows. The benchmark fails if the results differ.
+`benchmarks.flights_work` lists the additional work of ours.
 """
 
 import argparse
@@ -41,8 +41,7 @@ FLIGHT_SHIFT = 10_000
 
 
 def write_copies(folder: Path, copies: int, files: int, years: int = 1) -> int:
-    """Writes the flights `copies` times for each of so many years as CSV, cut into equally long files; returns the
-    rows."""
+    """Writes the flights `copies` times for each of `years` years as CSV, in equally long files; returns the rows."""
     from training.tasks.flights import Flights
 
     with zipfile.ZipFile(Flights().default_data()) as archive:
@@ -63,8 +62,8 @@ def write_copies(folder: Path, copies: int, files: int, years: int = 1) -> int:
     return rows
 
 
-def as_parquet(folder: Path) -> None:
-    """Each CSV file as a Parquet file in the declared types, in its place."""
+def convert_to_parquet(folder: Path) -> None:
+    """Replaces each CSV file by a Parquet file in the declared types."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
@@ -93,16 +92,16 @@ def command(contender: str, source: Path, destination: Path, years: int) -> list
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """Of a process and its children: wall and processor time, and the peak of resident memory."""
+    """Wall and processor time and peak resident memory of a process with its children."""
 
     seconds: float
-    cpu_s: float
+    read_cpu_seconds: float
     peak_gb: float
 
 
-def measured(words: list[str]) -> tuple[Run, dict[str, float]]:
-    """Runs a command; also what it printed."""
-    started, cpu_before, peak = time.perf_counter(), cpu_s(), 0
+def measure(words: list[str]) -> tuple[Run, dict[str, float]]:
+    """Runs a command and returns its cost and its output."""
+    started, cpu_before, peak = time.perf_counter(), read_cpu_seconds(), 0
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             peak = max(peak, resident(process.pid))
@@ -111,11 +110,11 @@ def measured(words: list[str]) -> tuple[Run, dict[str, float]]:
         if process.returncode:
             raise SystemExit(f"{' '.join(words)} failed:\n{process.stderr.read() if process.stderr else ''}")
         assert process.stdout
-        return Run(seconds, cpu_s() - cpu_before, peak / 1e9), json.loads(process.stdout.read())
+        return Run(seconds, read_cpu_seconds() - cpu_before, peak / 1e9), json.loads(process.stdout.read())
 
 
-def cpu_s() -> float:
-    """Processor seconds of all child processes that have ended, and of theirs."""
+def read_cpu_seconds() -> float:
+    """Returns the processor seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -132,7 +131,7 @@ def resident(pid: int) -> int:
 
 
 def check_equal(found: dict[str, dict[str, float]]) -> None:
-    """Fails unless all contenders computed the same features."""
+    """Raises an error unless all contenders computed equal features."""
     for contender, means in found.items():
         for name, mean in found[OURS].items():
             if not math.isclose(means[name], mean, rel_tol=1e-4):
@@ -145,15 +144,15 @@ def compare(given: argparse.Namespace, copies: int, files: int, scratch: Path, t
     source.mkdir()
     rows = write_copies(source, copies, files, given.years)
     if given.parquet:
-        as_parquet(source)
+        convert_to_parquet(source)
     results: dict[str, list[Run]] = {name: [] for name in given.by}
     means: dict[str, dict[str, float]] = {}
-    for _ in range(given.runs):  # in turn, so that a drift of the machine meets all
+    for _ in range(given.runs):  # in turn, so that a drift of the machine affects all
         for contender in given.by:
             destination = scratch / contender
             shutil.rmtree(destination, ignore_errors=True)
             destination.mkdir()
-            run, means[contender] = measured(command(contender, source, destination, given.years))
+            run, means[contender] = measure(command(contender, source, destination, given.years))
             results[contender].append(run)
     check_equal(means)
     ours = min(run.cpu_s for run in results[OURS])
@@ -166,7 +165,7 @@ def compare(given: argparse.Namespace, copies: int, files: int, scratch: Path, t
 
 
 def require(contenders: list[str], parser: argparse.ArgumentParser) -> None:
-    """Ends the process, with exit code 2, if ours is not among them or one is not installed."""
+    """Exits with code 2 if ours is not among the contenders, or one of them is not installed."""
     if OURS not in contenders:
         parser.error(f"--by {' '.join(contenders)} has nothing to compare with: name {OURS} as well.")
     for contender in contenders:
@@ -188,7 +187,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="of each; the least counts, and the largest peak")
     given = parser.parse_args()
     require(given.by, parser)
-    table = Table("rows", "input", "files", "by", "CPU s", "CPU / ours", "s", "peak GB", title=machine.line())
+    table = Table("rows", "input", "files", "by", "CPU s", "CPU / ours", "s", "peak GB", title=machine.describe())
     with tempfile.TemporaryDirectory() as scratch:
         for copies in given.copies:
             for files in given.files:

@@ -1,12 +1,12 @@
-"""`kill -9` at every step between the gate's word and the alias; then the step is tried again, as its retry would be.
+"""Does the registry survive `kill -9` at every step of a release, and does the retry complete it?
 
-    python -m benchmarks.release            # a line for each point, and what was found after the kill and the retry
+    python -m benchmarks.release            # a line for each point, with the states after the kill and the retry
     python -m benchmarks.release --bucket   # the registry in a bucket, on a storage server of this machine
 
 A fork releases a model into a registry that has a champion, and kills itself before or after one of its effects: every
-copy, every flush to the disk, every rename, every object that is put, the check of the artifact. What must hold is in
-`judged`. The model is a file of random bytes, so the check, a process of its own, is taken as passed; where it fails
-nothing follows it.
+copy, flush, rename, object write, and check of the artifact. `find_fault` has the conditions that must hold. The model
+is a file of random bytes, so the check, a process of its own, is replaced by success; after a failed check nothing
+follows.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from vgp.registry import registry as registries
 from vgp.registry import reigning, versions
 from vgp.registry.documents import Record
 
-#: What changes something outside of the process.
+#: Calls that change something outside of the process.
 EFFECTS: tuple[tuple[Any, str], ...] = (
     (shutil, "copyfile"), (os, "fsync"), (os, "replace"), (os, "mkdir"), (releases, "check_copy"),
     (Folder, "replace"), (Slot, "put"),
@@ -50,18 +50,18 @@ MODEL = "flights"
 
 @dataclass(frozen=True)
 class Life:
-    """A release that was killed at one point, and what was found."""
+    """A release that was killed at one point, and the states after it."""
 
     point: int
     effect: str
-    #: What the record told after the kill: nothing of the release, or all of it.
+    #: Whether the record had nothing of the release after the kill, or all of it.
     after_kill: str
-    #: What is wrong after the kill or the retry; empty if nothing is.
+    #: The fault after the kill or the retry; "" for none.
     wrong: str
 
 
-def night(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
-    """What a run leaves for the step `register`."""
+def write_outputs(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
+    """Writes the outputs of a run that the step `register` reads."""
     for name in ("data", "model", "evaluation"):
         (folder / run / name).mkdir(parents=True)
     there = folder / run
@@ -89,38 +89,40 @@ def night(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
     return Inputs(*paths, champion=champion, run=run, pipeline="training")
 
 
-def begun(folder: Path, root: str) -> Inputs:
-    """Makes a registry with a champion; a run whose model is better."""
-    release(night(folder, "first", weights=b"1" * 70_000, champion=""), root, MODEL)
+def create_registry(folder: Path, root: str) -> Inputs:
+    """Creates a registry with a champion, and a run whose model is better."""
+    release(write_outputs(folder, "first", weights=b"1" * 70_000, champion=""), root, MODEL)
     registry = registries.open(root, MODEL)
     reigns = registry.read().champion()
     assert reigns
     pins = store.save(f"{folder}/pins", reigning.pin(registry, registry.read(), reigns, 1))
-    return night(folder, "second", weights=b"2" * 70_000, champion=pins)
+    return write_outputs(folder, "second", weights=b"2" * 70_000, champion=pins)
 
 
-def lives(folder: Path, every: int = 1, bucket: str = "") -> Iterator[Life]:
-    """Kills a release at each point, or at one of so many and at the last ones, each time from the same beginning.
+def kill_releases(folder: Path, every: int = 1, bucket: str = "") -> Iterator[Life]:
+    """Kills a release at each point, or at every n-th and the last ones, each time from an equal beginning.
 
     Args:
-        bucket: gs:// of an empty bucket, where the registry is then.
+        folder: The folder of the registries.
+        every: The distance between points.
+        bucket: gs:// of an empty bucket for the registry; "" for the folder.
     """
     top = bucket or str(folder)
-    with passing():
-        asked = begun(folder, root := f"{top}/registry")
-        expected = told(after(asked, copied(root, f"{top}/undisturbed")))
-        point, life = 1, lived(root, asked, f"{top}/life-1", 1, expected)
+    with pass_checks():
+        asked = create_registry(folder, root := f"{top}/registry")
+        expected = summarize(release_again(asked, copy_place(root, f"{top}/undisturbed")))
+        point, life = 1, kill_release(root, asked, f"{top}/life-1", 1, expected)
         while life:
             yield life
             point += every
-            life = lived(root, asked, f"{top}/life-{point}", point, expected)
+            life = kill_release(root, asked, f"{top}/life-{point}", point, expected)
         for last in range(point - every + 1, point):
-            if life := lived(root, asked, f"{top}/life-{last}", last, expected):
+            if life := kill_release(root, asked, f"{top}/life-{last}", last, expected):
                 yield life
 
 
-def copied(root: str, place: str) -> str:
-    """The place, with a copy of the registry."""
+def copy_place(root: str, place: str) -> str:
+    """Returns the place, with a copy of the registry."""
     if not storage.is_remote(root):
         shutil.copytree(root, place)
         return place
@@ -129,34 +131,36 @@ def copied(root: str, place: str) -> str:
     return place
 
 
-def lived(root: str, asked: Inputs, place: str, point: int, expected: list[Any]) -> Life | None:
-    """A release that is killed at the point and tried again; None if it ends before."""
-    copied(root, place)
+def kill_release(root: str, asked: Inputs, place: str, point: int, expected: list[Any]) -> Life | None:
+    """Kills a release at the point and repeats it; returns None if the release ends before the point."""
+    copy_place(root, place)
     effect, killed = fork(point, lambda: release(asked, place, MODEL))
     if not killed:
         return None
     found = registries.open(place, MODEL).read()
-    wrong = judged(place, found)
-    retried = after(asked, place)
-    wrong = wrong or judged(place, retried) or ("" if told(retried) == expected else "the retry ended otherwise")
+    wrong = find_fault(place, found)
+    retried = release_again(asked, place)
+    wrong = (
+        wrong or find_fault(place, retried) or ("" if summarize(retried) == expected else "the retry ended otherwise")
+    )
     return Life(point, effect, "champion" if found.aliases["champion"] == 2 else "nothing", wrong)
 
 
-def after(asked: Inputs, place: str) -> Record:
-    """The record once the release has been tried to its end."""
+def release_again(asked: Inputs, place: str) -> Record:
+    """Repeats the release to its end and returns the record."""
     release(asked, place, MODEL)
     return registries.open(place, MODEL).read()
 
 
-def told(found: Record) -> list[Any]:
-    """The record without its times and places."""
+def summarize(found: Record) -> list[Any]:
+    """Returns the record without its times and places."""
     events = [(one.number, one.what, one.version, one.before, one.who, one.key) for one in found.events]
     return [events, found.aliases, [(v.number, v.state, sorted(v.files)) for v in found.versions],
             [(spent.key, spent.level) for spent in found.spent]]  # fmt: skip
 
 
-def judged(root: str, found: Record) -> str:
-    """What is wrong: a champion that is not whole, a half of a release, a gap, a level that is spent twice."""
+def find_fault(root: str, found: Record) -> str:
+    """Returns the fault of the registry: an incomplete champion or release, a gap, a level spent twice; "" for none."""
     registry, champion = registries.open(root, MODEL), found.champion()
     if champion is None:
         return "no champion"
@@ -165,13 +169,13 @@ def judged(root: str, found: Record) -> str:
         return "a version without its alias"
     if max(Counter((one.what, one.key) for one in found.events).values()) > 1:
         return "an event twice"
-    replaced = len(found.versions) - 1  # the first model replaced none
+    replaced = len(found.versions) - 1  # the first model replaced no other
     return "" if len(found.spent) == replaced else "a level not spent, or twice"
 
 
 @contextmanager
-def passing() -> Iterator[None]:
-    """The check of the artifact passes, and its card is a line: there is no model in the random bytes."""
+def pass_checks() -> Iterator[None]:
+    """Replaces the check of the artifact by success, with a one-line card, because the random bytes hold no model."""
     kept, written = releases.check_copy, card.write
     releases.check_copy = lambda *words: releases.Checked(0, 0, 0, 0.0)  # type: ignore[assignment]
     card.write = lambda path, **facts: Path(path).write_text("a card")  # type: ignore[assignment]
@@ -182,13 +186,13 @@ def passing() -> Iterator[None]:
 
 
 def fork(point: int, work: Callable[[], object]) -> tuple[str, bool]:
-    """Runs the work in a fork that kills itself at the point; the effect there, and whether it came to it."""
+    """Runs the work in a fork that kills itself at the point; returns the effect there, and whether it was reached."""
     reading, writing = os.pipe()
     process = os.fork()
     if not process:
         code = 1
         try:
-            _armed(point, writing)
+            _arm(point, writing)
             with redirect_stderr(io.StringIO()):
                 work()
             code = 0
@@ -203,8 +207,8 @@ def fork(point: int, work: Callable[[], object]) -> tuple[str, bool]:
     return effect, ended != 0
 
 
-def _armed(point: int, writing: int) -> None:
-    """From here on every effect counts as two points, and the process does not survive one of them."""
+def _arm(point: int, writing: int) -> None:
+    """Counts every effect as two points from now on, and kills the process at one of them."""
     passed = 0
 
     def at(effect: str) -> None:
@@ -233,8 +237,8 @@ def main() -> None:
     values = parser.parse_args()
     print(f"{'point':>5}  {'killed':<18}{'record after it':<18}after the retry")
     counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder, served(values.bucket) as bucket, redirect_stderr(io.StringIO()):
-        for life in lives(Path(folder), bucket=bucket):
+    with tempfile.TemporaryDirectory() as folder, serve_bucket(values.bucket) as bucket, redirect_stderr(io.StringIO()):
+        for life in kill_releases(Path(folder), bucket=bucket):
             counts[life.after_kill] += 1
             counts["wrong"] += bool(life.wrong)
             print(f"{life.point:>5}  {life.effect:<18}{life.after_kill:<18}{life.wrong or 'as undisturbed'}")
@@ -242,8 +246,8 @@ def main() -> None:
 
 
 @contextmanager
-def served(wanted: bool) -> Iterator[str]:
-    """gs:// of a bucket on a storage server of this machine; "" if none is wanted."""
+def serve_bucket(wanted: bool) -> Iterator[str]:
+    """Yields gs:// of a bucket on a storage server of this machine; "" if none is wanted."""
     if not wanted:
         yield ""
         return

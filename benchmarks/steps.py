@@ -1,12 +1,12 @@
-"""Steps per second of our step against a plain hand-written PyTorch loop, Lightning Fabric and Accelerate.
+"""How many steps per second does our step make, against a plain PyTorch loop, Lightning Fabric and Accelerate?
 
     python -m benchmarks.steps runs/data --nproc 2
     python -m benchmarks.steps runs/data --weak         # 1 and 2 processes, with as many samples for each
 
-Same model, data, batch size, microbatches, clipping, schedule and optimizer, in the same processes, in turn. The plain
-loop shuffles once and then slices tensors in memory; it cannot resume: no seeds, no order by step, no shared losses.
-Fabric and Accelerate (extra `benchmarks`) run that same loop through their wrappers. Medians of turns, since whatever
-else runs on the machine hits all alike; a ratio is the median of each turn's own.
+Model, data, batch size, microbatches, clipping, schedule, optimizer and processes are equal, and the loops run in turn.
+The plain loop shuffles once and then slices tensors in memory; it cannot resume: no seeds, no order by step, no shared
+losses. Fabric and Accelerate (extra `benchmarks`) run the plain loop through their wrappers. Figures are medians of
+turns, because other work on the machine affects all loops; a ratio is the median of the ratios within each turn.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TURNS, STEPS = 5, 100
 
 
 def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
-    """Steps per second of both, turn by turn; runs in every rank."""
+    """Returns the steps per second of all loops, turn by turn; runs in every rank."""
     import torch
 
     from vgp.train.train_config import TrainConfig
@@ -51,7 +51,7 @@ def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     return rates
 
 
-def prepared(data: str) -> Any:
+def load_task(data: str) -> Any:
     from vgp.data import tasks
     from vgp.protocol import manifest as manifests
 
@@ -60,7 +60,7 @@ def prepared(data: str) -> Any:
 
 
 class Bare:
-    """How PyTorch itself wraps a model, skips communication, goes backward and clips."""
+    """PyTorch's own way to wrap a model, skip communication, run backward and clip."""
 
     def __init__(self, rank: Any):
         self.distributed = rank.world_size > 1
@@ -70,7 +70,7 @@ class Bare:
 
         if not self.distributed:
             return module, optimizer
-        # The model's buffers are constants of the data: who knows that does not broadcast them with every step.
+        # The model's buffers are constants of the data, so they need no broadcast with every step.
         return DistributedDataParallel(module, gradient_as_bucket_view=True, forward_sync_buffers=False), optimizer
 
     def microbatch(self, model: Any, last: bool) -> Any:
@@ -86,7 +86,7 @@ class Bare:
 
 
 def fabric(rank: Any) -> Any:
-    """The same through Lightning Fabric, in the process group that is there already."""
+    """Returns the wrapper of Lightning Fabric, in the existing process group."""
     from lightning_fabric import Fabric
     from lightning_fabric.plugins.environments import TorchElasticEnvironment
     from lightning_fabric.strategies import DDPStrategy
@@ -115,7 +115,7 @@ def fabric(rank: Any) -> Any:
 
 
 def accelerate(config: Any, rank: Any) -> Any:
-    """The same through Accelerate, in the process group that is there already."""
+    """Returns the wrapper of Accelerate, in the existing process group."""
     from accelerate import Accelerator, DistributedDataParallelKwargs
 
     outer = Accelerator(
@@ -139,13 +139,13 @@ def accelerate(config: Any, rank: Any) -> Any:
 
 
 def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[int], None]:
-    """The loop that one would write by hand."""
+    """Runs a hand-written loop."""
     import torch
 
     from vgp.data.rows import open_rows
     from vgp.train.loop.weighting import mean
 
-    manifest, task = prepared(data)
+    manifest, task = load_task(data)
     columns = {
         name: torch.from_numpy(values).to(rank.device) for name, values in open_rows(data, "train").columns.items()
     }
@@ -178,14 +178,14 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
 
 
 def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
-    """The step of `vgp.train.loop.trainer`, with its feeding and the losses that ranks share."""
+    """Runs the step of `vgp.train.loop.trainer`, with its data loading and the losses that ranks share."""
     from vgp.data.rows import open_rows
     from vgp.train.loop.batches import microbatches, tensors
     from vgp.train.loop.learner import Learner
     from vgp.train.loop.sample_order import Plan, assignment
     from vgp.train.loop.weighting import gather
 
-    manifest, task = prepared(data)
+    manifest, task = load_task(data)
     rows = open_rows(data, "train")
     plan = Plan(len(rows), 100, config.global_batch_size, config.microbatches, config.seed)
     assigned = assignment(plan.microbatches, rank.world_size, rank.rank)
@@ -216,7 +216,7 @@ def main() -> None:
         against_others(given.data, given.nproc, given.batch)
 
 
-def measured(data: str, nproc: int, batch: int, microbatches: int, **more: Any) -> dict[str, list[float]]:
+def measure(data: str, nproc: int, batch: int, microbatches: int, **more: Any) -> dict[str, list[float]]:
     from vgp.train.processes.launch import launch
 
     config = {"global_batch_size": batch, "microbatches": microbatches}
@@ -227,9 +227,9 @@ def measured(data: str, nproc: int, batch: int, microbatches: int, **more: Any) 
 
 
 def against_others(data: str, nproc: int, batch: int) -> None:
-    rates = measured(data, nproc, batch, 4)
+    rates = measure(data, nproc, batch, 4)
     base = rates["plain PyTorch loop"]
-    table = Table("", "steps/s", "samples/s", "ratio", title=f"{nproc} processes; {machine.line()}")
+    table = Table("", "steps/s", "samples/s", "ratio", title=f"{nproc} processes; {machine.describe()}")
     for name, values in rates.items():
         rate, ratio = statistics.median(values), statistics.median(map(truediv, values, base))
         table.add_row(name, f"{rate:.1f}", f"{rate * batch:,.0f}", f"{ratio:.2f}")
@@ -237,9 +237,9 @@ def against_others(data: str, nproc: int, batch: int) -> None:
 
 
 def weak(data: str, batch: int) -> None:
-    """Twice the processes with twice the samples; perfect = twice the samples/s of one process on one core."""
-    found = {nproc: measured(data, nproc, batch * nproc, 2 * nproc, weak=True) for nproc in (1, 2)}
-    table = Table("", "1 process, samples/s", "2 processes", "efficiency", title=machine.line())
+    """Compares two processes with twice the samples to one process on one core; perfect is twice the samples/s."""
+    found = {nproc: measure(data, nproc, batch * nproc, 2 * nproc, weak=True) for nproc in (1, 2)}
+    table = Table("", "1 process, samples/s", "2 processes", "efficiency", title=machine.describe())
     for name in found[1]:
         one, two = (statistics.median(found[n][name]) * batch * n for n in (1, 2))
         table.add_row(name, f"{one:,.0f}", f"{two:,.0f}", f"{two / (2 * one):.2f}")

@@ -1,10 +1,10 @@
-"""A storage server that takes large objects at the speed of its disk: what of Cloud Storage's JSON API saving needs.
+"""A storage server for large objects at the speed of its disk, with the part of Cloud Storage's JSON API for saving.
 
-    with storage_server() as url: ...          # a process of its own; STORAGE_EMULATOR_HOST is set meanwhile
+    with storage_server() as url: ...          # a process of its own; STORAGE_EMULATOR_HOST is set in the block
 
-fake-gcs-server, which the tests have, computes the checksums of all that has arrived with every request of a resumable
-upload (fakestorage/upload.go), so that a gigabyte in 30 requests costs it 15 gigabytes of MD5: it would be what is
-measured. Here each byte is looked at once, and kept in a file. Preconditions hold for resumable uploads too.
+fake-gcs-server, which the tests use, computes the checksums of all received bytes with every request of a resumable
+upload (fakestorage/upload.go), so a gigabyte in 30 requests costs 15 gigabytes of MD5, which would dominate the
+measurement. This server reads each byte once and keeps it in a file. Preconditions hold for resumable uploads too.
 """
 
 import base64
@@ -30,11 +30,11 @@ PIECE = 4 << 20
 
 @dataclass
 class Object:
-    """One that is there, or still arrives."""
+    """A complete object, or one whose upload is in progress."""
 
     name: str
     path: Path
-    #: Of what it replaces; "" = whatever is there.
+    #: Generation of the object to replace; "": any.
     expected: str = ""
     crc32c: int = 0
     size: int = 0
@@ -66,7 +66,7 @@ class Bucket:
             return number, self.uploads[number]
 
     def commit(self, number: str) -> Object | None:
-        """None where something else is there than was expected."""
+        """Completes the object; returns None if the precondition fails."""
         with self.lock:
             made = self.uploads.pop(number)
             before = self.objects.get(made.name)
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def tell(self, values: Any) -> None:
+    def send_json(self, values: Any) -> None:
         self.answer(200, json.dumps(values).encode(), **{"Content-Type": "application/json"})
 
     @property
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         kind = self.query.get("uploadType")
         if not kind:  # of a bucket
-            return self.tell(json.loads(self.body))
+            return self.send_json(json.loads(self.body))
         data, name = self.body, self.query.get("name", "")
         if kind == "multipart":
             boundary = re.search(r"boundary=['\"]?([^'\";]+)", self.headers["Content-Type"])
@@ -140,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
     def commit(self, number: str) -> None:
         made = self.bucket.commit(number)
         if made:
-            return self.tell(made.described())
+            return self.send_json(made.described())
         self.answer(412, b'{"error": {"code": 412, "message": "conditionNotMet"}}')
 
     def do_GET(self) -> None:
@@ -148,12 +148,12 @@ class Handler(BaseHTTPRequestHandler):
             there = [
                 each for name, each in self.bucket.objects.items() if name.startswith(self.query.get("prefix", ""))
             ]
-            return self.tell({"items": [each.described() for each in there]})
+            return self.send_json({"items": [each.described() for each in there]})
         found = self.named()
         if not found:
             return self.answer(404)
         if self.query.get("alt") != "media":
-            return self.tell(found.described())
+            return self.send_json(found.described())
         first, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
         with open(found.path, "rb") as file:
             file.seek(int(first))
@@ -171,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def storage_server() -> Iterator[str]:
-    """The server's URL, for as long as the block runs."""
+    """Yields the server's URL, and stops the server at the end of the block."""
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "benchmarks.storage_server", folder]
         server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)

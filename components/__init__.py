@@ -1,16 +1,16 @@
-"""The steps: typed signatures over `vgp.steps`, no logic.
+"""The steps: typed signatures that call `vgp.steps`, without logic.
 
-decide.py     evaluation -> promote or keep, with the reason and the report
-evaluate.py   model, champion and baseline -> predictions and metrics
-notify.py     the end of a run -> its summary, written and sent
-predict.py    new data and a version of the model -> pins -> predictions
-prepare.py    pinned data -> Parquet shards
-register.py   the gate's word -> a version of the registry
-resolve.py    the form -> what moves as pins, settings for the later steps, and whether to train at all
-train.py      shards -> a model, by our training or by a script of your own
+decide.py     decides whether to promote the model, and writes the report
+evaluate.py   scores model, champion and baseline on the test rows
+notify.py     writes and sends the summary of a run at its end
+predict.py    pins new data and a model version, and predicts the rows
+prepare.py    writes pinned data as Parquet shards
+register.py   registers a better model
+resolve.py    checks the parameters, pins the inputs, and decides whether to train
+train.py      trains the model, or collects the output of your own script
 
-Every step runs in the same image, built from training/Dockerfile, which holds the library and kfp: nothing is installed
-at run time. Its name is a setting (`image` in pipelines.toml) put in when a pipeline is built.
+Every step runs in one image, built from training/Dockerfile, which contains the library and kfp, so nothing is
+installed at run time. `vgp compile` inserts the image's name, `image` in pipelines.toml, into the spec.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Evaluation -> promote or keep, with the reason and the report."""
+"""The step that decides whether to promote the model, with the reason and the report."""
 
 from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Model, Output
 

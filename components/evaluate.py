@@ -1,4 +1,4 @@
-"""Model, champion and baseline -> predictions and metrics on the same rows."""
+"""The step that scores the model, the champion and the baseline on the test rows."""
 
 from kfp.dsl import Artifact, ClassificationMetrics, Dataset, Input, Metrics, Model, Output
 

@@ -1,4 +1,4 @@
-"""The end of every run: one summary of it, written, printed, and sent where that is configured."""
+"""The step at the end of every run that writes and prints its summary, and sends it if an address is configured."""
 
 from kfp.dsl import Markdown, Output, PipelineTaskFinalStatus
 

@@ -1,4 +1,4 @@
-"""New data and a version of the model -> pins -> predictions, shard by shard."""
+"""The steps of the batch prediction: one pins new data and a model version, one predicts the rows shard by shard."""
 
 from typing import NamedTuple
 

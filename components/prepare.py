@@ -1,4 +1,4 @@
-"""Raw data -> checked, split and encoded Parquet shards."""
+"""The step that validates and splits the raw data, and writes it as Parquet shards."""
 
 from kfp.dsl import Dataset, Output
 

@@ -1,4 +1,4 @@
-"""The gate's word -> a version of the registry, and the champion where the model is better."""
+"""The step that registers a model as the gate decided, and makes a better model the champion."""
 
 from typing import NamedTuple
 

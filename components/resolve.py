@@ -1,4 +1,4 @@
-"""The form -> what moves as pins, settings for the later steps, and whether to train at all."""
+"""The step that checks the parameters, pins the run's inputs, and decides whether to train."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Shards -> a trained model: one process per GPU, on one machine or many, or a script of your own."""
+"""The steps that train a model on all GPUs, or collect the model of your own script."""
 
 from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 

@@ -1,5 +1,5 @@
-"""What runs: one workflow per file, each an ordinary KFP file.
+"""The workflows of this project, one ordinary KFP file each.
 
 batch_prediction.py   resolve -> predict
-training.py   resolve -> (train at all?) prepare -> train -> evaluate -> decide -> register
+training.py           resolve -> prepare -> train -> evaluate -> decide -> register; can skip the training
 """

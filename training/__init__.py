@@ -1,5 +1,5 @@
 """The tasks of this project, and the image of all steps.
 
-Dockerfile    the image
+Dockerfile    builds the image
 tasks/        one file per task: data, model, loss, predictions
 """

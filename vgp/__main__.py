@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     try:
         _refuse_broken(words)
-        with extras.named():
+        with extras.explain_missing_package():
             app([word for word in words if word != "--debug"], prog_name="vgp")
     except Exception as error:
         if debug:

@@ -1,15 +1,15 @@
-"""What a job costs under the launcher's policy, beside Uniform Progress and simpler ones, as a share of on demand.
+"""What does a job cost under the launcher's policy, against Uniform Progress and simpler ones, as a share of on demand?
 
     python -m benchmarks.capacity                              # 1,000 seeded traces
     python -m benchmarks.capacity --traces FOLDER              # public traces, in the form of skypilot-org/spot-traces
     python -m benchmarks.capacity --zones 3 --on-demand-stockout 0.3 --believed 0.7 --json
 
-One rung on Spot for each zone and one on demand; a job of so many hours, a deadline of so many times that. With *sight*
-supply is known at every moment and nothing is lost at a preemption, as in the paper; *asking* is what Vertex AI gives:
-who wants to know asks, a refusal takes five minutes, the launcher learns of all 30 seconds late, and a preemption loses
-the steps since the last of the checkpoints, ten minutes apart. A change-over is billed, and so
-are the machines of a job that waits beside one on demand, from their first moment. The parameters of the policy were
-chosen on the seeds 5000 to 5079, after first trials on 0 to 59; reported are 0 to 999.
+There is one rung on Spot for each zone and one on demand; a job has so many hours of work and a deadline of so many
+times that. With *sight*, the supply is always known and a preemption loses nothing, as in the paper. With *asking*, as
+on Vertex AI, a policy must request machines: a refusal takes five minutes, the launcher learns of every event 30
+seconds late, and a preemption loses the steps since the last checkpoint, which are ten minutes apart. A change-over is
+billed, and so are the machines of a job that waits beside one on demand, from their start. The parameters of the policy
+were chosen on the seeds 5000 to 5079, after first trials on 0 to 59; the report uses 0 to 999.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.capacity import rivals, supply
-from benchmarks.capacity.optimum import optimum, ticks_with
+from benchmarks.capacity.optimum import compute_optimum, find_ticks
 from benchmarks.capacity.simulation import Outcome, Policy, World, simulate
 from benchmarks.capacity.supply import ALWAYS, HOUR, Supply
 from vgp.launch.capacity.policy import Offer
 
 DEMAND_USD, TICK_S = 10.0, 300.0
-#: A fresh policy for each job: Uniform Progress remembers the job's beginning.
+#: A new policy object for each job, because Uniform Progress stores the job's start.
 POLICIES: dict[str, Callable[[], Policy]] = {
     "ours": lambda: rivals.ours,
     "Uniform Progress": rivals.UniformProgress,
@@ -70,16 +70,18 @@ def world(given: argparse.Namespace, slack: float, over_s: float, sees: bool) ->
 
 
 def traces(given: argparse.Namespace, until_s: float) -> list[tuple[Supply, ...]]:
-    """The supplies of each job's Spot zones, and of on demand."""
+    """Returns the supplies of each job's Spot zones, and of on demand."""
     if given.traces:
-        known = [supply.windows(points, gap, given.windows, until_s) for _, points, gap in supply.read(given.traces)]
+        known = [
+            supply.cut_windows(points, gap, given.windows, until_s) for _, points, gap in supply.read(given.traces)
+        ]
         return [(each, ALWAYS) for windows in known for each in windows]
     seeds = range(given.first_seed, given.first_seed + given.seeds)
-    return [(*supply.drawn(seed, given.zones, until_s), _demand(given, seed, until_s)) for seed in seeds]
+    return [(*supply.draw_supplies(seed, given.zones, until_s), _demand(given, seed, until_s)) for seed in seeds]
 
 
 def _demand(given: argparse.Namespace, seed: int, until_s: float) -> Supply:
-    """On demand: always there, but for outages of an hour on average, if they are asked for."""
+    """Returns the supply of on-demand machines: always, except for outages of an hour on average, if requested."""
     if not given.on_demand_stockout:
         return ALWAYS
     random, time_s, changes = np.random.default_rng([7, seed]), 0.0, list[float]()
@@ -93,7 +95,7 @@ def _demand(given: argparse.Namespace, seed: int, until_s: float) -> Supply:
 
 
 def row(name: str, outcomes: list[Outcome], base: float, late: int) -> dict[str, Any]:
-    """`base` is what on demand costs; times in hours."""
+    """Returns a row of a policy; `base` is the cost of on demand, times are in hours."""
     done = [outcome for outcome in outcomes if outcome.finished_s < math.inf]
     costs = np.array([outcome.usd / base for outcome in (done or outcomes)])
     return {
@@ -125,9 +127,9 @@ def measured(pool: Executor, given: argparse.Namespace, slack: float, over_s: fl
     found = traces(given, deadline_s * 1.5)
     base = DEMAND_USD * (work_s + over_s) / HOUR
     ticks = int(deadline_s // TICK_S)
-    there = np.array([ticks_with(each[:-1], ticks, TICK_S) for each in found])
+    there = np.array([find_ticks(each[:-1], ticks, TICK_S) for each in found])
     least = [
-        optimum(part, work_s, over_s, given.spot_price * DEMAND_USD, DEMAND_USD, TICK_S)
+        compute_optimum(part, work_s, over_s, given.spot_price * DEMAND_USD, DEMAND_USD, TICK_S)
         for part in np.array_split(there, math.ceil(len(there) / 50))
     ]
     known = {"slack": slack, "change_over_h": over_s / HOUR, "jobs": len(found)}
@@ -158,7 +160,7 @@ def show(result: dict[str, Any]) -> str:
 
 
 def means(results: list[dict[str, Any]]) -> str:
-    """One line a policy: its mean over all slacks and change-overs, with sight and asking."""
+    """Returns a line for each policy: its mean over all slacks and change-overs, with sight and asking."""
     names = list(dict.fromkeys(each["policy"] for each in results))
     lines = [f"{'mean of all':32}  sight  asking   late"]
     for name in names:
@@ -201,13 +203,13 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     given = arguments()
     began, results = time.monotonic(), list[dict[str, Any]]()
-    told = sys.stderr if given.json else sys.stdout
+    stream = sys.stderr if given.json else sys.stdout
     with ProcessPoolExecutor(given.processes) as pool:
         for over, slack in product(given.change_overs, given.slacks):
-            print(f"change-over {over:g} min, deadline {slack:g} x work", file=told)
+            print(f"change-over {over:g} min, deadline {slack:g} x work", file=stream)
             for result in measured(pool, given, slack, over * 60):
                 results.append(result)
-                print(show(result), file=told, flush=True)
+                print(show(result), file=stream, flush=True)
     if given.json:
         print(json.dumps(results, indent=1))
     else:

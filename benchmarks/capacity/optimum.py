@@ -1,8 +1,8 @@
-"""The least that a job could have cost, had all supplies been known: a lower bound, by dynamic programming.
+"""Computes a lower bound of a job's cost, with all supplies known, by dynamic programming.
 
-Time and work are cut into ticks; each state is (tick, work left, mode), and modes are: without machines, on Spot, on
-demand. A tick has Spot if any zone has it at any moment of it, going from zone to zone costs nothing, and a change-over
-takes whole ticks, rounded down: so no policy is cheaper.
+Time and work are cut into ticks. A state is (tick, work left, mode), and the modes are: without machines, on Spot, on
+demand. A tick has Spot if any zone has it at any time of the tick, changing the zone costs nothing, and a change-over
+takes whole ticks, rounded down; so no policy can be cheaper.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.capacity.supply import Supply
 
 
-def ticks_with(supplies: Sequence[Supply], count: int, tick_s: float) -> np.ndarray:
-    """Whether any supply has machines within each tick; shape (count,)."""
+def find_ticks(supplies: Sequence[Supply], count: int, tick_s: float) -> np.ndarray:
+    """Returns whether any supply has machines within each tick; shape (count,)."""
     there = np.zeros(count, dtype=bool)
     for supply in supplies:
         edges = [0.0, *(each for each in supply.changes if each < count * tick_s), count * tick_s]
@@ -22,17 +22,19 @@ def ticks_with(supplies: Sequence[Supply], count: int, tick_s: float) -> np.ndar
     return there
 
 
-def optimum(
+def compute_optimum(
     spot_JT: np.ndarray, work_s: float, change_over_s: float, spot_usd: float, demand_usd: float, tick_s: float
 ) -> np.ndarray:
-    """The least cost of each of J jobs, in USD; `spot_JT` says which ticks have Spot, the last ends at the deadline."""
+    """Returns the least cost of each of J jobs, in USD. `spot_JT` is true at ticks with Spot; the last tick ends at the
+    deadline.
+    """
     jobs, ticks = spot_JT.shape
     work, over = int(work_s // tick_s), int(change_over_s // tick_s)
     spot_tick, demand_tick = spot_usd * tick_s / 3600, demand_usd * tick_s / 3600
     shape = (jobs, work + 1)
     end = np.full(shape, np.inf, dtype=np.float32)
     end[:, 0] = 0.0
-    idle, spot, demand = [end], [end], [end]  # values at later ticks, the nearest last
+    idle, spot, demand = [end], [end], [end]  # values at later ticks, the next tick last
     held = np.cumsum(~spot_JT, axis=1)
     for tick in range(ticks - 1, -1, -1):
         on_demand = end.copy()

@@ -1,10 +1,9 @@
-"""What the launcher's policy is held against.
+"""The policies with which the launcher's policy is compared.
 
-`UniformProgress` is the policy of "Can't Be Late" (Wu et al., NSDI 2024, section 4.3) as it is written there: behind
-the line work x time / deadline it goes on demand, on Spot it stays, on demand it stays until there is Spot and it is so
-far ahead that two change-overs still leave it on the line (hysteresis; `hysteresis=False` goes at once), and at the
-safety net it goes on demand for good. Where it cannot see the supply, it asks as ours does, also beside a job on
-demand.
+`UniformProgress` is the policy of "Can't Be Late" (Wu et al., NSDI 2024, section 4.3): behind the line work x time /
+deadline it goes on demand. On Spot it stays. On demand it stays until there is Spot and it is so far ahead that two
+change-overs still leave it on the line (hysteresis; `hysteresis=False` changes at once). At the safety net it goes on
+demand for good. Without sight it requests machines as our policy does, also beside a job on demand.
 """
 
 from collections.abc import Sequence
@@ -13,23 +12,23 @@ from dataclasses import replace
 from benchmarks.capacity.simulation import Sight
 from vgp.launch.capacity.policy import Choice, Offer, Situation, decide
 
-#: What a rival's launcher may be late.
+#: The delay that a rival's launcher allows for.
 TICK_S = 120.0
 FOREVER_S = 1e9
-#: Without sight: how long after a refusal Spot is asked again, without a job and beside one on demand.
+#: Without sight: seconds between a refusal and the next request of Spot, without a job and beside one on demand.
 ASK_S, BESIDE_S = 120.0, 900.0
 
 
 def ours(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
     if sight is None:
         return decide(situation, offers)
-    choice = decide(told(situation, sight), offers)
-    trains = situation.running and choice.rung == situation.on  # then only a change of the supply changes the choice
+    choice = decide(add_sight(situation, sight), offers)
+    trains = situation.running and choice.rung == situation.on  # only a change of the supply can then change the choice
     return replace(choice, look_again_s=FOREVER_S, beside=None) if trains else choice
 
 
-def told(situation: Situation, sight: Sequence[bool]) -> Situation:
-    """The situation of a launcher that sees the supply: as if every rung had just been asked, and often before."""
+def add_sight(situation: Situation, sight: Sequence[bool]) -> Situation:
+    """Returns the situation of a launcher that sees the supply, as if every rung had just been requested."""
     now = situation.now_s
     records = tuple(
         replace(record, granted_s=(*record.granted_s[-1:], now)) if there else replace(record, refused_s=(now,) * 10)
@@ -44,19 +43,19 @@ def on_demand(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Ch
 
 
 def fails(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
-    """Spot, until it fails: then the run has failed."""
+    """Uses Spot; the run fails with the first preemption."""
     lost = any(record.refused_s or record.preempted_s for record in situation.records)
     return Choice(rung=None if lost else 0, look_again_s=FOREVER_S if lost else FOREVER_S, why="")
 
 
 def switches(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
-    """Spot, until it fails for the first time: then on demand."""
+    """Uses Spot until the first preemption, then on demand."""
     lost = any(record.refused_s or record.preempted_s for record in situation.records)
     return Choice(rung=_net(offers) if lost else 0, look_again_s=FOREVER_S, why="")
 
 
 def greedy(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
-    """The paper's greedy: Spot whenever there is one, until the safety net."""
+    """Uses Spot whenever there is any, until the safety net: the paper's greedy policy."""
     on = situation.on
     if on is not None and (offers[on].is_net or situation.running):
         return Choice(rung=on, look_again_s=FOREVER_S, why="")
@@ -66,7 +65,7 @@ def greedy(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choic
 
 
 class UniformProgress:
-    """See above; one object a job, for its line begins where the job did."""
+    """The policy Uniform Progress; one object for each job, because its line begins with the job."""
 
     def __init__(self, hysteresis: bool = True) -> None:
         self.work_s, self.hysteresis = 0.0, hysteresis
@@ -109,13 +108,13 @@ class UniformProgress:
         return self.work_s / situation.deadline_s
 
     def _ahead_s(self, situation: Situation, later_s: float) -> float:
-        """Work done beyond the line, as the line stands `later_s` from now."""
+        """Returns the work done beyond the line, as the line will be in `later_s`."""
         done = self.work_s - situation.work_left_s
         return done - (situation.now_s + later_s) * self._rate(situation)
 
 
 def _until(sight: Sight, left_s: float) -> float:
-    """When to look again without a job: with sight nothing is missed, else as often as Spot is asked."""
+    """Returns seconds until the next look without a job: with sight after the safety net, else at most `ASK_S`."""
     return left_s + 1 if sight is not None else min(left_s + 1, ASK_S)
 
 
@@ -124,21 +123,21 @@ def _net(offers: Sequence[Offer]) -> int:
 
 
 def _to_net_s(situation: Situation, offers: Sequence[Offer]) -> float:
-    """How long until the safety net."""
+    """Returns the seconds until the safety net."""
     assert situation.deadline_s is not None
     needed = situation.work_left_s + 2 * offers[_net(offers)].change_over_s + situation.at_risk_s + TICK_S
     return situation.deadline_s - situation.now_s - needed
 
 
 def _longest_ago(situation: Situation, spots: Sequence[int]) -> tuple[int, float]:
-    """The rung whose last refusal is longest ago, and when that was."""
+    """Returns the rung with the oldest refusal, and the time of that refusal."""
     refused = {index: max((*situation.records[index].refused_s[-1:], -FOREVER_S)) for index in spots}
     oldest = min(spots, key=lambda index: (refused[index], index))
     return oldest, refused[oldest]
 
 
 def _spot(situation: Situation, offers: Sequence[Offer], sight: Sight) -> int | None:
-    """The Spot rung to be on: the one there is, or the one to ask."""
+    """Returns the Spot rung to use: one that has machines, or the one to request."""
     on = situation.on
     if on is not None and not offers[on].is_net:
         return on

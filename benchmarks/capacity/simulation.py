@@ -1,4 +1,4 @@
-"""A job under a policy: what a launcher does on a cloud whose supply is known to nobody, event by event."""
+"""Simulates a job under a policy on a cloud whose supply is unknown, event by event."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,27 +7,27 @@ from dataclasses import dataclass, field, replace
 from benchmarks.capacity.supply import Supply
 from vgp.launch.capacity.policy import Choice, Offer, Record, Situation
 
-#: What a policy that sees all supplies is given beside the situation: whether each rung has machines now.
+#: Whether each rung has machines now; an additional argument of policies that see all supplies.
 Sight = tuple[bool, ...] | None
 Policy = Callable[[Situation, Sequence[Offer], Sight], Choice]
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """One job, and the cloud that it meets. `sees`: supply is known at any time, as in the paper."""
+    """One job and its cloud. With `sees`, the policy knows the supply at any time, as in the paper."""
 
     offers: tuple[Offer, ...]
     supplies: tuple[Supply, ...]
     work_s: float
     deadline_s: float | None
     checkpoint_s: float = 0.0
-    #: How long the cloud takes to say that it has no machines, and a launcher to see what happened.
+    #: Seconds until the cloud refuses a request, and until a launcher learns of an event.
     refusal_s: float = 300.0
     lag_s: float = 0.0
-    #: From the moment that a job beside another has its machines, which are billed, until the cloud says that it runs.
+    #: Seconds from the start of a waiting job's machines, which are billed, until the cloud reports that it runs.
     start_s: float = 120.0
     sees: bool = False
-    #: What the launcher thinks that the work is, as a share of what it is.
+    #: The launcher's estimate of the work, as a share of the true work.
     believed: float = 1.0
     can_ask_beside: bool = True
     limit_s: float = math.inf
@@ -35,12 +35,12 @@ class World:
 
 @dataclass(frozen=True)
 class Beside:
-    """What becomes of a job that waits beside another: the launcher learns of it at `told_s`; billed since `got_s`."""
+    """A job that waits beside another; the launcher learns of its result at `learned_s`."""
 
     rung: int
-    got_s: float
-    told_s: float
-    #: When its machines are taken away.
+    billed_from_s: float
+    learned_s: float
+    #: Time of the preemption.
     gone_s: float
     granted: bool
 
@@ -54,7 +54,7 @@ class Outcome:
     asked_beside: int = 0
     refusals: int = 0
     decisions: int = 0
-    #: What was done, with the times in seconds.
+    #: The log of actions, with times in seconds.
     events: list[tuple[float, str, int | None]] = field(default_factory=list)
 
     @property
@@ -67,7 +67,7 @@ class Simulation:
         self.world, self.policy, self.outcome = world, policy, Outcome()
         self.now = self.done = 0.0
         self.on: int | None = None
-        #: Of the present job: created, machines since, training since, and the work that was done then.
+        #: Times of the present job: creation, machines, training; and the work done when its training began.
         self.asked = self.granted = self.ready = math.inf
         self.base = 0.0
         self.records = [Record() for _ in world.offers]
@@ -102,7 +102,7 @@ class Simulation:
             records=tuple(records),
             at_risk_s=world.checkpoint_s,
             next_on=self.beside.rung if self.beside else None,
-            next_running=self.beside is not None and self.beside.granted and self.beside.told_s <= self.now,
+            next_running=self.beside is not None and self.beside.granted and self.beside.learned_s <= self.now,
             can_ask_beside=world.can_ask_beside,
         )
 
@@ -110,7 +110,7 @@ class Simulation:
         return tuple(supply.at(self.now) for supply in self.world.supplies) if self.world.sees else None
 
     def saved(self) -> float:
-        """Work in the newest checkpoint."""
+        """Returns the work in the newest checkpoint."""
         every = self.world.checkpoint_s
         if not every or self.on is None or self.now <= self.ready:
             return self.done
@@ -127,18 +127,18 @@ class Simulation:
             self.outcome.asked_beside += 1
 
     def move(self, rung: int | None) -> None:
-        """To another rung: with the machines of the job beside, where it is on that rung and has them."""
+        """Moves to another rung; uses the machines of the waiting job if it is on that rung and has them."""
         beside = self.beside
         self.end_beside()
         self.left()
         self.on = rung
         if rung is not None:
             self.asked = self.now
-        if beside and rung == beside.rung and beside.granted and beside.told_s <= self.now:
+        if beside and rung == beside.rung and beside.granted and beside.learned_s <= self.now:
             self.began(rung)
 
     def asked_for(self, rung: int) -> Beside:
-        """It gets machines as any job does, if there are any before it is refused; they may go before it is used."""
+        """Requests machines of a rung, which come if there are any before the refusal, and may go before their use."""
         world, supply, now = self.world, self.world.supplies[rung], self.now
         got_s = now if supply.at(now) else supply.next_change(now)
         if got_s > now + world.refusal_s:
@@ -149,30 +149,30 @@ class Simulation:
         return Beside(rung, got_s, runs_s + world.lag_s, gone_s, gone_s > runs_s + world.lag_s)
 
     def bill(self, beside: Beside) -> None:
-        held_s = max(min(self.now, beside.gone_s) - beside.got_s, 0.0)
+        held_s = max(min(self.now, beside.gone_s) - beside.billed_from_s, 0.0)
         self.outcome.usd += held_s * (self.world.offers[beside.rung].usd_per_hour or 0.0) / 3600
 
     def end_beside(self) -> None:
-        """The job beside has ended, or is ended now; what it held is billed."""
+        """Ends the waiting job, and bills its machines."""
         if self.beside:
             self.bill(self.beside)
             self.beside = None
 
     def left(self) -> None:
-        """The present job has ended, with all its work saved."""
+        """Ends the present job with all its work saved."""
         if self.on is not None and self.granted <= self.now:
             record = self.records[self.on]
             self.records[self.on] = replace(record, held_s=record.held_s + self.now - self.granted)
         self.on, self.asked, self.granted, self.ready = None, math.inf, math.inf, math.inf
 
     def advance(self, until: float) -> None:
-        """To the next event, or to `until`."""
+        """Advances to the next event, or to `until`."""
         world, on = self.world, self.on
         if world.sees:
             until = min(until, *(supply.next_change(self.now) for supply in world.supplies))
         if self.beside:
             until = min(
-                until, max(self.beside.told_s, self.now) if self.beside.told_s > self.now else self.beside.gone_s
+                until, max(self.beside.learned_s, self.now) if self.beside.learned_s > self.now else self.beside.gone_s
             )
         if on is None:
             self.pass_to(until)
@@ -180,7 +180,7 @@ class Simulation:
             self.wait(on, until)
         else:
             self.train(on, until)
-        if self.beside and self.beside.told_s <= self.now:
+        if self.beside and self.beside.learned_s <= self.now:
             self.beside_told(self.beside)
 
     def wait(self, on: int, until: float) -> None:
@@ -195,7 +195,7 @@ class Simulation:
             self.refused(on)
 
     def began(self, on: int) -> None:
-        """The job of a rung has its machines."""
+        """Starts the job of a rung that has its machines."""
         self.granted, self.ready = self.now, self.now + self.world.offers[on].change_over_s
         self.base = self.done
         self.records[on] = replace(self.records[on], granted_s=(*self.records[on].granted_s, self.now))
@@ -238,5 +238,5 @@ class Simulation:
 
 
 def simulate(world: World, policy: Policy) -> Outcome:
-    """What becomes of the job."""
+    """Runs the job to its end and returns the outcome."""
     return Simulation(world, policy).run()

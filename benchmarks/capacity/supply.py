@@ -1,11 +1,10 @@
-"""When machines of a rung can be had: seeded traces of our own, and public ones from a folder.
+"""The supply of machines over time: seeded synthetic traces, and public ones from a folder.
 
-A trace of our own is an alternating renewal process: machines are there for a while and gone for a while. Six kinds
-are drawn alike, by what the lengths of the two are: exponential; gone for Pareto times (shape 1.5: most outages are
-short, most time is in long ones); both log-normal (sigma 1.5); and each of these three under a working day, in which
-outages last twice as long and machines half as long as at night. A trace draws its share of time with machines from a
-uniform 0.1 to 0.95, and the mean time that machines stay log-uniformly from 0.5 to 12 hours. Several zones share a
-part of their outages: the outages of a region, a third of the time that each lacks machines.
+A synthetic trace is an alternating renewal process of times with and without machines. Six kinds are equally likely:
+exponential; Pareto outages (shape 1.5: most outages are short, most time is in long ones); both log-normal (sigma 1.5);
+and each of these three with working days, in which outages last twice as long and machines half as long as at night.
+The share of time with machines is uniform from 0.1 to 0.95, and the mean time with machines log-uniform from 0.5 to 12
+hours. Zones of a region share a third of their outages.
 """
 
 import json
@@ -24,7 +23,7 @@ KINDS = ("exponential", "pareto", "log-normal")
 
 @dataclass(frozen=True)
 class Supply:
-    """Whether there are machines, as the times at which that changes."""
+    """The times at which machines appear and disappear."""
 
     changes: Sequence[float]
     first: bool
@@ -37,7 +36,7 @@ class Supply:
         return self.changes[place] if place < len(self.changes) else math.inf
 
     def share(self, until_s: float) -> float:
-        """The share of time with machines."""
+        """Returns the share of time with machines."""
         edges = np.array([0.0, *(each for each in self.changes if each < until_s), until_s])
         spans = np.diff(edges)
         return float(spans[0 if self.first else 1 :: 2].sum() / until_s)
@@ -47,21 +46,21 @@ ALWAYS = Supply((), True)
 
 
 def from_points(points: Sequence[bool], gap_s: float) -> Supply:
-    """A supply of a series of looks, `gap_s` apart; after the last it stays."""
+    """Returns the supply of a series of samples, `gap_s` apart; the last state stays."""
     changes = [place * gap_s for place in range(1, len(points)) if points[place] != points[place - 1]]
     return Supply(tuple(changes), bool(points[0]))
 
 
-def both(one: Supply, other: Supply) -> Supply:
-    """Machines where both have them."""
+def intersect(one: Supply, other: Supply) -> Supply:
+    """Returns a supply with machines when both supplies have them."""
     times = sorted({*one.changes, *other.changes})
     states = [one.first and other.first, *(one.at(each) and other.at(each) for each in times)]
     changes = [time for time, before, after in zip(times, states, states[1:], strict=False) if before != after]
     return Supply(tuple(changes), states[0])
 
 
-def drawn(seed: int, zones: int, until_s: float) -> list[Supply]:
-    """Synthetic zones of one region, from a seed."""
+def draw_supplies(seed: int, zones: int, until_s: float) -> list[Supply]:
+    """Returns synthetic zones of one region, from a seed."""
     random = np.random.default_rng([20261122, seed])
     kind, daily = KINDS[seed % 3], bool(seed // 3 % 2)
     share, stay_s = random.uniform(0.1, 0.95), HOUR * float(np.exp(random.uniform(np.log(0.5), np.log(12))))
@@ -69,7 +68,7 @@ def drawn(seed: int, zones: int, until_s: float) -> list[Supply]:
         return [_renewal(random, kind, daily, share, stay_s, until_s)]
     region = _renewal(random, kind, daily, 1 - (1 - share) / 3, 4 * stay_s, until_s)
     own = share / (1 - (1 - share) / 3)
-    return [both(region, _renewal(random, kind, daily, own, stay_s, until_s)) for _ in range(zones)]
+    return [intersect(region, _renewal(random, kind, daily, own, stay_s, until_s)) for _ in range(zones)]
 
 
 def _renewal(
@@ -92,7 +91,7 @@ def _renewal(
 
 
 def _length(random: np.random.Generator, kind: str, there: bool) -> float:
-    """A length with mean 1."""
+    """Returns a random length with mean 1."""
     if kind == "log-normal":
         return float(random.lognormal(-(1.5**2) / 2, 1.5))
     if kind == "pareto" and not there:
@@ -101,7 +100,7 @@ def _length(random: np.random.Generator, kind: str, there: bool) -> float:
 
 
 def read(folder: Path) -> Iterator[tuple[str, list[bool], float]]:
-    """Name, series and gap in seconds of each public trace: machines are there where all are that the trace knows."""
+    """Yields name, samples and gap in seconds of each public trace, which counts only full sets of machines."""
     for path in sorted(folder.rglob("*.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         points, most = document["data"], max(document["data"])
@@ -110,8 +109,8 @@ def read(folder: Path) -> Iterator[tuple[str, list[bool], float]]:
             yield name, [each >= most for each in points], float(document["metadata"]["gap_seconds"])
 
 
-def windows(points: Sequence[bool], gap_s: float, count: int, until_s: float) -> Iterator[Supply]:
-    """Supplies that begin at `count` places all over a series, which goes round where it is too short."""
+def cut_windows(points: Sequence[bool], gap_s: float, count: int, until_s: float) -> Iterator[Supply]:
+    """Returns supplies that begin at `count` places of a series, which repeats if it is too short."""
     needed = math.ceil(until_s / gap_s) + 1
     for place in range(count):
         start = place * len(points) // count

@@ -1,15 +1,15 @@
-"""A gate over a year of nights, simulated.
+"""Simulates promotion gates over a year of nights.
 
-Every gate sees the same data, in clusters: a night's test rows are those of 31 days unless said otherwise, and one unit
-is the standard deviation between days of the difference in loss. `gate` is what `decide` does: the same functions,
-called with arrays.
+Every gate sees equal data, in clusters: the test rows of a night are those of 31 days by default, and one unit is the
+standard deviation between days of the difference in loss. `gate` is the rule of `decide`: its own functions, called
+with arrays.
 
 __main__.py   the command: python -m benchmarks.gate
-worlds.py     what days are like on which no model is better
-gates.py      what promotes: ours, and others
-nights.py     nights that share nothing
+worlds.py     distributions of days without a better model
+gates.py      our gate and its rivals
+nights.py     independent nights
 years.py      years of overlapping windows
-windows.py    the gain that a longer test window shows
+windows.py    the smallest gain that a longer test window shows
 
 Shapes: S nights or Y years at once, G clusters.
 """

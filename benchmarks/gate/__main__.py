@@ -1,8 +1,8 @@
-"""How many years see a model promoted that is no better, and how long a gain of a known size waits.
+"""In how many years is a model promoted that is no better, and how long does a gain of a known size wait?
 
     python -m benchmarks.gate [--nights 200000] [--years 400]
 
-Tables are Markdown, as docs/internals/benchmarks.md has them. Seeded: the same numbers every time.
+Prints the Markdown tables of docs/internals/benchmarks.md. The numbers depend on the seed only.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What promotes, from what clusters say."""
+"""The gates: rules that decide on a promotion from the mean differences of clusters."""
 
 from collections.abc import Callable
 
@@ -12,20 +12,21 @@ CONFIDENCE, NIGHTS, DAYS = 0.95, 365, 31
 LEVEL = levels.tonight(CONFIDENCE, NIGHTS)
 SEED = 20130701
 
-#: Whether a night promotes, bool (S,), from what its clusters say.
+#: A gate: summaries of clusters to promotions, bool (S,).
 Gate = Callable[[clusters.Moments], np.ndarray]
 
 
-def student(level: float | np.ndarray) -> Gate:
-    """Student's t test at one level, or at one for each night."""
+def build_student_gate(level: float | np.ndarray) -> Gate:
+    """Returns the gate of Student's t test at one level, or at a level for each night."""
     return lambda seen: seen.estimate > -special.stdtrit(seen.degrees, level) * np.sqrt(seen.variance)
 
 
-def corrected(level: float, alike: np.ndarray | float = 0.0) -> Gate:
-    """What `decide` does: t with its critical value corrected, and no decision on fewer clusters than can carry one.
+def build_corrected_gate(level: float, alike: np.ndarray | float = 0.0) -> Gate:
+    """Returns the gate of `decide`: t with a corrected critical value, and no decision on too few clusters.
 
     Args:
-        alike: The correlation that neighbouring clusters are taken to have, as `alike` gives it.
+        level: The level of the test.
+        alike: The assumed correlation of neighbouring clusters, as `estimate_correlation` returns it.
     """
 
     def gate(seen: clusters.Moments) -> np.ndarray:
@@ -37,8 +38,8 @@ def corrected(level: float, alike: np.ndarray | float = 0.0) -> Gate:
     return gate
 
 
-def bootstrap(level: float, replicates: int = 2_000) -> Callable[[np.ndarray], np.ndarray]:
-    """Percentiles of a cluster bootstrap, expanded to a t interval: the gate that there was, one night at a time."""
+def build_bootstrap_gate(level: float, replicates: int = 2_000) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the gate of the percentiles of a cluster bootstrap, expanded to a t interval."""
 
     def gate(days: np.ndarray) -> np.ndarray:
         count = days.shape[1]
@@ -50,20 +51,20 @@ def bootstrap(level: float, replicates: int = 2_000) -> Callable[[np.ndarray], n
 
 
 GATES: dict[str, Gate] = {
-    "t, 5% every night": student(1 - CONFIDENCE),
-    "t, 5% / 365": student(LEVEL),
-    "**gate**": corrected(LEVEL),
+    "t, 5% every night": build_student_gate(1 - CONFIDENCE),
+    "t, 5% / 365": build_student_gate(LEVEL),
+    "**gate**": build_corrected_gate(LEVEL),
 }
 
 
-def seen(days: np.ndarray, sizes: np.ndarray | None = None) -> clusters.Moments:
-    """What clusters (S, G) of these mean differences say; of one size, or of `sizes` (S, G)."""
+def summarize(days: np.ndarray, sizes: np.ndarray | None = None) -> clusters.Moments:
+    """Returns the moments of clusters with these mean differences (S, G), of equal size or of `sizes` (S, G)."""
     sizes = np.ones_like(days) if sizes is None else sizes
     return clusters.of_clusters(days * sizes, sizes)
 
 
-def alike(days: np.ndarray, caution: float = levels.CAUTION) -> np.ndarray:
-    """The correlation that `decide` takes days (..., G) in their order to have."""
+def estimate_correlation(days: np.ndarray, caution: float = levels.CAUTION) -> np.ndarray:
+    """Returns the correlation that `decide` assumes for days (..., G) in their order."""
     errors = days - days.mean(axis=-1, keepdims=True)
     return clusters.assumed_correlation(clusters.neighbour_correlation(errors), days.shape[-1], caution)
 

@@ -1,12 +1,12 @@
-"""The gain that a test window shows, by its length: what a longer one is worth."""
+"""Computes the smallest gain that a test window shows, by the length of the window."""
 
 import numpy as np
 
-from benchmarks.gate.gates import CONFIDENCE, SEED, alike, seen, table
+from benchmarks.gate.gates import CONFIDENCE, SEED, estimate_correlation, summarize, table
 from vgp.decision import levels
 from vgp.evaluation import clusters
 
-#: Numbers that are drawn for each figure, in samples of the window's length.
+#: Random numbers for each figure, in samples of the window's length.
 DRAWN = 1_000_000
 DECISIONS = (1, 12, 52, 365)
 
@@ -30,14 +30,14 @@ def _level(nights: int) -> float:
 
 
 def smallest_gain(groups: int, nights: int, order: bool, drawn: int = DRAWN) -> float:
-    """In standard deviations of a group, of groups that are independent; with an order, as days have, or without."""
+    """Returns the gain in standard deviations of a group, for independent groups, with an order or without."""
     random, needed = np.random.default_rng([SEED, 5, groups]), []
     count = min(20_000, max(200, drawn // groups))
     for start in range(0, count, 200):
         values = random.standard_normal((min(200, count - start), groups))
-        told, caution = seen(values), levels.CAUTION if nights > 1 else 0.0
-        error = np.sqrt(told.variance)
-        stretch = clusters.error_stretch(alike(values, caution)) if order else 1.0
-        critical = levels.critical(_level(nights), told.degrees, told.third / error**3) * stretch
-        needed.append(critical * error - told.estimate)
+        summary, caution = summarize(values), levels.CAUTION if nights > 1 else 0.0
+        error = np.sqrt(summary.variance)
+        stretch = clusters.error_stretch(estimate_correlation(values, caution)) if order else 1.0
+        critical = levels.critical(_level(nights), summary.degrees, summary.third / error**3) * stretch
+        needed.append(critical * error - summary.estimate)
     return float(np.quantile(np.concatenate(needed), levels.POWER))

@@ -1,4 +1,4 @@
-"""Days on which no model is better: how their differences are spread, and how they resemble each other."""
+"""Distributions of days on which no model is better, and of the correlation between days."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
-#: Differences of a day without any gain: mean 0. A minus: the bad days are rarer and worse than the good ones.
+#: Differences of a day without any gain: mean 0. With a minus, bad days are rarer and worse than good ones.
 DISTRIBUTIONS: dict[str, Draw] = {
     "normal": lambda random, shape: random.standard_normal(shape),
     "Student t, 3 degrees": lambda random, shape: random.standard_t(3, shape),
@@ -22,15 +22,15 @@ DISTRIBUTIONS: dict[str, Draw] = {
 }
 
 
-def two_sorts(bad: float, noise: float) -> Draw:
-    """A part of the days is bad, and each costs what the good ones together gain: 1 each, and noise of this size."""
+def mix_two_kinds(bad: float, noise: float) -> Draw:
+    """Draws days of two kinds: a share `bad` of them loses the total gain of the others; with noise."""
     return lambda random, shape: (
         np.where(random.random(shape) < bad, 1 - 1 / bad, 1.0) + noise * random.standard_normal(shape)
     )
 
 
-def carried(draw: Draw, share: float) -> Draw:
-    """So much of each day is that of the day before (an autoregression of order 1)."""
+def carry_over(draw: Draw, share: float) -> Draw:
+    """Draws days that carry a share of the day before (an autoregression of order 1)."""
 
     def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         days = draw(random, shape)
@@ -41,8 +41,8 @@ def carried(draw: Draw, share: float) -> Draw:
     return drawn
 
 
-def in_spells(length: int, share: float) -> Draw:
-    """Spells of so many days have this part of the variance in common, as weather or a sale has."""
+def draw_spells(length: int, share: float) -> Draw:
+    """Draws spells of `length` days that share a part of their variance, as in weather or a sale."""
 
     def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         spell = (np.arange(shape[-1]) + random.integers(length)) // length
@@ -52,8 +52,8 @@ def in_spells(length: int, share: float) -> Draw:
     return drawn
 
 
-def in_seasons(height: float, days: int = 91) -> Draw:
-    """A wave of so many days, whose height is this many standard deviations of a day."""
+def draw_seasons(height: float, days: int = 91) -> Draw:
+    """Draws a wave of `days` days, whose height is in standard deviations of a day."""
 
     def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         phase = random.random((*shape[:-1], 1))

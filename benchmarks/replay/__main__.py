@@ -1,16 +1,16 @@
-"""What would a year of retraining have brought? The flights of 2013, month by month, under three policies.
+"""What would a year of retraining have gained? The flights of 2013, month by month, under three policies.
 
     python -m benchmarks.replay                # the tables, docs/replay.svg, and the tables in docs/internals/replay.md
-    python -m benchmarks.replay --work FOLDER  # goes on where the last one with this folder was stopped
+    python -m benchmarks.replay --work FOLDER  # resumes the replay that was stopped with this folder
 
-At the end of each month, from May on, every policy decides with the steps of the workflow retraining, in this process
-(training has one of its own): resolve as of that day, and where it says so prepare, train, evaluate, decide, register,
-each policy with a registry of its own. A model learns from three months and is tested on the fourth. Every month is
-scored with the champion that reigned when it began: rows that nobody had seen. Steps are functions of their pins, so
-what two policies compute alike is computed once, as a cache would; all policies share the first champion.
+At the end of each month, from May on, every policy decides with the steps of the workflow, in this process (training
+has one of its own): resolve as of that day, and if it decides to train, also prepare, train, evaluate, decide and
+register. Each policy has a registry of its own. A model learns from three months and is tested on the fourth. Every
+month is scored with the champion at its beginning, on rows that no model has seen. Steps depend on their pins only, so
+steps that policies share are computed once, as a cache would; all policies share the first champion.
 
-The registry's clock is that of the month. Nothing of the wall clock is in the figures: the same machine gives the same
-ones again. Dollars are those of `GPU_HOURS` of the default machine for each training: an assumption, not a measurement.
+The registry's clock is that of the replayed month. No figure depends on the wall clock, so one machine gives equal
+figures again. Dollars are `GPU_HOURS` of the default machine for each training: an assumption, not a measurement.
 """
 
 import argparse

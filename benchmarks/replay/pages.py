@@ -1,4 +1,4 @@
-"""The year as tables and a plot, and both in the docs."""
+"""Writes the year as tables and a plot, also into the docs."""
 
 from datetime import date
 from pathlib import Path
@@ -12,7 +12,7 @@ COLOURS, LINES = ("#b3541e", "#1f6f8b", "#8a8a8a", "#c9a227"), ("--", "-", ":", 
 
 
 def tables(years: list[Year]) -> str:
-    """All of it, as Markdown."""
+    """Returns all tables as Markdown."""
     every_month, on_drift, *_ = years
     return "\n".join([_figures(years), _losses(years), _reasons(on_drift), _decisions(every_month)])
 
@@ -38,13 +38,13 @@ def _losses(years: list[Year]) -> str:
 
 
 def _reasons(year: Year) -> str:
-    """What was decided at the end of each month."""
+    """Returns the decision at the end of each month."""
     rows = [[_name(m), m.why, m.released.words if m.released else "-"] for m in year.months]
     return _table(["end of", year.policy, "and then"], rows)
 
 
 def _decisions(year: Year) -> str:
-    """What the gate saw of each month's new model, in nats."""
+    """Returns the gate's figures of each month's new model, in nats."""
     rows = []
     for m in year.months:
         if m.released and (found := m.released.decision).difference is not None:
@@ -60,7 +60,7 @@ def _name(month: Month) -> str:
 
 
 def draw(years: list[Year], path: Path) -> None:
-    """The champions' loss on each month; a mark where a policy trained at the month's end, filled if it promoted."""
+    """Draws the champions' loss on each month, with a mark for each training, filled if it promoted."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -86,7 +86,7 @@ def draw(years: list[Year], path: Path) -> None:
 
 
 def write(years: list[Year]) -> None:
-    """The plot, and the tables between their marks in docs/internals/replay.md."""
+    """Writes the plot, and the tables between their marks in docs/internals/replay.md."""
     draw(years, DOCS / "replay.svg")
     page = DOCS / "internals/replay.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)

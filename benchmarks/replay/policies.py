@@ -1,4 +1,4 @@
-"""What is replayed, and what comes of it."""
+"""The replayed task, months and policies, and the results of a year."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,25 +11,25 @@ TASK, OPTIONS = "flights", {"train": "3 months", "test": "1 month"}
 #: The first month in which a model beats the baseline; that of April does not.
 FIRST, LAST = 5, 12
 CONFIG: dict[str, Any] = {"epochs": 3.0, "learning_rate": 1e-3, "seed": 0}
-#: The decisions of the gate share the error of a year: one a month.
+#: Decisions of a year, one each month, which share the error.
 NIGHTS = 12
 POLICIES: dict[str, dict[str, Any]] = {
     "every month": {"when": "always"},
     "on drift": {"when": "drift", "retrain_every": ""},
     "never": {"when": "never"},
 }
-#: For comparison: a model a month, and no test.
+#: For comparison: a new champion every month, without a test.
 UNGATED = "every month, no gate"
-#: What a training is taken to cost: an hour of g2-standard-24, on demand in us-central1 (`vgp machines`).
+#: Assumed cost of a training: an hour of g2-standard-24, on demand in us-central1 (`vgp machines`).
 USD_PER_HOUR, GPU_HOURS = 2.30, 1.0
 
 
 @dataclass(frozen=True)
 class Released:
-    """What came of a training."""
+    """The result of a training."""
 
     words: str
-    #: Rows that training went over.
+    #: Number of training rows.
     rows: int
     decision: Decision
 
@@ -39,15 +39,15 @@ class Month:
     """One month under one policy."""
 
     month: int
-    #: The version that reigned when it began, and its scores on the month's rows.
+    #: The champion at the month's beginning, and its scores on the month's rows.
     champion: int
     loss: float
     auc: float
-    #: What was decided at its end, why, and what came of it.
+    #: The decision at the month's end, its reason, and its result.
     trained: bool = False
     why: str = ""
     released: Released | None = None
-    #: Whether a new champion reigns from its end on.
+    #: Whether there is a new champion from the month's end on.
     replaced: bool = False
     rows: int = 0
 

@@ -1,4 +1,4 @@
-"""The steps of the workflow training, in this process, each computed once for the same pins."""
+"""Runs the steps of the workflow training in this process, each once for equal pins."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from vgp.steps.resolution import Resolution
 
 
 class Work:
-    """A folder in which the steps that are functions of their pins leave their results, each once."""
+    """A folder with the results of the steps that depend on their pins only."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -32,7 +32,7 @@ class Work:
         self.clock = ""
 
     def night(self, policy: str, month: int, rules: dict[str, Any]) -> Resolution:
-        """The step resolve of one policy at the end of a month."""
+        """Runs the step resolve of one policy at the end of a month."""
         day = last_day(month)
         self.clock = f"{day}T23:59:59Z"
         place = self.folder / "registries" / slug(policy)
@@ -43,7 +43,7 @@ class Work:
         )  # fmt: skip
 
     def once(self, name: str, make: Callable[[Path], Any]) -> Path:
-        """The folder of that name, made unless it was made to its end."""
+        """Returns the folder of that name; makes it unless it is complete."""
         folder = self.folder / "steps" / name
         done = folder.with_name(f"{folder.name}.done")
         if not done.is_file():
@@ -54,18 +54,20 @@ class Work:
         return folder
 
     def dataset(self, pins: str) -> Path:
-        return self.once(f"{named(pins)}/dataset", lambda folder: steps.prepare("", folder, task=TASK, pins=pins))
+        return self.once(
+            f"{shorten_pins(pins)}/dataset", lambda folder: steps.prepare("", folder, task=TASK, pins=pins)
+        )
 
     def model(self, pins: str, data: Path) -> Path:
-        return self.once(f"{named(pins)}/model", lambda folder: steps.train(
+        return self.once(f"{shorten_pins(pins)}/model", lambda folder: steps.train(
             data, folder, folder.parent / "checkpoints", task=TASK, pins=pins, nproc=1, **CONFIG))  # fmt: skip
 
     def release(self, night: Resolution, policy: str, month: int) -> Released:
-        """All steps after resolve."""
+        """Runs all steps after resolve."""
         pins = night
         data = self.dataset(pins.data)
         model = self.model(pins.data, data)
-        against = f"{named(pins.data)}/against-{reigning(pins.champion)}"
+        against = f"{shorten_pins(pins.data)}/against-{shorten_champion(pins.champion)}"
         evaluation = self.once(f"{against}/evaluation", lambda folder: steps.evaluate(
             data, model, folder, champion=pins.champion, task=TASK))  # fmt: skip
         judged = self.once(f"{against}/decision", lambda folder: steps.decide(
@@ -80,14 +82,14 @@ class Work:
         return Released(outcome.words, rows, decision.read(judged / "decision.json"))
 
     def champion(self, policy: str) -> tuple[int, str]:
-        """The number and the folder of the version that reigns."""
+        """Returns number and folder of the champion."""
         registry = registries.open(str(self.folder / "registries" / slug(policy)), TASK)
         champion = registry.champion()
         assert champion, "the first model did not beat the baseline"
         return champion.number, registry.version_folder(champion.key)
 
     def scores(self, folder: str | Path, data: Path) -> tuple[float, float]:
-        """The model in the folder on the test rows: mean loss and AUC."""
+        """Scores the model in the folder on the test rows: mean loss and AUC."""
         dataset = manifest.load(data)
         model = score.load(folder, dataset)
         losses, labels, chances = [], [], []
@@ -102,7 +104,7 @@ class Work:
 
 @contextmanager
 def clock(work: Work) -> Iterator[None]:
-    """The registry tells the time of the month that is replayed."""
+    """Sets the registry's clock to the end of the replayed month."""
     with ExitStack() as stack:
         for module in ("vgp.registry.changes", "vgp.decision.release.effects"):
             stack.enter_context(patch(f"{module}.now", lambda: work.clock))
@@ -113,13 +115,13 @@ def last_day(month: int) -> str:
     return (date(2013 + month // 12, month % 12 + 1, 1) - timedelta(days=1)).isoformat()
 
 
-def named(uri: str) -> str:
-    """A short name of pins."""
+def shorten_pins(uri: str) -> str:
+    """Returns a short name of pins."""
     return Path(uri).stem[:16]
 
 
-def reigning(uri: str) -> str:
-    """A short name of the champion with these pins, the same in every registry."""
+def shorten_champion(uri: str) -> str:
+    """Returns a short name of the champion with these pins, equal in every registry."""
     return store.load(uri, ChampionPins).key[:16] if uri else "none"
 
 

@@ -172,21 +172,21 @@ def sleeping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def nightly() -> dict[str, Any]:
     """What pins first, as it runs here: a step that moves with a file, one that is pinned, an exit handler."""
-    from vgp.settings import repository_of
+    from vgp.settings import find_repository
     from vgp.workflow.compiling import workflow_files
     from vgp.workflow.compiling.compile_target import Local
 
-    return workflow_files.compiled("nightly", Local(), repository_of(NIGHTLY)).content
+    return workflow_files.compile_workflow("nightly", Local(), find_repository(NIGHTLY)).content
 
 
 @pytest.fixture(scope="session")
 def small() -> Any:
     """The pipeline of small.py as it runs here."""
-    from vgp.settings import repository_of
+    from vgp.settings import find_repository
     from vgp.workflow.compiling import workflow_files
     from vgp.workflow.compiling.compile_target import Local
 
-    return workflow_files.compiled("small", Local(), repository_of(SMALL)).content
+    return workflow_files.compile_workflow("small", Local(), find_repository(SMALL)).content
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.workflow.compiling.compile import placeholder_image
+from vgp.workflow.compiling.compile import note_placeholder_image
 
 from . import checks, cloud, transcript, workflows
 
@@ -47,7 +47,7 @@ def main() -> int:
     try:
         settings = load(overrides={"project": given.project}).model_copy(update={"steps": STEPS, "experiment": None})
         clients.bucket(settings)
-        if not given.public and not given.clean and placeholder_image(settings):
+        if not given.public and not given.clean and note_placeholder_image(settings):
             raise RequestError("no image is built yet: vgp image build, or --public for one of Docker Hub.")
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         here = cloud.Cloud(settings, stamp, Clock(), given.poll, lambda line: print(line, flush=True))

@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.chaos import fingerprint
+from benchmarks.chaos import compute_fingerprint
 
 TESTS = Path(__file__).parents[2] / "tests" / "helpers"
 PROGRAM = """
@@ -85,7 +85,7 @@ def exact(data: Path, folder: Path) -> None:
         codes = [code for code, _ in ended]
         print(f"  {machines} x {nproc}: exit {codes}", *lines(ended[0][1], "resuming", "saved by"), sep="\n    ")
     assert all(code == 0 for code, _ in ended), ended
-    assert fingerprint(folder / "moved") == fingerprint(folder / "whole"), "other bits"
+    assert compute_fingerprint(folder / "moved") == compute_fingerprint(folder / "whole"), "other bits"
     print("  model, card and state: bit-identical to the run that stayed")
 
 

@@ -1,5 +1,5 @@
-"""The tasks of this project: `module:Class`, or the name of a file here.
+"""The tasks of this project. Name a task by its file here, or as `module:Class`.
 
-flights.py          late arrivals of flights, from a table
-language_model.py   next tokens of any text files
+flights.py          predicts late arrivals of flights, from a table
+language_model.py   predicts the next tokens of text files
 """

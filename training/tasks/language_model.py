@@ -1,9 +1,9 @@
-"""A language model on any text files: a decoder-only transformer over bytes or byte pairs, sized by one dial.
+"""A language model on any text files: a decoder-only transformer over bytes or byte pairs, sized by the option `depth`.
 
     vgp run training --set task=language_model --set 'task_options={"depth": 2}' --nproc 2
 
-Without data it learns from the sources of Python's standard library, which every machine has. Files, not pieces of
-files, go to the train, validation and test splits.
+By default it trains on the source files of Python's standard library, which every machine has. Whole files are
+assigned to the train, validation and test splits.
 """
 
 import platform
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from vgp.data.rows import Rows
     from vgp.protocol.manifest import Manifest
 
-#: A vocabulary is learned from at most about this much text, taken evenly over the training files.
+#: Approximate limit of the text from which a vocabulary is learned, taken evenly from the training files.
 LEARNING_BYTES = 256 << 20
-#: Tokens that are scored at once.
+#: Tokens of a scored batch.
 SCORED_TOKENS = 8_192
 
 
 class LanguageModel(Task):
-    """Next tokens of text. The options are `settings`."""
+    """The task of predicting the next tokens of text. Its options are in `settings`."""
 
     classes = ()
     weight = "bytes"
@@ -44,8 +44,8 @@ class LanguageModel(Task):
     group = "file"
     encoding = ("vocabulary",)
     model_options = ("vocabulary_of",)
-    #: Options and their defaults; 0 for vocab = bytes, else the size of a BPE vocabulary. `vocabulary_of` names a
-    #: model's folder whose vocabulary is taken over, so that the two can be compared. 0 for head_width = by the depth.
+    #: Options and their defaults. vocab: size of a BPE vocabulary; 0: bytes. vocabulary_of: folder of a model whose
+    #: vocabulary is reused, so that both models can be compared. head_width: width of a head; 0: chosen by depth.
     settings: ClassVar[Mapping[str, Any]] = {
         "depth": 4, "sequence_length": 256, "vocab": 0, "vocabulary_of": "", "head_width": 0,
         "validation_share": 0.05, "test_share": 0.1, "prompt": "", "sample_tokens": 400,
@@ -70,8 +70,8 @@ class LanguageModel(Task):
         for split in ("train", "test"):
             if not any(self._split(file.name) == split for file in texts):
                 raise UserError(
-                    f"none of {len(texts)} text file(s) falls into the {split} split: whole files are split by a hash "
-                    f"of their names. Give more files (`split --number=l/100` cuts one), or another test_share "
+                    f"none of {len(texts)} text file(s) is in the {split} split, because a hash of its name assigns "
+                    f"each file to a split. Use more files (`split --number=l/100` cuts one), or another test_share "
                     f"(now {self.chosen['test_share']})."
                 )
         shards, self.sources = text.cut(texts, self.scratch, elsewhere=self.elsewhere)
@@ -81,7 +81,7 @@ class LanguageModel(Task):
         return split_of(name, self.chosen["validation_share"], self.chosen["test_share"])
 
     def scan(self, shard: tuple[Passage, ...]) -> tuple[Passage, ...]:
-        """The passages that a vocabulary may be learned from."""
+        """Returns the passages of the train split, from which a vocabulary may be learned."""
         return tuple(passage for passage in shard if self._split(passage.name) == "train")
 
     def combine(self, scans: Iterable[tuple[Passage, ...]]) -> dict[str, Any]:
@@ -100,10 +100,10 @@ class LanguageModel(Task):
         return {"vocabulary": vocabulary, **heads, "split": {"by": "file", **shares}}
 
     def rows(self, shard: tuple[Passage, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
-        """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted.
+        """Returns windows of sequence_length + 1 tokens: inputs are all but the last, targets all but the first.
 
-        Those to train on are full: the texts of a shard follow each other. A held-out window is of one text alone, so
-        that every model is judged on the same rows.
+        In the train split, the texts of a shard follow each other in full windows. In the other splits, a window has
+        tokens of one text only, so that the rows are equal for every model.
         """
         coder = tokens(statistics["vocabulary"])
         texts: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {"train": [], "validation": [], "test": []}
@@ -114,29 +114,30 @@ class LanguageModel(Task):
         result = {"train": self._windows(texts["train"], coder.size - 1)} if texts["train"] else {}
         for split in ("validation", "test"):
             if texts[split]:
-                result[split] = pa.concat_tables([self._windows([each], coder.size - 1) for each in texts[split]])
+                result[split] = pa.concat_tables([self._windows([part], coder.size - 1) for part in texts[split]])
         return result
 
     def _windows(self, texts: Sequence[tuple[str, np.ndarray, np.ndarray]], start: int) -> pa.Table:
-        """Windows of texts one after the other, by name, tokens and their bytes; `start` opens each and fills the end.
+        """Cuts texts (name, tokens, bytes of each token) into windows.
 
-        They overlap by one token, so that each is predicted once, but no `start` is. A window that holds parts of
-        several texts has the name of the first that it predicts a token of.
+        The token `start` precedes each text and pads the last window. Windows overlap by one token, so that each token
+        except `start` is predicted once. A window with several texts has the name of the first text whose token it
+        predicts.
         """
         length = int(self.chosen["sequence_length"])
         stream = np.concatenate([np.append(np.uint16(start), ids) for _, ids, _ in texts])
         predicted = np.concatenate([np.append(0, widths) for *_, widths in texts])[1:]
         owner = np.repeat(np.arange(len(texts)), [1 + len(ids) for _, ids, _ in texts])[1:]
         count = -(-len(predicted) // length)
-        whole = np.full(count * length + 1, start, np.uint16)
-        whole[: len(stream)] = stream
+        padded = np.full(count * length + 1, start, np.uint16)
+        padded[: len(stream)] = stream
         first = np.arange(count) * length
-        opens = stream[1:][first] == start  # then the first token that is predicted is the next one
-        names = [texts[number][0] for number in owner[first + (opens & (first + 1 < len(owner)))]]
+        skips = stream[1:][first] == start  # the first predicted token is then the next one
+        names = [texts[number][0] for number in owner[first + (skips & (first + 1 < len(owner)))]]
         return pa.table(
             {
                 "tokens": pa.FixedSizeListArray.from_arrays(
-                    whole[first[:, None] + np.arange(length + 1)].ravel(), length + 1
+                    padded[first[:, None] + np.arange(length + 1)].ravel(), length + 1
                 ),
                 "count": np.add.reduceat((stream[1:] != start).astype(np.int64), first),
                 "bytes": np.add.reduceat(predicted, first),
@@ -148,8 +149,10 @@ class LanguageModel(Task):
     # ---- the model
 
     def shape(self, data: "Manifest") -> Shape:
-        """The width of heads is no size of any weight, so it stands in the data where it is not the first; data of
-        earlier versions, their models and their checkpoints have the first."""
+        """Returns the shape of the model for prepared data.
+
+        No weight's size shows the width of heads, so the data records a width other than HEAD_WIDTHS[0].
+        """
         size = tokens(data.statistics["vocabulary"]).size
         width = data.statistics.get("head_width", HEAD_WIDTHS[0])
         return Shape(int(self.chosen["depth"]), size, data.column("tokens").width - 1, width)
@@ -163,7 +166,7 @@ class LanguageModel(Task):
         return Transformer(self.shape(data))
 
     def loss(self, model: "nn.Module", batch: Batch) -> WeightedLoss:
-        """Of the tokens that are predicted, in nats."""
+        """Returns the loss of the predicted tokens, in nats, and their number."""
         inputs_BT, targets_BT = _shifted(model, batch)
         return WeightedLoss(model(inputs_BT, targets_BT, summed=True), (targets_BT >= 0).sum())
 
@@ -176,15 +179,15 @@ class LanguageModel(Task):
 
         fitted = ngrams.fit(train.columns["tokens"], train.columns["count"], self.shape(data).vocab)
 
-        def scored(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        def score(batch: Mapping[str, np.ndarray]) -> np.ndarray:
             losses_BT = fitted.losses(batch["tokens"])
             return np.asarray((losses_BT * (np.arange(losses_BT.shape[1]) < batch["count"][:, None])).sum(axis=1))
 
-        sampled = f", on {fitted.rows:,} of {len(train):,} windows" if fitted.rows < len(train) else ""
-        return scored, f"The baseline counts trigrams of tokens of the train split{sampled} (Witten-Bell smoothing)."
+        sample = f", on {fitted.rows:,} of {len(train):,} windows" if fitted.rows < len(train) else ""
+        return score, f"The baseline counts trigrams of tokens of the train split{sample} (Witten-Bell smoothing)."
 
     def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
-        """AdamW with the betas of GPT-3 (Brown et al. 2020, appendix B); vectors and embeddings do not decay."""
+        """Builds AdamW with GPT-3's betas (Brown et al. 2020, appendix B), without decay of vectors and embeddings."""
         from torch import nn
         from torch.optim import AdamW
 
@@ -198,7 +201,7 @@ class LanguageModel(Task):
         )
 
     def compiled(self, model: "nn.Module") -> "Sequence[nn.Module]":
-        """The blocks, and what is computed of the logits."""
+        """Returns the modules to compile: the blocks, and the gradient of the head."""
         return [*self.blocks(model), model.get_submodule("head.gradient")]
 
     # ---- what training shows
@@ -217,10 +220,10 @@ class LanguageModel(Task):
 
     def text(self, row: Mapping[str, Any], data: "Manifest") -> str:
         coder = tokens(data.statistics["vocabulary"])
-        return coder.decode(row["tokens"][1:].tolist())  # which leaves out what opens texts and fills windows
+        return coder.decode(row["tokens"][1:].tolist())  # decode omits the start tokens
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
-        """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""
+        """Returns a text that continues the option `prompt`, sampled at temperature 0.8 with seed 0."""
         from vgp.networks.transformer import continue_text
 
         coder = tokens(data.statistics["vocabulary"])
@@ -229,9 +232,9 @@ class LanguageModel(Task):
 
 
 def _shifted(model: "nn.Module", batch: Batch) -> "tuple[Tensor, Tensor]":
-    """Inputs and targets, int64 (B, T); a target is -1 where a text begins, and where the last one has ended.
+    """Returns inputs and targets, int64 (B, T). A target is -1 at a start token and after the end of the last text.
 
-    A text is predicted from its opening token on, but never where another follows: that says nothing of either.
+    The start token of a text is no target, because the end of one text does not predict the next text.
     """
     tokens_BT, start = batch["tokens"].long(), cast("Shape", model.shape).vocab - 1
     targets_BT = tokens_BT[:, 1:]
@@ -240,20 +243,24 @@ def _shifted(model: "nn.Module", batch: Batch) -> "tuple[Tensor, Tensor]":
     return tokens_BT[:, :-1], targets_BT.masked_fill(~is_text_BT, -1)
 
 
-def _check(chosen: Mapping[str, Any]) -> None:
+def _check(values: Mapping[str, Any]) -> None:
     limits = {"depth": (1, 128), "sequence_length": (2, 1 << 20), "sample_tokens": (0, 100_000)}
     for name, (low, high) in limits.items():
-        if not (isinstance(chosen[name], int) and low <= chosen[name] <= high):
-            raise UserError(f"{name}={chosen[name]!r}: a whole number from {low} to {high:,}.")
-    width = chosen["head_width"]
-    if width and (width not in HEAD_WIDTHS or chosen["depth"] * WIDTH_PER_LAYER % width):
+        if not (isinstance(values[name], int) and low <= values[name] <= high):
+            raise UserError(f"{name}={values[name]!r}: give a whole number from {low} to {high:,}.")
+    width = values["head_width"]
+    if width and (width not in HEAD_WIDTHS or values["depth"] * WIDTH_PER_LAYER % width):
         raise UserError(
-            f"head_width={width!r}: {' or '.join(map(str, HEAD_WIDTHS))}, and a divisor of the model's width "
-            f"{chosen['depth'] * WIDTH_PER_LAYER}; 0 = by the depth."
+            f"head_width={width!r}: give {' or '.join(map(str, HEAD_WIDTHS))}, a divisor of the model's width "
+            f"{values['depth'] * WIDTH_PER_LAYER}; or 0, which chooses by depth."
         )
-    vocab = chosen["vocab"]
+    vocab = values["vocab"]
     if not isinstance(vocab, int) or (vocab and not 258 <= vocab <= MOST_TOKENS):
-        raise UserError(f"vocab={vocab!r}: 0 for bytes, or the size of a BPE vocabulary from 258 to {MOST_TOKENS:,}.")
-    shares = [chosen["validation_share"], chosen["test_share"]]
+        raise UserError(
+            f"vocab={vocab!r}: give 0 for bytes, or the size of a BPE vocabulary from 258 to {MOST_TOKENS:,}."
+        )
+    shares = [values["validation_share"], values["test_share"]]
     if not all(isinstance(s, (int, float)) and 0 <= s < 1 for s in shares) or not 0 < shares[1] < 1 - shares[0]:
-        raise UserError(f"validation_share={shares[0]}, test_share={shares[1]}: shares of the files, below 1 in sum.")
+        raise UserError(
+            f"validation_share={shares[0]}, test_share={shares[1]}: give shares of the files with a sum below 1."
+        )

@@ -9,22 +9,22 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 
 
-def texts(parameters: JsonObject | None, more: JsonObject) -> list[str]:
+def format_parameters(parameters: JsonObject | None, more: JsonObject) -> list[str]:
     """Returns the parameters as `--set` texts. Raises RequestError for a duplicate or an unsupported value."""
     both = sorted(set(parameters or {}) & set(more))
     if both:
         raise RequestError(f"{both[0]} is given twice: in `parameters` and as a keyword.")
-    return [f"{name}={_text(name, value)}" for name, value in {**(parameters or {}), **more}.items()]
+    return [f"{name}={_format_value(name, value)}" for name, value in {**(parameters or {}), **more}.items()]
 
 
-def _text(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     """Returns a value as `--set` text: strings unchanged, everything else as JSON.
 
     Raises:
         RequestError: the value has no JSON form, or is a class that other processes cannot import.
     """
     if isinstance(value, type):
-        return _class(name, value)
+        return _format_class(name, value)
     if isinstance(value, str | Path):
         return str(value)
     try:
@@ -36,7 +36,7 @@ def _text(name: str, value: Any) -> str:
         ) from None
 
 
-def _class(name: str, value: type) -> str:
+def _format_class(name: str, value: type) -> str:
     if value.__module__ == "__main__":
         raise RequestError(
             f"{name} = {value.__qualname__} is defined in this notebook or script, which other processes cannot "
@@ -45,6 +45,6 @@ def _class(name: str, value: type) -> str:
     return f"{value.__module__}:{value.__qualname__}"
 
 
-def in_python(error: RequestError) -> str:
+def translate_options(error: RequestError) -> str:
     """Returns the message with Python syntax in place of `--set`."""
     return re.sub(r"--(?:set )?(?=[a-z])", "", str(error))

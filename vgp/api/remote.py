@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vgp.api.parameter_values import in_python, texts
+from vgp.api.parameter_values import format_parameters, translate_options
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
@@ -52,18 +52,18 @@ class RemoteRun:
         """
         from vgp.vertex.runs import follow
 
-        shown = _console(progress)
-        outcome = follow.follow(self.settings, str(self.told["name"]), shown, timeout_s=timeout_s)
+        console = _open_console(progress)
+        outcome = follow.follow(self.settings, str(self.told["name"]), console, timeout_s=timeout_s)
         if outcome.exit_code == follow.TIMED_OUT:
             raise TimeoutError(f"{self.id} is still active after {timeout_s:g} s and continues: {self.url}")
         if outcome.exit_code == follow.DETACHED:
             raise KeyboardInterrupt
         ended = RemoteRun({**self.told, **outcome.result, "started": self.started}, self.settings)
         if outcome.exit_code:
-            raise WorkFailed(f"{self.id} {ended.state}: {ended._why()}\n{self.url}")
+            raise WorkFailed(f"{self.id} {ended.state}: {ended._describe_failure()}\n{self.url}")
         return ended
 
-    def _why(self) -> str:
+    def _describe_failure(self) -> str:
         """Returns the errors of the failed steps, or Google's error of the run."""
         steps = [f"{step['step']}: {step['error']}" for step in self.told["steps"] if step["error"]]
         return "\n".join(steps) or str(self.told.get("error") or "no reason was given")
@@ -97,18 +97,19 @@ def submit(
     """
     from vgp.vertex.runs import run_submission
 
-    given = texts(parameters, more)
+    values = format_parameters(parameters, more)
     options = run_submission.Options(template=template, key=key, max_usd=max_usd)
     try:
         loaded = load_settings(Path(settings) if settings else None, environment=environment)
-        told = run_submission.submit(pipeline, given, settings=loaded, options=options, console=_console(progress))
+        console = _open_console(progress)
+        result = run_submission.submit(pipeline, values, settings=loaded, options=options, console=console)
     except RequestError as error:
-        raise RequestError(in_python(error)) from None
-    return RemoteRun(told, loaded)
+        raise RequestError(translate_options(error)) from None
+    return RemoteRun(result, loaded)
 
 
-def _console(shown: bool) -> "Console":
+def _open_console(is_visible: bool) -> "Console":
     from rich.console import Console
 
-    terminal = Console() if shown else Console(file=io.StringIO())
+    terminal = Console() if is_visible else Console(file=io.StringIO())
     return terminal if terminal.is_terminal else Console(file=terminal.file, width=200)

@@ -14,23 +14,23 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol import file_names
 
 #: A larger report is linked instead of embedded in the notebook.
-MOST_BYTES = 4 << 20
+MAX_EMBEDDED_BYTES = 4 << 20
 FRAME = "width:100%;height:720px;border:1px solid #8884;border-radius:6px"
 
 
-def html(title: str, told: Mapping[str, object], metrics: Mapping[str, float], report: Path | None) -> str:
+def render_html(title: str, facts: Mapping[str, object], metrics: Mapping[str, float], report: Path | None) -> str:
     """Renders a run as HTML: facts, metrics, and the report in a sandboxed frame without scripts."""
-    rows = [(name, str(value)) for name, value in told.items() if value]
+    rows = [(name, str(value)) for name, value in facts.items() if value]
     figures = [(name, f"{value:.6g}") for name, value in metrics.items()]
-    return f"<div><b>{escape(title)}</b>{_table(rows)}{_metrics(figures)}{_report(report)}</div>"
+    return f"<div><b>{escape(title)}</b>{_render_table(rows)}{_render_metrics(figures)}{_render_report(report)}</div>"
 
 
-def _metrics(figures: list[tuple[str, str]]) -> str:
-    listed = f"<details><summary>{len(figures)} metrics</summary>{_table(figures)}</details>"
-    return listed if figures else ""
+def _render_metrics(figures: list[tuple[str, str]]) -> str:
+    details = f"<details><summary>{len(figures)} metrics</summary>{_render_table(figures)}</details>"
+    return details if figures else ""
 
 
-def _table(rows: list[tuple[str, str]]) -> str:
+def _render_table(rows: list[tuple[str, str]]) -> str:
     cells = "".join(
         f"<tr><td style='text-align:left'>{escape(name)}</td><td style='text-align:left'>{escape(text)}</td></tr>"
         for name, text in rows
@@ -38,8 +38,8 @@ def _table(rows: list[tuple[str, str]]) -> str:
     return f"<table>{cells}</table>"
 
 
-def _report(path: Path | None) -> str:
-    if path is None or path.stat().st_size > MOST_BYTES:
+def _render_report(path: Path | None) -> str:
+    if path is None or path.stat().st_size > MAX_EMBEDDED_BYTES:
         return ""
     page = escape(path.read_text(encoding="utf-8"))
     return f'<details open><summary>report</summary><iframe sandbox srcdoc="{page}" style="{FRAME}"></iframe></details>'
@@ -73,14 +73,14 @@ class Run:
     steps: Sequence[JsonObject]
 
     @classmethod
-    def of(cls, told: JsonObject) -> "Run":
+    def of(cls, document: JsonObject) -> "Run":
         """Returns the run of a run.json."""
         return cls(
-            str(told["pipeline"]),
-            str(told["state"]),
-            Path(told["folder"]),
-            dict(told["arguments"]),
-            list(told["steps"]),
+            str(document["pipeline"]),
+            str(document["state"]),
+            Path(document["folder"]),
+            dict(document["arguments"]),
+            list(document["steps"]),
         )
 
     @property
@@ -104,7 +104,7 @@ class Run:
     def metrics(self) -> dict[str, float]:
         """Returns the metrics of the steps, as `vgp show` prints them; a later step replaces an equal name."""
         figures: dict[str, float] = {}
-        for step, name in self._of(METRICS):
+        for step, name in self._list_artifacts(METRICS):
             logged = self._metadata(step, name).items()
             figures.update({name: float(value) for name, value in logged if _is_number(value)})
         return figures
@@ -115,7 +115,7 @@ class Run:
 
         `vgp.data.bundle.load(run.model)` loads it.
         """
-        models = (self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL)))
+        models = (self.artifacts[f"{step}/{name}"] for step, name in reversed(self._list_artifacts(MODEL)))
         return next((model for model in models if model.exists()), None)
 
     @property
@@ -129,10 +129,10 @@ class Run:
         """Returns `promote`, `candidate`, `keep` or `not decided`; "" for a pipeline without the step `decide`."""
         return str(self.outputs.get("decide/Output", ""))
 
-    def _of(self, schema: str) -> list[tuple[str, str]]:
-        """Yields step and name of the artifacts with a schema, in the order of the steps."""
-        written = [(row["step"], name) for row in self.steps for name in row["artifacts"]]
-        return [(step, name) for step, name in written if self._schemas.get(step, {}).get(name) == schema]
+    def _list_artifacts(self, schema: str) -> list[tuple[str, str]]:
+        """Returns step and name of the artifacts with a schema, in the order of the steps."""
+        artifacts = [(row["step"], name) for row in self.steps for name in row["artifacts"]]
+        return [(step, name) for step, name in artifacts if self._schemas.get(step, {}).get(name) == schema]
 
     def _metadata(self, step: str, name: str) -> JsonObject:
         """Returns an artifact's metadata; {} if there is none or it is unreadable."""
@@ -146,41 +146,40 @@ class Run:
         """Returns the schema of each output of each step."""
         spec = json.loads((self.folder / file_names.PIPELINE).read_text(encoding="utf-8"))
         components = spec.get("components", {})
-        tasks = _tasks(spec["root"], components)
-        return {name: _outputs(components.get(component, {})) for name, component in tasks.items()}
+        tasks = _list_components(spec["root"], components)
+        return {name: _list_schemas(components.get(component, {})) for name, component in tasks.items()}
 
     def __repr__(self) -> str:
         return f"Run({self.pipeline!r}, {self.state}, {str(self.folder)!r})"
 
     def _repr_html_(self) -> str:
+        facts = {"state": self.state, "decision": self.decision, "folder": self.folder, "model": self.model}
+        return render_html(self.pipeline, {**facts, "report": self.report}, self.metrics, self.report)
 
-        told = {"state": self.state, "decision": self.decision, "folder": self.folder, "model": self.model}
-        return html(self.pipeline, {**told, "report": self.report}, self.metrics, self.report)
 
-
-def opened(folder: Path) -> Run:
+def load_run(folder: Path) -> Run:
     """Loads the run in a folder.
 
     Raises:
         RequestError: the folder holds no finished run.
     """
     try:
-        told = json.loads((folder / file_names.RUN).read_text(encoding="utf-8"))
-        return Run.of({**told, "folder": str(folder.resolve())})
+        document = json.loads((folder / file_names.RUN).read_text(encoding="utf-8"))
+        return Run.of({**document, "folder": str(folder.resolve())})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise RequestError(f"{folder} is not the folder of a finished run: it holds no run.json.") from None
 
 
-def _tasks(group: JsonObject, components: JsonObject) -> dict[str, str]:
+def _list_components(group: JsonObject, components: JsonObject) -> dict[str, str]:
     """Returns each task's component, including tasks in groups."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, task in group.get("dag", {}).get("tasks", {}).items():
         component = task["componentRef"]["name"]
-        found |= {name: component, **_tasks(components.get(component, {}), components)}
-    return found
+        names |= {name: component, **_list_components(components.get(component, {}), components)}
+    return names
 
 
-def _outputs(component: JsonObject) -> dict[str, str]:
+def _list_schemas(component: JsonObject) -> dict[str, str]:
     artifacts = component.get("outputDefinitions", {}).get("artifacts", {})
     return {name: artifact.get("artifactType", {}).get("schemaTitle", "") for name, artifact in artifacts.items()}
 

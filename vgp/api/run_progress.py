@@ -12,19 +12,19 @@ from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.process import Event
 
 #: Seconds between two updates in a notebook, each of which is sent to the browser.
-REDRAWN_S = 0.5
+REDRAW_S = 0.5
 MARKS = {"waiting": "·", "running": "▸", "succeeded": "✓", "failed": "✗"}
 
 
 @contextmanager
-def following(run: Run, progress: bool | Callable[[Event], None]) -> Iterator[Callable[[Event], None]]:
+def show_progress(run: Run, progress: bool | Callable[[Event], None]) -> Iterator[Callable[[Event], None]]:
     """Yields the function to call with each event of the run."""
     steps = [step.name for step in run.spec.steps]
     if callable(progress):
         yield progress
     elif not progress:
         yield lambda event: None
-    elif draw := notebook():
+    elif draw := find_notebook():
         table = Notebook(steps, draw)
         yield table
         table.draw()
@@ -35,7 +35,7 @@ def following(run: Run, progress: bool | Callable[[Event], None]) -> Iterator[Ca
             yield lines
 
 
-def notebook() -> Callable[..., Any] | None:
+def find_notebook() -> Callable[..., Any] | None:
     """Returns the notebook's `display`, or None outside of a notebook; imports nothing new."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
@@ -60,7 +60,7 @@ class Notebook:
 
     def __init__(self, steps: list[str], draw: Callable[..., Any]) -> None:
         self.states = dict.fromkeys(steps, "waiting")
-        self.line, self.since, self.drawn = "", dict[str, float](), 0.0
+        self.line, self.since, self.drawn_at = "", dict[str, float](), 0.0
         self.seconds = dict[str, float]()
         self.handle = draw(Page(self.html()), display_id=True)
 
@@ -73,11 +73,11 @@ class Notebook:
             self.line = ""
             self.since.setdefault(event.step, now)
             self.seconds[event.step] = now - self.since[event.step]
-        if event.kind != "line" or now - self.drawn >= REDRAWN_S:
+        if event.kind != "line" or now - self.drawn_at >= REDRAW_S:
             self.draw()
 
     def draw(self) -> None:
-        self.drawn = time.monotonic()
+        self.drawn_at = time.monotonic()
         self.handle.update(Page(self.html()))
 
     def html(self) -> str:

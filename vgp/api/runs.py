@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vgp.api import run_progress as shown
-from vgp.api.parameter_values import in_python, texts
-from vgp.api.run import Run, RunFailed, opened
+from vgp.api import run_progress
+from vgp.api.parameter_values import format_parameters, translate_options
+from vgp.api.run import Run, RunFailed, load_run
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol import file_names
+from vgp.settings import find_repository
 from vgp.settings import load as load_settings
-from vgp.settings import repository_of
 from vgp.workflow.local import local_folder as folders
 from vgp.workflow.local import local_run as local
 from vgp.workflow.local.process import Event
@@ -46,13 +46,13 @@ def run(
         RequestError: the workflow, a parameter or a folder is invalid; nothing was started.
         RunFailed: a step failed or the run was interrupted; all processes have ended, and `resume` continues it.
     """
-    given = texts(parameters, more)
+    values = format_parameters(parameters, more)
     try:
         loaded = load_settings(Path(settings) if settings else None, environment=environment)
-        request = local.started(pipeline, given, loaded, Path(out), nproc=nproc, nodes=nodes)
+        request = local.create_run(pipeline, values, loaded, Path(out), nproc=nproc, nodes=nodes)
     except RequestError as error:
-        raise RequestError(in_python(error)) from None
-    return _finished(request, progress)
+        raise RequestError(translate_options(error)) from None
+    return _execute(request, progress)
 
 
 def resume(
@@ -73,15 +73,14 @@ def resume(
     """
     path = Path(folder)
     try:
-        told = json.loads((path / file_names.REQUEST).read_text(encoding="utf-8"))
-        request = local.resumed(
-            str(told["workflow"]), path, repository_of(Path(settings) if settings else None), nproc=nproc, nodes=nodes
-        )
+        document = json.loads((path / file_names.REQUEST).read_text(encoding="utf-8"))
+        repository = find_repository(Path(settings) if settings else None)
+        request = local.resume_run(str(document["workflow"]), path, repository, nproc=nproc, nodes=nodes)
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, RequestError):
-            raise RequestError(in_python(error)) from None
+            raise RequestError(translate_options(error)) from None
         raise RequestError(f"{folder} is not the folder of a run.") from None
-    return _finished(request, progress)
+    return _execute(request, progress)
 
 
 def load(folder: str | Path) -> Run:
@@ -90,21 +89,21 @@ def load(folder: str | Path) -> Run:
     Raises:
         RequestError: the folder holds no finished run.
     """
-    return opened(Path(folder))
+    return load_run(Path(folder))
 
 
-def _finished(request: folders.Run, progress: bool | Callable[[Event], None]) -> Run:
-    with shown.following(request, progress) as tell:
+def _execute(request: folders.Run, progress: bool | Callable[[Event], None]) -> Run:
+    with run_progress.show_progress(request, progress) as report:
         try:
-            result = local.finished(request, tell)
+            result = local.execute_run(request, report)
         except WorkFailed as stop:
             stopped = Run(request.workflow, "failed", request.folder, dict(request.arguments), ())
-            raise RunFailed(_with_way_on(str(stop), stopped), stopped, stop.exit_code) from None
+            raise RunFailed(_add_resume_hint(str(stop), stopped), stopped, stop.exit_code) from None
     ended = Run.of(result.as_json())
     if not result.succeeded:
-        raise RunFailed(_with_way_on(result.failure(), ended), ended)
+        raise RunFailed(_add_resume_hint(result.describe_failure(), ended), ended)
     return ended
 
 
-def _with_way_on(message: str, run: Run) -> str:
+def _add_resume_hint(message: str, run: Run) -> str:
     return f"{message}\nin Python: resume({str(run.folder)!r})"

@@ -22,9 +22,9 @@ from vgp.check.check_report import Report, sarif, show
 from vgp.check.checker import check, own_regions
 from vgp.check.fix import Options, fixes
 from vgp.cli import extras
-from vgp.cli.options import at_first_use, console, repository_of
+from vgp.cli.options import console, find_repository, import_lazily
 
-with at_first_use():
+with import_lazily():
     from vgp.check import folder_comparison
     from vgp.vertex.schedules import cron
 
@@ -93,10 +93,10 @@ def check_files(
     if fix:
         options = Options(region or own_regions(), strategy, ignore or (), parse_as_of(as_of))
         raise typer.Exit(_fix(paths, options, write=write))
-    judged = partial(check, strategy=strategy, ignore=ignore or (), as_of=parse_as_of(as_of))
+    run_check = partial(check, strategy=strategy, ignore=ignore or (), as_of=parse_as_of(as_of))
     if compare is not None:
-        raise typer.Exit(_compare(paths, compare, region or (), judged))
-    report = judged(paths, regions=region or own_regions(), skip_others=skip_others)
+        raise typer.Exit(_compare(paths, compare, region or (), run_check))
+    report = run_check(paths, regions=region or own_regions(), skip_others=skip_others)
     for line in report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if form == "text":
@@ -104,7 +104,7 @@ def check_files(
     else:
         print(
             json.dumps(
-                sarif(report, rules_url or extras.rules_url()) if form == "sarif" else report.as_json(), indent=2
+                sarif(report, rules_url or extras.find_rules_url()) if form == "sarif" else report.as_json(), indent=2
             )
         )
     raise typer.Exit(report.exit_code)
@@ -112,11 +112,11 @@ def check_files(
 
 def _refuse_pipelines(paths: Sequence[str]) -> None:
     """Raises RequestError for the bare name of a pipeline, because the checker reads compiled specs."""
-    from vgp.settings.repository import find
+    from vgp.settings.repository import find_workflows
 
     names = [path for path in paths if os.sep not in path and not Path(path).is_file()]
     try:
-        workflows = find(repository_of()) if names else {}
+        workflows = find_workflows(find_repository()) if names else {}
     except RequestError:
         return  # no repository is needed to check files
     for name in filter(workflows.__contains__, names):
@@ -148,10 +148,10 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
     return report.exit_code
 
 
-def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Callable[..., Report]) -> int:
+def _compare(paths: list[str], folder: Path, regions: Sequence[str], run_check: Callable[..., Report]) -> int:
     """Prints the comparison and returns the exit code of a check of `paths`."""
     now = datetime.now(UTC)
-    before, after = folder_comparison.sides(paths, folder, regions, judged)
+    before, after = folder_comparison.sides(paths, folder, regions, run_check)
     before = replace(before, schedules=cron.monthly_runs(folder / FILE_NAME, now))
     after = replace(after, schedules=cron.monthly_runs(Path(FILE_NAME), now))
     print(folder_comparison.markdown(before, after, now.date()), end="")

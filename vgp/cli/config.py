@@ -35,20 +35,20 @@ def config(
 
     loaded = load_settings(settings, environment)
     if key is not None:
-        rows = settings_loading.below(loaded, key)
+        rows = settings_loading.list_rows(loaded, key)
         single = rows[0]["key"] == key
         if as_json:
             print_json(rows[0] if single else rows)
         elif single:
-            print(settings_loading.shown(rows[0]["value"]))
+            print(settings_loading.format_value(rows[0]["value"]))
         else:
-            console().print(_settings_table(rows))
+            console().print(_render_settings(rows))
         return
-    overview = settings_loading.overview(loaded)
+    overview = settings_loading.build_overview(loaded)
     if as_json:
         print_json(overview)
         return
-    console().print(_settings_table(overview["values"]))
+    console().print(_render_settings(overview["values"]))
     declared = ", ".join(overview["environments"]) or "none"
     if loaded.registry_root and not loaded.registry:
         console().print(f"\nregistry of models: {loaded.registry_root}", highlight=False, markup=False, soft_wrap=True)
@@ -57,17 +57,17 @@ def config(
     console().print(f"\nenvironments: {declared}; file: {overview['file'] or 'none'}", highlight=False, markup=False)
 
 
-def _settings_table(rows: list[dict[str, object]]) -> "Table":
+def _render_settings(rows: list[dict[str, object]]) -> "Table":
     from rich.text import Text
 
     from vgp.base.text.figures import table
     from vgp.base.text.printable import printable
-    from vgp.settings.settings_loading import shown
+    from vgp.settings.settings_loading import format_value
 
     cells = [
         [
             Text(printable(str(cell)), "dim" if row["source"] == "default" else "")
-            for cell in (row["key"], "-" if row["value"] is None else shown(row["value"]), row["place"])
+            for cell in (row["key"], "-" if row["value"] is None else format_value(row["value"]), row["place"])
         ]
         for row in rows
     ]
@@ -104,9 +104,9 @@ def init(
         "project": project, "prod_project": prod_project, "region": region, "bucket": bucket, "image": image,
         "template_repository": template_repository, "service_account": service_account,
     }  # fmt: skip
-    answers = _answers(first_file.QUESTIONS, flags, yes)
+    answers = _collect_answers(first_file.QUESTIONS, flags, yes)
     shipped = Path(str(resources.files("vgp.workflow.project"))) / "template" / FILE_NAME
-    whole_files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
+    whole_files.write(path, first_file.format_file(answers, first_file.read_steps([path, shipped])))
     if as_json:
         print_json({"path": str(path), "answers": answers})
     else:
@@ -121,20 +121,20 @@ Wrote {path}, with the environments dev (the default) and prod. Next:
   vgp submit training      start a run on Vertex AI"""
 
 
-def _answers(questions: "tuple[Question, ...]", flags: dict[str, str | None], yes: bool) -> "Answers":
+def _collect_answers(questions: "tuple[Question, ...]", flags: dict[str, str | None], yes: bool) -> "Answers":
     """Returns an answer to every question, from its flag, the terminal, or its default."""
     answers = {
-        question.key: question.checked(flag) for question in questions if (flag := flags[question.key]) is not None
+        question.key: question.validate(flag) for question in questions if (flag := flags[question.key]) is not None
     }
-    _refuse_silence(questions, answers, yes)
+    _refuse_open_questions(questions, answers, yes)
     for question in questions:
         if question.key not in answers:
             default = question.default(answers)
-            answers[question.key] = question.checked(default or "") if yes else _ask(question, default)
+            answers[question.key] = question.validate(default or "") if yes else _ask(question, default)
     return answers
 
 
-def _refuse_silence(questions: "tuple[Question, ...]", answers: "Answers", yes: bool) -> None:
+def _refuse_open_questions(questions: "tuple[Question, ...]", answers: "Answers", yes: bool) -> None:
     """Raises RequestError if questions are open and there is no terminal to ask on."""
     open_ = [question for question in questions if question.key not in answers]
     if yes:
@@ -151,7 +151,7 @@ def _ask(question: "Question", default: str | None) -> str:
 
     def checked(answer: str) -> str:
         try:
-            return question.checked(answer)
+            return question.validate(answer)
         except RequestError as error:
             raise typer.BadParameter(str(error)) from None
 

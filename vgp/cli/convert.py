@@ -58,9 +58,9 @@ def convert_request(
     if step is None:
         conversion = any_request.converted_source(source or "", as_of=parse_as_of(as_of))
     elif to != "vm":
-        conversion = step_job.job(settings, step, _words(args))
+        conversion = step_job.job(settings, step, _split_words(args))
     else:
-        _print_vm(*step_job.vm(settings, step, _words(args)), as_json)
+        _print_vm(*step_job.vm(settings, step, _split_words(args)), as_json)
         return
     if nearest:
         replace_machines(conversion, as_of=parse_as_of(as_of))
@@ -69,7 +69,7 @@ def convert_request(
     raise typer.Exit(int(result.failed))
 
 
-def _words(args: str) -> list[str]:
+def _split_words(args: str) -> list[str]:
     try:
         return shlex.split(args)
     except ValueError as error:
@@ -84,8 +84,8 @@ def _print(result: Result, form: str) -> None:
     for line in result.report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if result.failed:
-        comes_near = any(finding.changes for finding in result.report.of_severity("error"))
-        hint = " Use the nearest machines that work with --nearest." if comes_near else ""
+        has_changes = any(finding.changes for finding in result.report.of_severity("error"))
+        hint = " Use the nearest machines that work with --nearest." if has_changes else ""
         print(f"error: not converted, because the result would not run.{hint}", file=sys.stderr)
         return
     print(result.sdk if form == "sdk" else result.config, end="")

@@ -18,7 +18,7 @@ PACKAGES = {
 
 
 @contextmanager
-def named() -> Iterator[None]:
+def explain_missing_package() -> Iterator[None]:
     """Replaces the import error of a missing optional package by one with the command that installs it.
 
     Raises:
@@ -31,32 +31,32 @@ def named() -> Iterator[None]:
         extra = next((extra for extra, packages in PACKAGES.items() if package in packages), None)
         if extra is None:
             raise
-        message = f"{package} is not installed. Install the extra {extra}:\n  {command(extra)}"
+        message = f"{package} is not installed. Install the extra {extra}:\n  {format_install_command(extra)}"
         raise RequestError(message) from error
 
 
-def command(extra: str) -> str:
+def format_install_command(extra: str) -> str:
     """Returns the command that installs the extra into the environment of this command."""
     setup = Path(vgp.__file__).parents[1] / "scripts/setup.sh"
     if setup.is_file():
         return f"{setup} {extra}"
-    return f"{sys.executable} -m pip install '{requirement(extra)}'"
+    return f"{sys.executable} -m pip install '{format_requirement(extra)}'"
 
 
-def requirement(*extras: str) -> str:
+def format_requirement(*extras: str) -> str:
     """Returns the pip requirement of this distribution with `extras`, by its origin (PEP 610) or else its version."""
     name = f"{NAME}[{','.join(extras)}]" if extras else NAME
-    origin = _origin()
+    origin = _read_origin()
     return f"{name} @ {origin}" if origin else f"{name}=={vgp.__version__}"
 
 
-def rules_url() -> str:
+def find_rules_url() -> str:
     """Returns the address of the rules' pages on GitHub, or "" if this was not installed from a GitHub repository."""
-    match = re.fullmatch(r"git\+(https://github\.com/[\w.-]+/[\w.-]+?)(?:\.git)?@([0-9a-f]{40})", _origin())
+    match = re.fullmatch(r"git\+(https://github\.com/[\w.-]+/[\w.-]+?)(?:\.git)?@([0-9a-f]{40})", _read_origin())
     return f"{match[1]}/blob/{match[2]}/docs/reference/rules" if match else ""
 
 
-def _origin() -> str:
+def _read_origin() -> str:
     """Returns the origin of the wheel or its sources in pip's notation, or "" for an index."""
     import json
     from importlib import metadata  # 20 ms, which --help need not pay

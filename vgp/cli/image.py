@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from vgp.cli.options import Environment, Json, SettingsFile, at_first_use, console, load_settings, print_json
+from vgp.cli.options import Environment, Json, SettingsFile, console, import_lazily, load_settings, print_json
 
-with at_first_use():
+with import_lazily():
     from vgp.vertex.images import image_build
 
 app = typer.Typer()

@@ -1,4 +1,4 @@
-"""The machines that meet a need, as a table and as JSON, or the reason why there are none."""
+"""Lists the machines that meet a need, as a table or as JSON, or explains why there are none."""
 
 from datetime import date
 from typing import Any
@@ -20,7 +20,7 @@ from vgp.machines.placement.search import Need, Offer
 _OPTIONS = {"regions": "region"}
 
 
-def need(accelerator: str | None, region: str | None, way: str | None, as_of: date, **sizes: Any) -> Need:
+def build_need(accelerator: str | None, region: str | None, way: str | None, as_of: date, **sizes: Any) -> Need:
     """Returns the options of `vgp machines` as a need.
 
     Raises:
@@ -32,16 +32,16 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
         raise PlacementError(compatibility.unknown_accelerator(accelerator, as_of))
     if region:
         refuse(provisioning.region_known(region))
-    provisioned = way.lower().replace("-", "_") if way else None
-    if provisioned not in (None, *PROVISIONING):
-        hint = provisioning.meant(str(provisioned)) or f"Choices: {join_words(PROVISIONING)}."
+    provisioning_model = way.lower().replace("-", "_") if way else None
+    if provisioning_model not in (None, *PROVISIONING):
+        hint = provisioning.meant(str(provisioning_model)) or f"Choices: {join_words(PROVISIONING)}."
         raise RequestError(f"there is no provisioning '{way}'. {hint}")
     regions = (region,) if region else ()
-    return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioned, **sizes)
+    return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioning_model, **sizes)
 
 
-def why_none(need: Need) -> str:
-    """Returns which filters of the need, each valid by itself, exclude every machine together.
+def explain_none(need: Need) -> str:
+    """Returns a message with the filters of the need that together exclude every machine.
 
     Raises:
         RequestError: custom training has no machine for this combination at any size or price.
@@ -49,11 +49,11 @@ def why_none(need: Need) -> str:
     problem = refusal.impossible(need)
     if problem:
         raise PlacementError(problem)
-    lines = ["no machine meets all of that."]
+    lines = ["no machine meets all of these conditions."]
     for name, offers in refusal.too_strict(need):
         value = getattr(need, name)
         option = f"--{_OPTIONS.get(name, name).replace('_', '-')} {join_words(value) if name == 'regions' else value}"
-        lines.append(f"Without {option} there are {len(offers)}; the first: {_words(offers[0])}.")
+        lines.append(f"Without {option} there are {len(offers)}; the first: {_describe_offer(offers[0])}.")
     return "\n  ".join(lines)
 
 
@@ -81,18 +81,18 @@ def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Renderable
     """Returns the offers as a table, narrower on terminals of less than 100 columns."""
     titles = ("machine", "GPUs", "GPU GB", "vCPU", "GB", "region", "provisioning", "$/hour")
     numbers, whole = ("GPU GB", "vCPU", "GB", "$/hour"), set(titles) - {"GPUs", "GPU GB"}
-    drawn = table(titles, map(_cells, offers), right=numbers, whole=whole, gap=1 if width < 100 else 3)
+    rows = table(titles, map(_render_cells, offers), right=numbers, whole=whole, gap=1 if width < 100 else 3)
     accelerators = dict.fromkeys(offer.combination.accelerator for offer in offers)
-    ending = [gpu for gpu in accelerators if gpu and gpu.end_of_support]
+    limited = [gpu for gpu in accelerators if gpu and gpu.end_of_support]
     lines = [
-        f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
+        f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in limited
     ]
     prices = [offer.price for offer in offers if offer.price]
     lines += [times.price_dates((price.date for price in prices), today), times.sku_note(prices)]
-    return with_caption(drawn, list(filter(None, lines)))
+    return with_caption(rows, list(filter(None, lines)))
 
 
-def _cells(offer: Offer) -> tuple[str, ...]:
+def _render_cells(offer: Offer) -> tuple[str, ...]:
     combination, price = offer.combination, offer.price
     gpus = f"{combination.count} x {short_name(combination.accelerator.name)}" if combination.accelerator else "-"
     usd = f"{'<= ' if price.at_most else ''}{format_dollars(price.usd_per_hour)}" if price else "no price"
@@ -102,7 +102,7 @@ def _cells(offer: Offer) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _words(offer: Offer) -> str:
+def _describe_offer(offer: Offer) -> str:
     size = f"{offer.combination.vcpu} vCPU and {offer.combination.memory_gb:g} GB"
     usd = f"${format_dollars(offer.price.usd_per_hour)}/h" if offer.price else "no price"
     return f"{offer.combination} with {size} ({', '.join(filter(None, (offer.region, offer.provisioning, usd)))})"

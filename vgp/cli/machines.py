@@ -11,51 +11,51 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import format_dollars, format_usd
 from vgp.base.text.times import parse_as_of
 from vgp.cli import machine_card, machine_list, tpu_card
-from vgp.cli.options import Json, at_first_use, console, load_settings, print_json, say, show
+from vgp.cli.options import Json, console, import_lazily, load_settings, print_json, print_lines, show
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement import ladder_proposal, placed_ladder
 from vgp.machines.placement.ladder_proposal import Proposal, ProposedRung
 from vgp.machines.placement.search import Need, search
 
-with at_first_use():
+with import_lazily():
     from vgp.check import checker
     from vgp.vertex import catalog_refresh as refreshing
 
 
-def ladder_text(proposal: Proposal) -> str:
+def format_ladder(proposal: Proposal) -> str:
     """Returns the lines of [steps.train], with the price and reason of each rung in a comment above it."""
-    paid = f"at most {format_usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
-    most = "no ceiling: no price is known of a rung" if proposal.max_usd is None else paid
+    ceiling = f"at most {format_usd(proposal.max_usd)} until the deadline, including the launcher's machine"
+    cost = "no maximum cost, because the price of a rung is unknown" if proposal.max_usd is None else ceiling
     lines = [
-        f"# {most}. docs/how-to/spot-with-a-fallback.md",
+        f"# {cost}. docs/how-to/spot-with-a-fallback.md",
         "[steps.train]",
-        f'deadline = "{_duration(proposal.deadline_s)}"',
+        f'deadline = "{_format_duration(proposal.deadline_s)}"',
         "capacity = [",
-        *(line for rung in proposal.rungs for line in _lines(rung)),
+        *(line for rung in proposal.rungs for line in _format_rung(rung)),
         "]",
         *(f"# {note}" for note in proposal.notes),
     ]
     return "\n".join(lines)
 
 
-def ladder_json(proposal: Proposal) -> JsonObject:
+def convert_ladder(proposal: Proposal) -> JsonObject:
     return {
-        "deadline": _duration(proposal.deadline_s),
+        "deadline": _format_duration(proposal.deadline_s),
         "max_usd": None if proposal.max_usd is None else round(proposal.max_usd, 2),
         "rungs": [rung.as_json() for rung in proposal.rungs],
         "notes": list(proposal.notes),
-        "toml": ladder_text(proposal),
+        "toml": format_ladder(proposal),
     }
 
 
-def _lines(rung: ProposedRung) -> list[str]:
+def _format_rung(rung: ProposedRung) -> list[str]:
     price = "no price known" if rung.usd_per_hour is None else f"${format_dollars(rung.usd_per_hour)}/h"
     keys = ", ".join(f"{name} = {json.dumps(value)}" for name, value in rung.keys.items())
     return [f"  # {price}, {rung.reason}", f"  {{{keys}}},"]
 
 
-def _duration(seconds: int) -> str:
+def _format_duration(seconds: int) -> str:
     return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds // 60}m"
 
 
@@ -108,24 +108,24 @@ def machines(
         return _refresh(project, write, as_json)
     today = parse_as_of(as_of) or date.today()
     if name and tpu_machines.is_tpu(name):
-        show(tpu_card.as_json(name), as_json, lambda _: tpu_card.card(name, today))
+        show(tpu_card.as_json(name), as_json, lambda _: tpu_card.render_card(name, today))
         return
     if name:
-        machine = machine_card.machine(name)
+        machine = machine_card.find_machine(name)
         value = machine_card.as_json(machine, today)
-        show(value, as_json, lambda _: machine_card.card(machine, today))
+        show(value, as_json, lambda _: machine_card.render_card(machine, today))
         return
-    need = machine_list.need(
+    need = machine_list.build_need(
         accelerator, region, provisioning, today, count=count, min_memory_gb=min_memory_gb,
         min_gpu_memory_gb=min_gpu_memory_gb, min_vcpu=min_vcpu, max_usd_per_hour=max_usd_per_hour,
     )  # fmt: skip
     if ladder:
-        return _ladder(need, region, gpus, deadline, max_usd, as_json)
+        return _propose_ladder(need, region, gpus, deadline, max_usd, as_json)
     if gpus or deadline or max_usd is not None:
         raise RequestError("--gpus, --deadline and --max-usd need --ladder.")
     offers = search(need)
     if not offers:
-        reason = machine_list.why_none(need)
+        reason = machine_list.explain_none(need)
         if as_json:
             print_json([])
         raise WorkFailed(reason)
@@ -136,7 +136,7 @@ def machines(
     )
 
 
-def _ladder(
+def _propose_ladder(
     need: Need, region: str | None, gpus: int | None, deadline: str | None, max_usd: float | None, as_json: bool
 ) -> None:
     if need.provisioning:
@@ -148,9 +148,9 @@ def _ladder(
         need, region=where, gpus=gpus, deadline_s=placed_ladder.deadline_s(deadline), max_usd=max_usd
     )
     if as_json:
-        print_json(ladder_json(proposal))
+        print_json(convert_ladder(proposal))
     else:
-        say(ladder_text(proposal))
+        print_lines(format_ladder(proposal))
 
 
 def _refresh(project: str | None, write: bool, as_json: bool) -> None:

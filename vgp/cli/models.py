@@ -10,9 +10,9 @@ import typer
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.cli import options
-from vgp.cli.options import Environment, Json, SettingsFile, at_first_use, confirm, print_json, say
+from vgp.cli.options import Environment, Json, SettingsFile, confirm, import_lazily, print_json, print_lines
 
-with at_first_use():
+with import_lazily():
     from vgp.vertex import model_view, registered_models
 
 app = typer.Typer()
@@ -48,7 +48,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the models and their versions, newest first: alias, state, metrics, data and run."""
-    listing = registered_models.list_models(_place(registry, vertex, environment, settings), model)
+    listing = registered_models.list_models(_find_place(registry, vertex, environment, settings), model)
     options.show(model_view.keep_newest(listing, limit), as_json, model_view.render_list)
 
 
@@ -68,7 +68,9 @@ def show(
 
     For the champion also: its start, the reason, the version it replaced, and the target of a rollback.
     """
-    details = registered_models.run_verb(_place(registry, vertex, environment, settings), "show", version, model=model)
+    details = registered_models.run_verb(
+        _find_place(registry, vertex, environment, settings), "show", version, model=model
+    )
     options.show(details, as_json, lambda details: model_view.render_version(details, datetime.now(UTC)))
 
 
@@ -87,9 +89,8 @@ def compare(
     The metrics of each version come from its own run. If the test windows differ, so do the test rows. A comparison on
     equal rows is in the decision (vgp models show) and in the report of the run.
     """
-    facts = registered_models.run_verb(
-        _place(registry, vertex, environment, settings), "compare", *versions, model=model
-    )
+    place = _find_place(registry, vertex, environment, settings)
+    facts = registered_models.run_verb(place, "compare", *versions, model=model)
     options.show(facts, as_json, model_view.render_comparison)
 
 
@@ -108,7 +109,7 @@ def promote(
 
     The command refuses a deleted or rejected version and one whose files are gone. For the champion it does nothing.
     """
-    _change(_place(registry, vertex, environment, settings), as_json, "promote", version, model=model, why=why)
+    _change(_find_place(registry, vertex, environment, settings), as_json, "promote", version, model=model, why=why)
 
 
 @models.command(epilog='Example: vgp models rollback --env prod --why "complaints since Monday"')
@@ -131,7 +132,8 @@ def rollback(
     lost reply or two people at once cannot go back twice.
     """
     words = [] if origin is None else [f"--from={origin}"]
-    _change(_place(registry, vertex, environment, settings), as_json, "rollback", model=model, why=why, flags=words)
+    place = _find_place(registry, vertex, environment, settings)
+    _change(place, as_json, "rollback", model=model, why=why, flags=words)
 
 
 @models.command(epilog="Example: vgp models alias stable 6")
@@ -149,7 +151,8 @@ def alias(
     as_json: Json = False,
 ) -> None:
     """Move an alias to a version. Only promote and rollback move the alias champion."""
-    _change(_place(registry, vertex, environment, settings), as_json, "alias", alias, version, model=model, why=why)
+    place = _find_place(registry, vertex, environment, settings)
+    _change(place, as_json, "alias", alias, version, model=model, why=why)
 
 
 @models.command(epilog="Example: vgp models unalias stable")
@@ -164,7 +167,7 @@ def unalias(
     as_json: Json = False,
 ) -> None:
     """Remove an alias. Without a champion, the next run is compared with the baseline."""
-    _change(_place(registry, vertex, environment, settings), as_json, "unalias", alias, model=model, why=why)
+    _change(_find_place(registry, vertex, environment, settings), as_json, "unalias", alias, model=model, why=why)
 
 
 @models.command(epilog='Example: vgp models reject 8 --why "worse for the small airports"')
@@ -179,7 +182,7 @@ def reject(
     as_json: Json = False,
 ) -> None:
     """Reject a version, such as a waiting candidate: it never becomes champion. Its files stay."""
-    _change(_place(registry, vertex, environment, settings), as_json, "reject", version, model=model, why=why)
+    _change(_find_place(registry, vertex, environment, settings), as_json, "reject", version, model=model, why=why)
 
 
 @models.command(epilog="Example: vgp models delete 3 --yes")
@@ -198,7 +201,7 @@ def delete(
 
     The command refuses a version that has an alias.
     """
-    place = _place(registry, vertex, environment, settings)
+    place = _find_place(registry, vertex, environment, settings)
     if not yes:
         preview = registered_models.run_verb(place, "delete", version, model=model, options=["--dry-run"])
         if preview["changed"]:  # otherwise the version is deleted already
@@ -223,17 +226,17 @@ def clean(
 
     Copies changed within the last day stay, because a release may still be writing them. Versions are never removed.
     """
-    place = _place(registry, vertex, environment, settings)
+    place = _find_place(registry, vertex, environment, settings)
     preview = registered_models.run_verb(place, "clean", model=model, options=["--dry-run"])
     if dry_run or not any(copy["goes"] for copy in preview["copies"]):
         return options.show(preview, as_json, model_view.render_copies)
     options.console(stderr=True).print(model_view.render_copies(preview))
     confirm(f"Delete them from {place.root}?", yes)
     result = registered_models.run_verb(place, "clean", model=model)
-    print_json(result) if as_json else say(result["said"])
+    print_json(result) if as_json else print_lines(result["said"])
 
 
-def _place(
+def _find_place(
     registry: str | None, vertex: bool, environment: str | None, settings: Path | None
 ) -> "registered_models.Place":
     return registered_models.find_place(settings, environment, registry=registry, vertex=vertex)
@@ -248,5 +251,5 @@ def _change(
     if as_json:
         print_json(result)
     else:
-        say(result["said"])
-        say(*(f"Vertex AI: {change}" for change in result.get("vertex", ())), stderr=True)
+        print_lines(result["said"])
+        print_lines(*(f"Vertex AI: {change}" for change in result.get("vertex", ())), stderr=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-class _AtFirstUse(MetaPathFinder):
+class _LazyFinder(MetaPathFinder):
     """A finder that executes modules of the library only when one of their names is used."""
 
     def find_spec(
@@ -40,7 +40,7 @@ class _AtFirstUse(MetaPathFinder):
 
 
 @contextmanager
-def at_first_use() -> Iterator[None]:
+def import_lazily() -> Iterator[None]:
     """Delays the execution of modules imported inside the `with` until a verb first uses them.
 
     `vgp submit --help` needs the verb's options only, and skips a second of imports. Import modules here, not names
@@ -48,7 +48,7 @@ def at_first_use() -> Iterator[None]:
     https://docs.python.org/3/library/importlib.html#implementing-lazy-imports; Python 3.15 has the statement `lazy
     import` for it (PEP 810).
     """
-    finder = _AtFirstUse()
+    finder = _LazyFinder()
     sys.meta_path.insert(0, finder)
     try:
         yield
@@ -121,16 +121,17 @@ def load_settings(
     return load(file, environment=environment, overrides=overrides)
 
 
-def repository_of(file: Path | None = None) -> "Repository":
+def find_repository(file: Path | None = None) -> "Repository":
     """Returns the repository of the settings file, or of the nearest one."""
-    from vgp.settings import repository_of
+    from vgp.settings import find_repository
 
-    return repository_of(file)
+    return find_repository(file)
 
 
-def confirm(question: str, yes: bool, look: str = "") -> None:
-    """Asks for confirmation unless `yes`; the answer no ends the command. `look` is the command that previews the
-    action.
+def confirm(question: str, yes: bool, preview: str = "") -> None:
+    """Asks for confirmation unless `yes`; the answer no ends the command.
+
+    `preview` is the command that shows the action without carrying it out.
 
     Raises:
         RequestError: there is no terminal to ask on.
@@ -138,8 +139,8 @@ def confirm(question: str, yes: bool, look: str = "") -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        first = f". Look at `{look}`, then" if look else ":"
-        raise RequestError(f"there is no terminal to ask on{first} repeat with --yes.")
+        hint = f". Look at `{preview}`, then" if preview else ":"
+        raise RequestError(f"there is no terminal to ask on{hint} repeat with --yes.")
     typer.confirm(question, abort=True, err=True)
 
 
@@ -151,15 +152,15 @@ def console(stderr: bool = False) -> "Console":
     return terminal if terminal.is_terminal else Console(stderr=stderr, width=200)
 
 
-def show(value: Value, as_json: bool, drawn: "Callable[[Value], RenderableType]") -> None:
-    """Prints `value` as JSON, or rendered by `drawn`."""
+def show(value: Value, as_json: bool, render: "Callable[[Value], RenderableType]") -> None:
+    """Prints `value` as JSON, or as rendered by `render`."""
     if as_json:
         print_json(value)
     else:
-        console().print(drawn(value))
+        console().print(render(value))
 
 
-def say(*lines: str, stderr: bool = False) -> None:
+def print_lines(*lines: str, stderr: bool = False) -> None:
     """Prints lines without markup and without folding, so that links and commands can be copied."""
     for line in lines:
         console(stderr).print(line, highlight=False, markup=False, soft_wrap=True)

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.cli.options import Json, SettingsFile, at_first_use, console, print_json, repository_of, say
+from vgp.cli.options import Json, SettingsFile, console, find_repository, import_lazily, print_json, print_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-with at_first_use():
-    from vgp.base.text import figures as drawn
-    from vgp.base.text import printable
+with import_lazily():
+    from vgp.base.text import figures, printable
     from vgp.workflow.local import training_code
     from vgp.workflow.project import project_files
 
@@ -110,12 +109,14 @@ def table(
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
     texts += [f"--read={value}" for value in read or ()]
     words = ["table", "--json", *texts, *(["--force"] if force else []), "--", data]
-    result = training_code.ask(repository_of(settings).root, words, failed="the table could not be analyzed")
+    result = training_code.run_step_command(
+        find_repository(settings).root, words, failure="the table could not be analyzed"
+    )
     if as_json:
         return print_json(result)
     kind_text = "a regression: " if result["kind"] == "regression" else ""
-    console().print(_columns(result))
-    say(
+    console().print(_render_columns(result))
+    print_lines(
         *(
             f"Check {printable.one_line(column['name'])}: {doubt}. If known only after the outcome, delete its line."
             for column in result["columns"]
@@ -126,7 +127,7 @@ def table(
     )
 
 
-def _columns(result: JsonObject) -> "Table":
+def _render_columns(result: JsonObject) -> "Table":
     """Returns a table of the columns with their roles and the reasons; left-out columns come last."""
     from rich.text import Text
 
@@ -139,7 +140,7 @@ def _columns(result: JsonObject) -> "Table":
         )
         for column in ordered
     ]
-    return drawn.table(("column", "type", "is", "why"), cells)
+    return figures.table(("column", "type", "is", "why"), cells)
 
 
 @app.command(epilog="Example: vgp update --dry-run")
@@ -153,7 +154,7 @@ def update(
     The command replaces the wheel and the line that pins it. Your workflows, steps, tasks and settings stay unchanged;
     a diff shows the changes of the shipped ones, so that you can copy those that you want.
     """
-    change = project_files.plan(repository_of(settings).root)
+    change = project_files.plan(find_repository(settings).root)
     if not dry_run:
         project_files.apply(change)
     paths = [*change.writes, *([change.removes] if change.removes else [])]
@@ -164,7 +165,7 @@ def update(
         return print(f"Nothing to do: the project already has version {change.after}.")
     if change.diff:
         print(change.diff)
-        say("The diff shows how the shipped workflows have changed. Your own files stay unchanged.")
+        print_lines("The diff shows how the shipped workflows have changed. Your own files stay unchanged.")
     same = change.before == change.after
     versions = f"same version {change.after}, new content" if same else f"{change.before} -> {change.after}"
     print(f"{'Would change' if dry_run else 'Changed'} {', '.join(paths)}: {versions}.")

@@ -1,6 +1,7 @@
 """The verbs on existing runs: runs, show, wait, cancel, compare, logs, shell, clean."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -11,18 +12,18 @@ from vgp.cli.options import (
     Run,
     SettingsFile,
     Timeout,
-    at_first_use,
     confirm,
     console,
+    import_lazily,
     load_settings,
     print_json,
-    say,
+    print_lines,
 )
 
 if TYPE_CHECKING:
     from vgp.settings import Settings
 
-with at_first_use():
+with import_lazily():
     from vgp.vertex import cleaning_view, run_cleanup
     from vgp.vertex.runs import follow, job_shell, outputs, run_cost, run_logs, run_pages, run_search, run_view
 
@@ -49,14 +50,16 @@ def runs(
     """List runs, newest first."""
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     only = run_search.Filter(pipeline, state or (), since, label or (), schedule, mine)
-    listed = run_search.list_runs(loaded, only, limit=limit, now=now)
+    found_runs = run_search.list_runs(loaded, only, limit=limit, now=now)
     if as_json:
-        print_json([outputs.brief_report(loaded, run, now) for run in listed])
+        print_json([outputs.brief_report(loaded, run, now) for run in found_runs])
         return
     console().print(
-        run_view.render_list(listed, now) if listed else f"No runs match in {loaded.region} of {loaded.project}."
+        run_view.render_list(found_runs, now)
+        if found_runs
+        else f"No runs match in {loaded.region} of {loaded.project}."
     )
-    if limit and len(listed) == limit:
+    if limit and len(found_runs) == limit:
         console(stderr=True).print(f"showing the newest {limit}; show more with --limit", style="dim", highlight=False)
 
 
@@ -64,12 +67,12 @@ def runs(
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts and errors."""
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
-    shown, rows = run_pages.find_run(loaded, run)
-    last = run_cost.last_runs(loaded, shown.pipeline, without=shown.id)
+    details, rows = run_pages.find_run(loaded, run)
+    last = run_cost.last_runs(loaded, details.pipeline, without=details.id)
     if as_json:
-        print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
+        print_json({**outputs.report_json(loaded, details, rows, now), "last_runs": last.as_json()})
     else:
-        run_pages.print_page(console(), loaded, shown, rows, now, last)
+        run_pages.print_page(console(), loaded, details, rows, now, last)
 
 
 @app.command(epilog="Example: vgp wait latest:training --timeout 7200")
@@ -105,17 +108,17 @@ def cancel(
 ) -> None:
     """Stop a run. If it has already ended, nothing changes, and the exit code is 0."""
     loaded = load_settings(settings, environment)
-    stopped, asked = follow.cancel(loaded, run)
+    stopped, was_asked = follow.cancel(loaded, run)
     if wait and not stopped.over:
         outcome = follow.follow(loaded, stopped.name, console(as_json))
         if as_json:
-            print_json({**outcome.result, "asked": asked})
+            print_json({**outcome.result, "asked": was_asked})
         # A run that was cancelled or ended meanwhile fulfils the request.
         raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
     if as_json:
-        print_json(follow.cancelled_json(loaded, stopped, asked))
+        print_json(follow.cancelled_json(loaded, stopped, was_asked))
     else:
-        say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
+        print_lines(f"{stopped.id} {f'has ended already: {stopped.state}' if stopped.over else 'is being cancelled'}")
 
 
 @app.command(epilog="Example: vgp compare training-0f5c training-91ab --all")
@@ -155,7 +158,7 @@ def logs(
     """Print the logs of the steps of a run, from Cloud Logging: time, step, machine, severity, message."""
     selection = run_logs.Selection(step, since, severity, limit)
     loaded = load_settings(settings, environment)
-    entries = run_logs.read_logs(loaded, run, selection, follow=follow, log=lambda text: say(text, stderr=True))
+    entries = run_logs.read_logs(loaded, run, selection, follow=follow, log=partial(print_lines, stderr=True))
     try:
         for line in run_logs.format_entries(entries, as_json=as_json):
             print(line, flush=follow)
@@ -179,16 +182,14 @@ def shell(
     """
     loaded = load_settings(settings, environment)
     try:
-        shells = job_shell.wait_for_shells(
-            loaded, run, step, timeout_s=timeout, log=lambda text: say(text, stderr=True)
-        )
+        shells = job_shell.wait_for_shells(loaded, run, step, timeout_s=timeout, log=partial(print_lines, stderr=True))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if as_json:
         print_json(shells.as_json())
     else:
         width = max(map(len, shells.uris))
-        say(*(f"{name.ljust(width)}  {uri}" for name, uri in shells.uris.items()), f"the job: {shells.link}")
+        print_lines(*(f"{name.ljust(width)}  {uri}" for name, uri in shells.uris.items()), f"the job: {shells.link}")
     if open_:
         typer.launch(next(iter(shells.uris.values())))
 
@@ -217,8 +218,8 @@ def clean(
         confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
         with console(stderr=True).status("Deleting") as status:
             removed = run_cleanup.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
-        say(f"Deleted {removed.objects:,} objects, {cleaning_view.format_size(removed.bytes)}.", stderr=as_json)
+        print_lines(f"Deleted {removed.objects:,} objects, {cleaning_view.format_size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
-            say(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
+            print_lines(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
     if as_json:
         print_json(cleaning_view.as_json(planned, removed))

@@ -13,15 +13,15 @@ from vgp.cli.options import (
     Json,
     Preflight,
     SettingsFile,
-    at_first_use,
     confirm,
     console,
+    import_lazily,
     load_settings,
     print_json,
-    say,
+    print_lines,
 )
 
-with at_first_use():
+with import_lazily():
     from vgp.vertex.images import project_code
     from vgp.vertex.schedules import (
         backfill as nights,
@@ -125,10 +125,10 @@ def apply(
     console(as_json).print(schedule_view.plan(actions, now, {}))
     if any(action.pending for action in actions):
         confirm(f"{schedule_view.summary(actions)}. Continue?", yes, "vgp schedule plan")
-    tell = partial(say, stderr=as_json)
+    log = partial(print_lines, stderr=as_json)
     if packed:
-        tell(f"{packed} {'uploaded' if project_code.upload(packed) else 'is already there'}")
-    outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
+        log(f"{packed} {'uploaded' if project_code.upload(packed) else 'is already there'}")
+    outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=log)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
         print_json({"applied": applied, **schedule_view.plan_json(actions, now, {})})
@@ -197,26 +197,26 @@ def backfill(
     """
     loaded = load_settings(settings, environment)
     days = parse_day(first, "--from"), parse_day(last, "--to")
-    made = nights.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
-    tell = partial(say, stderr=as_json)
+    plan = nights.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
+    tell = partial(print_lines, stderr=as_json)
     if dry_run:
-        tell(f"dry run: {backfill_page.summarize_plan(made)}")
+        tell(f"dry run: {backfill_page.summarize_plan(plan)}")
         if as_json:
-            print_json(backfill_page.plan_json(made))
+            print_json(backfill_page.plan_json(plan))
         else:
-            console().print(backfill_page.render_plan(made))
+            console().print(backfill_page.render_plan(plan))
         return
-    tell(("" if made.todo else "nothing was started: ") + backfill_page.summarize_plan(made))
+    tell(("" if plan.todo else "nothing was started: ") + backfill_page.summarize_plan(plan))
     try:
-        runs = nights.run(loaded, made, preflight=preflight, tell=tell)
+        runs = nights.run(loaded, plan, preflight=preflight, tell=tell)
     except KeyboardInterrupt:
         tell("stopped; active runs continue. Repeat the command to run the remaining nights.")
         raise typer.Exit(DETACHED) from None
     if as_json:
-        print_json(backfill_page.done_json(loaded, made, runs))
+        print_json(backfill_page.done_json(loaded, plan, runs))
     else:
-        console().print(backfill_page.render_results(loaded, made, runs))
-    raise typer.Exit(backfill_page.exit_code(made, runs))
+        console().print(backfill_page.render_results(loaded, plan, runs))
+    raise typer.Exit(backfill_page.exit_code(plan, runs))
 
 
 @schedule.command(epilog="Example: vgp schedule delete nightly --yes")
@@ -234,9 +234,9 @@ def delete(
     if as_json:
         print_json({"name": name, "deleted": deleted})
         return
-    say(f"deleted {name}" if deleted else f"{name} is not on Vertex AI; there is nothing to delete")
+    print_lines(f"deleted {name}" if deleted else f"{name} is not on Vertex AI; there is nothing to delete")
     if name in loaded.schedules:
-        say(f"pipelines.toml still declares it; the next apply creates it{' again' if deleted else ''}.")
+        print_lines(f"pipelines.toml still declares it; the next apply creates it{' again' if deleted else ''}.")
 
 
 def _set_state(
@@ -249,11 +249,12 @@ def _set_state(
         print_json(changes)
         return
     for change in changes:
-        say(f"{change['name']} is{'' if change['changed'] else ' already'} {change['state']}")
+        print_lines(f"{change['name']} is{'' if change['changed'] else ' already'} {change['state']}")
     declared = schedule_control.declared_state(loaded, changes)
     if declared:
         keep = "false" if declared == "paused" else "true"
-        say(f"pipelines.toml differs: the next apply makes it {declared}. To keep this state, set paused = {keep}.")
+        fix = f"To keep this state, set paused = {keep}."
+        print_lines(f"pipelines.toml differs: the next apply makes the schedule {declared}. {fix}")
 
 
 @app.command(epilog="Example: vgp doctor --env prod")

@@ -17,18 +17,18 @@ from vgp.cli.options import (
     Wait,
     WithParameters,
     Workflow,
-    at_first_use,
     console,
+    import_lazily,
     load_settings,
     print_json,
-    say,
+    print_lines,
 )
 from vgp.cli.runs import follow_run
 
 if TYPE_CHECKING:
     from vgp.settings import Settings
 
-with at_first_use():
+with import_lazily():
     from vgp.vertex.runs import rerun as rerunning
     from vgp.vertex.runs import run_submission
     from vgp.workflow.compiling import compile as compiling
@@ -108,7 +108,7 @@ def preflight(
     from vgp.vertex.preflight import preflight, preflight_questions
 
     loaded = load_settings(settings, environment)
-    workflow = compiling.compiled(name, loaded)
+    workflow = compiling.compile_pipeline(name, loaded)
     with console(stderr=True).status("checking ...") as status:
         findings = preflight(
             loaded, workflow.spec, workflow.report.steps,
@@ -217,7 +217,7 @@ def rerun(
         raise RequestError("--from-failed needs the cache; omit --no-cache.")
     loaded = load_settings(settings, environment)
     started = rerunning.rerun(loaded, run, set_ or (), from_failed=from_failed, new=new, max_usd=max_usd)
-    say(*started.lines(), stderr=as_json)
+    print_lines(*started.lines(), stderr=as_json)
     _conclude(loaded, started.as_json(), wait=wait, timeout_s=timeout, as_json=as_json)
 
 

@@ -13,16 +13,16 @@ from vgp.cli.options import (
     Json,
     SettingsFile,
     Workflow,
-    at_first_use,
     console,
+    import_lazily,
     load_settings,
     print_json,
-    say,
+    print_lines,
     show,
 )
-from vgp.settings.schedule_settings import parse
+from vgp.settings.schedule_settings import parse_reference
 
-with at_first_use():
+with import_lazily():
     from vgp.vertex.templates import template as versions
     from vgp.vertex.templates import upload as uploads
     from vgp.workflow.compiling import source_commit
@@ -60,12 +60,12 @@ def upload(
     done, commit = uploads.publish(
         name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd
     )
-    say(*_uploaded(done, commit), stderr=as_json)
+    print_lines(*_describe_upload(done, commit), stderr=as_json)
     if as_json:
         print_json({**done.as_json(), "commit": commit.sha if commit.tags else None})
 
 
-def _uploaded(done: "uploads.Uploaded", commit: "source_commit.Commit") -> list[str]:
+def _describe_upload(done: "uploads.Uploaded", commit: "source_commit.Commit") -> list[str]:
     """Returns lines on the uploaded version and its tags."""
     moved = {tag: f" (before: {digest[:19]})" for tag, digest in done.moved.items()}
     how = "uploaded" if done.new else "existed already"
@@ -74,7 +74,7 @@ def _uploaded(done: "uploads.Uploaded", commit: "source_commit.Commit") -> list[
         f"{how}, {done.version.size:,} bytes, verified by download",
         done.location,
         "tags: " + ", ".join(tag + moved.get(tag, "") for tag in done.tags),
-        *([f"not tagged with the commit: {commit.because}"] if commit.because else []),
+        *([f"not tagged with the commit: {commit.reason}"] if commit.reason else []),
     ]
 
 
@@ -106,10 +106,10 @@ def list_(
         rows, table = versions.packages(loaded, place=place), versions.packages_table
     else:
         rows, table = versions.versions(loaded, name, place=place), versions.versions_table
-    shown = rows[: limit or None]
-    show(shown, as_json, table)
-    if len(shown) < len(rows):
-        console(stderr=True).print(f"showing {len(shown)} of {len(rows)}; show all with --limit 0", highlight=False)
+    newest = rows[: limit or None]
+    show(newest, as_json, table)
+    if len(newest) < len(rows):
+        console(stderr=True).print(f"showing {len(newest)} of {len(rows)}; show all with --limit 0", highlight=False)
 
 
 @templates.command("show", epilog="Example: vgp templates show training:v3")
@@ -161,7 +161,7 @@ def tag(
 ) -> None:
     """Point a tag to a version, whether or not the tag exists. Safe to repeat."""
     digest, before = uploads.move_tag(load_settings(settings, environment), template, tag, place=place)
-    name = parse(template).name
+    name = parse_reference(template).name
     if as_json:
         print_json({"name": name, "tag": tag, "version": digest, "before": before})
         return
@@ -179,7 +179,7 @@ def untag(
 ) -> None:
     """Remove a tag. The version stays."""
     digest = uploads.remove_tag(load_settings(settings, environment), template, place=place)
-    reference = parse(template)
+    reference = parse_reference(template)
     if as_json:
         print_json({"name": reference.name, "tag": reference.tag, "version": digest})
     else:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
 from vgp.base.text.figures import facts_table
-from vgp.cli.machine_card import WAYS, price_sources, price_table
+from vgp.cli.machine_card import PROVISIONING_NAMES, list_price_sources, render_prices
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.prices import Price
 from vgp.machines.catalog.tpu_machines import TpuBoard, TpuMachine
@@ -18,26 +18,27 @@ from vgp.machines.placement import tpu_rules
 Priced = tuple[str, Price]
 
 
-def card(name: str, as_of: date) -> RenderableType:
+def render_card(name: str, as_of: date) -> RenderableType:
     """Returns the facts and known prices of the TPU machine `name` as tables."""
-    prices, machine = list(_prices(name)), tpu_machines.machines().get(name)
-    parts: list[RenderableType] = [f"[bold]{name}[/]", facts_table(_machine(machine) if machine else _boards())]
+    prices, machine = list(_list_prices(name)), tpu_machines.machines().get(name)
+    facts = _list_machine_facts(machine) if machine else _list_board_facts()
+    parts: list[RenderableType] = [f"[bold]{name}[/]", facts_table(facts)]
     if prices:
         parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]"]
-        parts.append(price_table(("slice", "region"), (((size, price.region), price) for size, price in prices)))
+        parts.append(render_prices(("slice", "region"), (((size, price.region), price) for size, price in prices)))
         old = times.price_age_warning((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
         parts += [] if machine else [f"not certain: {tpu_machines.OF_CORES}"]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpu_machines.sources(name)]
     sources += [
-        f"prices of {row['date']}: {row['page']}" for row in price_sources(price for _, price in prices).values()
+        f"prices of {row['date']}: {row['page']}" for row in list_price_sources(price for _, price in prices).values()
     ]
     return Group(*parts, "", "[bold]sources[/]", *sources)
 
 
 def as_json(name: str) -> JsonObject:
     """Returns everything in the catalog about the TPU machine; null: not documented."""
-    machine, prices = tpu_machines.machines().get(name), list(_prices(name))
+    machine, prices = tpu_machines.machines().get(name), list(_list_prices(name))
     return {
         "machine_type": name,
         **(_machine_json(machine) if machine else _boards_json()),
@@ -50,12 +51,12 @@ def as_json(name: str) -> JsonObject:
             for size, price in prices
         ],
         "price_note": None if machine else tpu_machines.OF_CORES,
-        "price_sources": price_sources(price for _, price in prices),
+        "price_sources": list_price_sources(price for _, price in prices),
         "sources": tpu_machines.sources(name),
     }  # fmt: skip
 
 
-def _machine(machine: TpuMachine) -> Iterator[tuple[str, str]]:
+def _list_machine_facts(machine: TpuMachine) -> Iterator[tuple[str, str]]:
     yield "chips", f"{machine.chips} x TPU {machine.generation.removeprefix('TPU')}"
     yield "vCPU", str(machine.vcpu or "not documented")
     yield "memory", f"{machine.memory_gb:g} GB" if machine.memory_gb else "not documented"
@@ -65,7 +66,7 @@ def _machine(machine: TpuMachine) -> Iterator[tuple[str, str]]:
     yield "serving", ", ".join(sorted(machine.serving_regions)) or "no region"
 
 
-def _boards() -> Iterator[tuple[str, str]]:
+def _list_board_facts() -> Iterator[tuple[str, str]]:
     for board in tpu_machines.boards().values():
         yield board.accelerator, f"accelerator_count {board.single}: one board, {board.single} cores"
         yield "regions", ", ".join(sorted(board.regions))
@@ -73,17 +74,17 @@ def _boards() -> Iterator[tuple[str, str]]:
         yield "regions", ", ".join(sorted(board.pod_regions))
 
 
-def _prices(name: str) -> Iterator[Priced]:
+def _list_prices(name: str) -> Iterator[Priced]:
     """Yields the prices of each topology, or of a board and the smallest Pod, as `vgp compile` computes them."""
-    for size, accelerator, count, topology, regions in _slices(name):
+    for size, accelerator, count, topology, regions in _list_slices(name):
         for region in regions:
             parts = name, accelerator, count, topology
-            ways = (way for way in WAYS if way != "spot" or not tpu_rules.spot(*parts))
-            found = (tpu_machines.slice_price(*parts, region, way) for way in ways)
-            yield from ((size, price) for price in found if price)
+            ways = (way for way in PROVISIONING_NAMES if way != "spot" or not tpu_rules.spot(*parts))
+            prices = (tpu_machines.slice_price(*parts, region, way) for way in ways)
+            yield from ((size, price) for price in prices if price)
 
 
-def _slices(name: str) -> Iterator[tuple[str, str | None, int, str | None, Iterable[str]]]:
+def _list_slices(name: str) -> Iterator[tuple[str, str | None, int, str | None, Iterable[str]]]:
     """Yields each slice's name, the accelerator, count and topology that request it, and its regions."""
     if machine := tpu_machines.machines().get(name):
         yield from ((size, None, 1, size, sorted(machine.training_regions)) for size in machine.topologies)

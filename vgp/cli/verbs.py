@@ -68,7 +68,7 @@ class Commands(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         verb = self._verbs[name]
-        command = of_file(verb.file)[name]
+        command = load_commands(verb.file)[name]
         command.short_help = verb.summary
         return command
 
@@ -93,7 +93,7 @@ class Verbs(TyperGroup):
 
 
 @cache
-def of_file(file: str) -> Mapping[str, Any]:
+def load_commands(file: str) -> Mapping[str, Any]:
     """Returns the commands of a module of vgp/cli."""
     alone = typer.Typer(rich_markup_mode=None)
     alone.add_typer(import_module(f"vgp.cli.{file}").app)

@@ -15,18 +15,18 @@ from vgp.cli.options import (
     SettingsFile,
     WithParameters,
     Workflow,
-    at_first_use,
     console,
+    find_repository,
+    import_lazily,
     load_settings,
     print_json,
-    repository_of,
-    say,
+    print_lines,
 )
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-with at_first_use():
+with import_lazily():
     from vgp.base.text import figures, times
     from vgp.check import check_report, cost_bound
     from vgp.workflow.compiling import compile as compiling
@@ -45,32 +45,32 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the pipelines, or the parameters of one."""
-    from vgp.settings.repository import NO_WORKFLOW, known
+    from vgp.settings.repository import NO_WORKFLOW, find_workflow
 
-    repository = repository_of(settings)
+    repository = find_repository(settings)
     if name:
-        known(name, repository)
+        find_workflow(name, repository)
     rows: list[JsonObject] = [
         {
             "name": pipeline,
             "description": spec.description,
             "parameters": [parameter.as_json() for _, parameter in sorted(spec.parameters.items())],
         }
-        for pipeline, spec in sorted(spec_cache.specs(repository).items())
+        for pipeline, spec in sorted(spec_cache.load_specs(repository).items())
         if name in (None, pipeline)
     ]
     if as_json:
         print_json(rows)
     elif not rows:
-        say(NO_WORKFLOW.format(repository.folder))
+        print_lines(NO_WORKFLOW.format(repository.folder))
     elif name:
-        console().print(_parameters(rows[0]["parameters"]))
+        console().print(_render_parameters(rows[0]["parameters"]))
     else:
         console().print(figures.table(("pipeline", "meaning"), [(row["name"], row["description"]) for row in rows]))
-        say("Parameters of a pipeline: vgp list NAME")
+        print_lines("Parameters of a pipeline: vgp list NAME")
 
 
-def _parameters(parameters: list[JsonObject]) -> "Table":
+def _render_parameters(parameters: list[JsonObject]) -> "Table":
     cells = []
     for parameter in parameters:
         default = parameter["default"]
@@ -94,22 +94,26 @@ def compile_(
     """
     refuse_address(out, "--out")
     loaded = load_settings(settings, environment)
-    compiled = compiling.compile_all(names or (), loaded, out=out, max_usd=max_usd)
-    results = [_compiled(path, pipeline, as_json) for path, pipeline in compiled.items()]
-    steps = [row for pipeline in compiled.values() for row in pipeline.report.steps]
-    say(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
-    notes = [*loaded.warnings(), *compiling.unknown_steps(loaded, compiled.values()), *compiling.tagged_images(loaded)]
-    notes += [*compiling.different_worlds(compiled.values()), *compiling.placeholder_image(loaded)]
-    say(*notes, stderr=as_json)
+    pipelines = compiling.compile_all(names or (), loaded, out=out, max_usd=max_usd)
+    results = [_report_pipeline(path, pipeline, as_json) for path, pipeline in pipelines.items()]
+    steps = [row for pipeline in pipelines.values() for row in pipeline.report.steps]
+    print_lines(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
+    notes = [
+        *loaded.warnings(),
+        *compiling.list_unknown_steps(loaded, pipelines.values()),
+        *compiling.list_tagged_images(loaded),
+    ]
+    notes += [*compiling.list_world_sizes(pipelines.values()), *compiling.note_placeholder_image(loaded)]
+    print_lines(*notes, stderr=as_json)
     if as_json:
         print_json(results)
 
 
-def _compiled(path: Path, compiled: "compiling.Compiled", as_json: bool) -> JsonObject:
+def _report_pipeline(path: Path, compiled: "compiling.CompiledPipeline", as_json: bool) -> JsonObject:
     terminal, report = console(as_json), compiled.report
-    say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
+    print_lines(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
     terminal.print(cost_bound.steps_table(report.steps, width=terminal.width, dated=False))
-    say(*map(check_report.headline, report.of_severity("warning")), stderr=as_json)
+    print_lines(*map(check_report.headline, report.of_severity("warning")), stderr=as_json)
     most = cost_bound.as_json(report.steps)
     return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 
@@ -156,14 +160,14 @@ def run_(
         raise RequestError("--resume keeps the commands of the run; omit --env, or start a new run.")
     terminal, processes = console(as_json), {"nproc": nproc, "nodes": nodes}
     if resume:
-        request = local_run.resumed(name, resume, repository_of(settings), **processes)
+        request = local_run.resume_run(name, resume, find_repository(settings), **processes)
     else:
-        request = local_run.started(name, set_ or (), load_settings(settings, environment), out, **processes)
-    say(f"{name} -> {request.folder}", *portable.notes(request.spec), stderr=as_json)
+        request = local_run.create_run(name, set_ or (), load_settings(settings, environment), out, **processes)
+    print_lines(f"{name} -> {request.folder}", *portable.list_notes(request.spec), stderr=as_json)
     with display.Progress(terminal, [step.name for step in request.spec.steps]) as progress:
-        result = local_run.finished(request, progress)
+        result = local_run.execute_run(request, progress)
     display.show(result, terminal)
     if as_json:
         print_json(result.as_json())
     if not result.succeeded:
-        raise WorkFailed(result.failure())
+        raise WorkFailed(result.describe_failure())

@@ -36,7 +36,7 @@ class Question:
     def flag(self) -> str:
         return f"--{self.key.replace('_', '-')}"
 
-    def checked(self, answer: str) -> str:
+    def validate(self, answer: str) -> str:
         """Returns the answer in canonical form; raises RequestError if it is invalid."""
         if is_secret(answer):
             raise RequestError(f"{self.flag}: looks like a credential.")
@@ -46,27 +46,33 @@ class Question:
             raise RequestError(f"{self.flag}: {error}") from None
 
 
-def _known_project(_: Answers) -> str | None:
-    project = gcloud_project()
+def _find_project(_: Answers) -> str | None:
+    project = find_gcloud_project()
     try:
         return google_names.check_project(project) if project else None
     except ValueError:
         return None
 
 
-def _account(value: str) -> str:
+def _check_account(value: str) -> str:
     return google_names.check_service_account(value) if value else value
 
 
-#: The defaults are the names of what infra/ makes.
+#: The defaults are the names of the resources that infra/ creates.
 QUESTIONS = (
-    Question("project", "Google Cloud project (its id)", google_names.check_project, _known_project),
+    Question("project", "Google Cloud project (its id)", google_names.check_project, _find_project),
     Question(
         "prod_project", "Project of the environment prod", google_names.check_project,
         lambda answers: answers["project"],
     ),
-    Question("region", "Region (its GPUs: vgp machines --region ...)", value_rules.region, lambda _: Settings().region),
-    Question("bucket", "Bucket of the runs", value_rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
+    Question(
+        "region", "Region (its GPUs: vgp machines --region ...)", value_rules.check_region,
+        lambda _: Settings().region,
+    ),
+    Question(
+        "bucket", "Bucket of the runs", value_rules.check_bucket,
+        lambda answers: f"gs://{_drop_domain(answers['project'])}-pipelines",
+    ),
     # example.com:my-project is example.com/my-project: https://cloud.google.com/artifact-registry/docs/docker/names
     Question(
         "image", "Image of the steps", check_image,
@@ -75,28 +81,28 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "template_repository", "Repository of pipeline templates", value_rules.template_repository,
+        "template_repository", "Repository of pipeline templates", value_rules.check_template_repository,
         lambda answers: f"https://{answers['region']}-kfp.pkg.dev/{answers['project']}/pipelines-templates",
     ),
     Question(
-        "service_account", "Service account of the steps", _account,
+        "service_account", "Service account of the steps", _check_account,
         lambda answers: f"pipelines-runner@{'.'.join(reversed(answers['project'].split(':')))}.iam.gserviceaccount.com",
     ),
 )  # fmt: skip
-#: What is there once for each project.
-_OF_A_PROJECT = ("bucket", "image", "template_repository", "service_account")
+#: Keys of resources that each project has once.
+_PROJECT_KEYS = ("bucket", "image", "template_repository", "service_account")
 
 
-def text(answers: Mapping[str, str], steps: str) -> str:
+def format_file(answers: Mapping[str, str], steps: str) -> str:
     """Returns a commented settings file with the environments dev and prod. `steps` are TOML tables of machines."""
     project, prod_project = answers["project"], answers["prod_project"]
-    in_prod = {key: answers[key].replace(_short(project), _short(prod_project)) for key in _OF_A_PROJECT}
-    others = [f"{key} = {json.dumps(in_prod[key])}\n" for key in _OF_A_PROJECT if in_prod[key] != answers[key]]
+    in_prod = {key: answers[key].replace(_drop_domain(project), _drop_domain(prod_project)) for key in _PROJECT_KEYS}
+    changed = [f"{key} = {json.dumps(in_prod[key])}\n" for key in _PROJECT_KEYS if in_prod[key] != answers[key]]
     account = answers["service_account"]
     return _TEXT.format(
-        **{key: json.dumps(answers[key]) for key in ("project", "prod_project", "region", *_OF_A_PROJECT[:3])},
+        **{key: json.dumps(answers[key]) for key in ("project", "prod_project", "region", *_PROJECT_KEYS[:3])},
         service_account=f"service_account = {json.dumps(account)}" if account else "#service_account = ...",
-        prod_others="".join(others),
+        prod_changes="".join(changed),
         dev_registry="" if in_prod["bucket"] != answers["bucket"] else _DEV_REGISTRY.format(answers["bucket"]),
         key=json.dumps(f"projects/{prod_project}/locations/{answers['region']}/keyRings/RING/cryptoKeys/KEY"),
         steps=steps.strip() or '#[steps.train]\n#machine = "g2-standard-24"',
@@ -104,15 +110,14 @@ def text(answers: Mapping[str, str], steps: str) -> str:
 
 
 def is_bare(path: Path) -> bool:
-    """Whether the file, like the shipped one, has no project and no environment, so that a first file may replace
-    it."""
+    """Whether the file has no project and no environment, like the shipped one, so that `vgp init` may replace it."""
     try:
         return set(toml_text.load(path)) <= {"image", "region", "steps"}
     except RequestError:
         return False
 
 
-def steps_of(paths: list[Path]) -> str:
+def read_steps(paths: list[Path]) -> str:
     """Returns the tables [steps.*] with their comments, from the first file that has some."""
     import tomlkit
 
@@ -130,13 +135,13 @@ def steps_of(paths: list[Path]) -> str:
     return ""
 
 
-def _short(project: str) -> str:
-    """example.com:my-project -> my-project"""
+def _drop_domain(project: str) -> str:
+    """Returns my-project for example.com:my-project."""
     return project.rsplit(":", 1)[-1]
 
 
 _DEV_REGISTRY = """\
-# Models of its own: no run of dev makes the champion of prod, whose registry is the folder registry of the bucket.
+# A registry of its own, so that no run of dev changes the champion of prod, whose registry is BUCKET/registry.
 registry = "{}/registry-dev"
 """
 
@@ -167,7 +172,7 @@ project = {project}
 
 [environments.prod]
 project = {prod_project}
-{prod_others}labels = {{environment = "prod"}}
+{prod_changes}labels = {{environment = "prod"}}
 #encryption_key = {key}
 
 # A run every night, only in prod, which decides whether to train: vgp schedule plan --env prod.
@@ -186,17 +191,18 @@ project = {prod_project}
 """
 
 
-def gcloud_project() -> str | None:
+def find_gcloud_project() -> str | None:
     """Returns GOOGLE_CLOUD_PROJECT or the project of gcloud's active configuration, or None without either."""
-    return os.environ.get("GOOGLE_CLOUD_PROJECT") or os.environ.get("CLOUDSDK_CORE_PROJECT") or _active_configuration()
+    project = os.environ.get("GOOGLE_CLOUD_PROJECT") or os.environ.get("CLOUDSDK_CORE_PROJECT")
+    return project or _read_active_configuration()
 
 
-def _active_configuration() -> str | None:
+def _read_active_configuration() -> str | None:
     folder = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
     try:
         marker = folder / "active_config"
-        named = os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME")
-        name = named or (marker.read_text().strip() if marker.is_file() else "default")
+        override = os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME")
+        name = override or (marker.read_text().strip() if marker.is_file() else "default")
         properties = configparser.ConfigParser(interpolation=None)
         properties.read(folder / "configurations" / f"config_{name}")
     except (OSError, ValueError, configparser.Error):

@@ -1,10 +1,10 @@
-"""Settings from several places, variables among them, laid over one another; every value remembers its place.
+"""Merges settings from several sources, such as files and environment variables, and records the source of each value.
 
-Tables merge key by key; texts, numbers and lists replace. Two things give way as a whole:
-a step that asks for another machine, and a parameter of a schedule that is itself a table.
+Tables merge key by key; texts, numbers and lists are replaced. Two values are replaced as a whole: the machine of a
+step, and a parameter of a schedule that is itself a table.
 
-Environment variables are PIPELINES_REGION, PIPELINES_STEPS__TRAIN__MACHINE: two underscores go one table down. Names
-are read in lower case, except a step's own variables
+Environment variables are, for example, PIPELINES_REGION and PIPELINES_STEPS__TRAIN__MACHINE; two underscores separate a
+table from its key. Names are read in lower case, except a step's own variables
 (PIPELINES_STEPS__TRAIN__ENV__NCCL_DEBUG); `-` is written `_`. An empty variable counts as not set.
 """
 
@@ -21,7 +21,7 @@ from vgp.base.text.nearest import nearest
 from vgp.machines.placement.request_parts import NEEDS
 from vgp.settings.settings_text import Document, Keys
 
-#: A ladder asks for machines, too.
+#: Settings of a ladder, which also request machines.
 _LADDER = ("capacity", "deadline")
 
 
@@ -30,7 +30,7 @@ class Source:
     """The source of a value."""
 
     kind: Literal["default", "file", "variable", "flag"] = "default"
-    #: environments.prod.region, PIPELINES_REGION, --region; empty for a default.
+    #: Such as environments.prod.region, PIPELINES_REGION or --region; "" for a default.
     name: str = ""
     document: Document | None = None
     #: Keys of the value in the file.
@@ -41,7 +41,7 @@ class Source:
         return self.document.line(self.keys) if self.document else None
 
     def __str__(self) -> str:
-        """pipelines.toml:12, PIPELINES_REGION, --region or default."""
+        """Returns a text like pipelines.toml:12, PIPELINES_REGION, --region or default."""
         return f"{self.document.path}:{self.line}" if self.document else self.name or self.kind
 
 
@@ -52,7 +52,7 @@ class Layer:
     kind: Literal["default", "file", "variable", "flag"]
     values: Mapping[str, object]
     document: Document | None = None
-    #: The table of the file that the tree is: () or ("environments", "prod").
+    #: Keys of the table in the file: () or ("environments", "prod").
     table: Keys = ()
     #: Keys -> the variable or flag of their value.
     names: Mapping[Keys, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def merge(layers: Sequence[Layer]) -> Merged:
     """Merges the layers, of which the first has the lowest priority."""
     merged = Merged()
     for layer in layers:
-        _lay_over(merged, merged.values, layer.values, (), layer)
+        _merge_layer(merged, merged.values, layer.values, (), layer)
     return merged
 
 
@@ -103,8 +103,8 @@ def put(values: JsonObject, keys: Keys, value: object) -> None:
     table[keys[-1]] = value
 
 
-def _lay_over(merged: Merged, base: JsonObject, stronger: Mapping[str, object], at: Keys, layer: Layer) -> None:
-    for key in _given_way(at, stronger):
+def _merge_layer(merged: Merged, base: JsonObject, stronger: Mapping[str, object], at: Keys, layer: Layer) -> None:
+    for key in _list_replaced(at, stronger):
         base.pop(key, None)
         merged.origins.pop((*at, key), None)
     for key, value in stronger.items():
@@ -114,7 +114,7 @@ def _lay_over(merged: Merged, base: JsonObject, stronger: Mapping[str, object], 
                 base[key] = {}
                 _forget(merged, here)
             merged.origins.setdefault(here, layer)
-            _lay_over(merged, base[key], value, here, layer)
+            _merge_layer(merged, base[key], value, here, layer)
         else:
             base[key] = copy.deepcopy(value)
             _forget(merged, here)
@@ -131,18 +131,18 @@ def is_whole(keys: Keys) -> bool:
     return len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters"
 
 
-def _given_way(at: Keys, stronger: Mapping[str, object]) -> tuple[str, ...]:
+def _list_replaced(at: Keys, stronger: Mapping[str, object]) -> tuple[str, ...]:
     """Returns the settings of a step that the values of a stronger layer remove from weaker layers."""
     if len(at) != 2 or at[0] != "steps":
         return ()
-    gone: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
     if "machine" in stronger:
-        gone = ("accelerator", "count", *NEEDS, *_LADDER)
+        replaced = ("accelerator", "count", *NEEDS, *_LADDER)
     elif any(key in stronger for key in ("accelerator", *NEEDS)):
-        gone = ("machine", *_LADDER)
+        replaced = ("machine", *_LADDER)
     if "capacity" in stronger:
-        gone = tuple(key for key in gone if key not in _LADDER)
-    return (*gone, "max_wait") if "strategy" in stronger else gone
+        replaced = tuple(key for key in replaced if key not in _LADDER)
+    return (*replaced, "max_wait") if "strategy" in stronger else replaced
 
 
 PREFIX = "PIPELINES_"
@@ -150,7 +150,7 @@ PREFIX = "PIPELINES_"
 ENVIRONMENT = "PIPELINES_ENV"
 
 
-def layer_of_variables(environ: Mapping[str, str], fields: Iterable[str], declared: Mapping[str, object]) -> Layer:
+def build_variable_layer(environ: Mapping[str, str], fields: Iterable[str], declared: Mapping[str, object]) -> Layer:
     """Returns the layer of the variables that are settings; `declared`, the file's values, resolves names with `-`.
 
     Raises:
@@ -159,14 +159,14 @@ def layer_of_variables(environ: Mapping[str, str], fields: Iterable[str], declar
     values: JsonObject = {}
     names: dict[Keys, str] = {}
     for name in sorted(environ):  # the longer name has priority, so it comes later
-        keys = _keys_of_variable(name, set(fields), declared)
+        keys = _parse_variable_name(name, set(fields), declared)
         if keys and environ[name]:
-            put(values, keys, _value_of_variable(name, keys, environ[name]))
+            put(values, keys, _parse_variable(name, keys, environ[name]))
             names[keys] = name
     return Layer("variable", values, names=names)
 
 
-def _keys_of_variable(name: str, fields: set[str], declared: Mapping[str, object]) -> Keys | None:
+def _parse_variable_name(name: str, fields: set[str], declared: Mapping[str, object]) -> Keys | None:
     """Returns the keys that a variable names, or None for a variable of another program."""
     if not name.startswith(PREFIX) or name == ENVIRONMENT:
         return None
@@ -177,7 +177,7 @@ def _keys_of_variable(name: str, fields: set[str], declared: Mapping[str, object
     keys: Keys = (first.lower(),)
     for part in rest:
         keys = (*keys, part if len(keys) > 2 and keys[0] == "steps" and keys[2] == "env" else part.lower())
-    return _as_declared(keys, declared)
+    return _match_declared(keys, declared)
 
 
 def _refuse_near(name: str, key: str, fields: set[str]) -> None:
@@ -189,24 +189,24 @@ def _refuse_near(name: str, key: str, fields: set[str]) -> None:
         raise RequestError(f"{name}: there is no such setting. Did you mean {meant}?")
 
 
-def _as_declared(keys: Keys, declared: Mapping[str, object]) -> Keys:
+def _match_declared(keys: Keys, declared: Mapping[str, object]) -> Keys:
     """Returns the keys as declared in the file, where a step or schedule may have `-` for the `_` of the variable."""
     table = declared.get(keys[0])
     if len(keys) < 2 or keys[0] not in ("steps", "schedules") or not isinstance(table, Mapping) or keys[1] in table:
         return keys
-    same = [name for name in table if name.replace("-", "_") == keys[1]]
-    return (keys[0], same[0], *keys[2:]) if same else keys
+    matches = [name for name in table if name.replace("-", "_") == keys[1]]
+    return (keys[0], matches[0], *keys[2:]) if matches else keys
 
 
-def _value_of_variable(name: str, keys: Keys, text: str) -> Any:
+def _parse_variable(name: str, keys: Keys, text: str) -> Any:
     """Returns the text as the setting's value; the model parses numbers and booleans."""
     if len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters":
-        return _json_or_text(text)
+        return _parse_json(text)
     if keys[0] == "steps" and keys[2:] in (("command",), ("capacity",)):
-        return _json_or_text(text)
+        return _parse_json(text)
     if not _is_table(keys):
         return text
-    value = _json_or_text(text)
+    value = _parse_json(text)
     if not isinstance(value, dict):
         raise RequestError(f'{name}: {".".join(keys)} is a table; write a JSON object, {{"key": "value"}}.')
     return value
@@ -223,7 +223,7 @@ _TABLES = (
 )  # fmt: skip
 
 
-def _json_or_text(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:

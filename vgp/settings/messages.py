@@ -1,4 +1,4 @@
-"""What is wrong with a value, as one line: where it stands, what was given, the rule and the fix."""
+"""Formats an error of a value as one line with its place, the value, the rule and the fix."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -21,7 +21,7 @@ from vgp.settings.settings_model import Mlflow, Notify, Settings
 from vgp.settings.settings_text import Keys
 
 #: pydantic's error type -> the expected value in plain words.
-_TAKES = {
+_EXPECTED = {
     "string_type": "text in quotes",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -40,16 +40,16 @@ def explain(error: ValidationError, merged: Merged) -> list[str]:
     """Returns a line for each wrong value, in the order of the model."""
     by_keys: dict[Keys, list[Any]] = {}
     for detail in error.errors():
-        by_keys.setdefault(_keys(detail["loc"], merged.values), []).append(detail)
-    return [line(merged.nearest(keys), keys, _message(keys, details)) for keys, details in by_keys.items()]
+        by_keys.setdefault(_convert_location(detail["loc"], merged.values), []).append(detail)
+    return [format_line(merged.nearest(keys), keys, _describe(keys, details)) for keys, details in by_keys.items()]
 
 
 def refuse_texts(merged: Merged) -> list[str]:
     """Returns a line for each credential or placeholder among the settings, without its text."""
     secret = "looks like a credential; specs and logs show settings. Revoke it; store the new one in Secret Manager."
-    wrong = [(keys, secret) for keys in _holding(merged.values, is_secret)]
-    wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
-    return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
+    wrong = [(keys, secret) for keys in _find_matches(merged.values, is_secret)]
+    wrong += [(keys, placeholders.RULE) for keys in _find_matches(merged.values, placeholders.within)]
+    return [format_line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
 
 
 def refuse_hosts(merged: Merged) -> list[str]:
@@ -58,12 +58,12 @@ def refuse_hosts(merged: Merged) -> list[str]:
     Variables belong to the user of the command, so they may name any host.
     """
     addresses: list[tuple[Keys, Callable[[], str]]] = [
-        (("endpoints", api), partial(value_rules.endpoint_of_a_file, value))
+        (("endpoints", api), partial(value_rules.check_file_endpoint, value))
         for api, value in merged.values.get("endpoints", {}).items()
     ]
     addresses += [
-        ((*keys, name), partial(value_rules.host_of_variable, name, str(value)))
-        for keys, table in _tables_of_variables(merged.values.get("steps", {}), ("steps",))
+        ((*keys, name), partial(value_rules.check_host_variable, name, str(value)))
+        for keys, table in _find_env_tables(merged.values.get("steps", {}), ("steps",))
         for name, value in table.items()
     ]
     wrong = []
@@ -72,42 +72,42 @@ def refuse_hosts(merged: Merged) -> list[str]:
             check()
         except ValueError as error:
             if merged.nearest(keys).kind != "variable":
-                wrong.append(line(merged.nearest(keys), keys, str(error)))
+                wrong.append(format_line(merged.nearest(keys), keys, str(error)))
     return wrong
 
 
-def _tables_of_variables(value: object, at: Keys) -> Iterator[tuple[Keys, Mapping[str, object]]]:
+def _find_env_tables(value: object, at: Keys) -> Iterator[tuple[Keys, Mapping[str, object]]]:
     """Yields the tables `env` of the steps, their rungs and sizes."""
     if isinstance(value, list):
         for number, inner in enumerate(value, 1):
-            yield from _tables_of_variables(inner, (*at, str(number)))
+            yield from _find_env_tables(inner, (*at, str(number)))
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             here = (*at, str(key))
             is_env = len(at) > 1 and key == "env" and isinstance(inner, Mapping)
-            yield from [(here, inner)] if is_env else _tables_of_variables(inner, here)
+            yield from [(here, inner)] if is_env else _find_env_tables(inner, here)
 
 
-def _holding(value: object, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
+def _find_matches(value: object, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
     """Yields the keys of each matching text, and the keys of the table of each matching key."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from [at] if matches(key) else _holding(inner, matches, (*at, str(key)))
+            yield from [at] if matches(key) else _find_matches(inner, matches, (*at, str(key)))
     elif isinstance(value, list):
-        if any(True for inner in value for _ in _holding(inner, matches, at)):
+        if any(True for inner in value for _ in _find_matches(inner, matches, at)):
             yield at
     elif matches(value):
         yield at
 
 
-def line(source: Source, keys: Keys, message: str) -> str:
-    """pipelines.toml:3: environments.prod.region: message, or PIPELINES_REGION: message."""
+def format_line(source: Source, keys: Keys, message: str) -> str:
+    """Returns a line like `pipelines.toml:3: environments.prod.region: MESSAGE` or `PIPELINES_REGION: MESSAGE`."""
     if source.kind == "file":
         return f"{source}: {source.name}: {message}"
     return f"{source.name}: {message}" if len(keys) == 1 else f"{source.name}: {'.'.join(keys)}: {message}"
 
 
-def _keys(location: tuple[int | str, ...], values: object) -> Keys:
+def _convert_location(location: tuple[int | str, ...], values: object) -> Keys:
     """Returns pydantic's location as keys of the file, without the branches of unions and the marks of keys.
 
     A table in a list gets its number, from 1: steps.train.capacity.2.
@@ -125,36 +125,36 @@ def _keys(location: tuple[int | str, ...], values: object) -> Keys:
     return tuple(keys)
 
 
-def _message(keys: Keys, details: list[Any]) -> str:
-    kinds = dict.fromkeys(_TAKES[detail["type"]] for detail in details if detail["type"] in _TAKES)
+def _describe(keys: Keys, details: list[Any]) -> str:
+    kinds = dict.fromkeys(_EXPECTED[detail["type"]] for detail in details if detail["type"] in _EXPECTED)
     if kinds:
         if keys[-1] == "capacity":
             kinds = {"a list of tables": None}
-        return f"given {_shown(details[0]['input'])}; it takes {join_words(kinds)}."
+        return f"given {_format_input(details[0]['input'])}; it takes {join_words(kinds)}."
     detail = details[0]
     match detail["type"]:
         case "extra_forbidden" if keys[2:3] == ("sizes",) and len(keys) == 5 and keys[-1] in Request.model_fields:
-            return "is no key of a size. Write it beside sizes: it holds for all of them."
+            return "is not a key of a size, because it applies to all sizes. Write it beside sizes."
         case "extra_forbidden" if keys[2:3] == ("capacity",) and keys[-1] in Request.model_fields.keys() - {"region"}:
-            return "is no key of a rung. Write it beside capacity: it holds for all rungs."
+            return "is not a key of a rung, because it applies to all rungs. Write it beside capacity."
         case "extra_forbidden":
-            told = job_fields.explain_field(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
-            return told or f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
+            text = job_fields.explain_field(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
+            return text or f"there is no such setting. {did_you_mean(keys[-1], _list_fields(keys))}"
         case "missing":
             return "is missing."
         case "literal_error":
             choices = detail["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-            return f"given {_shown(detail['input'])}. {did_you_mean(str(detail['input']), choices)}"
+            return f"given {_format_input(detail['input'])}. {did_you_mean(str(detail['input']), choices)}"
         case "greater_than_equal":
-            return f"given {_shown(detail['input'])}; at least {detail['ctx']['ge']}."
+            return f"given {_format_input(detail['input'])}; at least {detail['ctx']['ge']}."
         case "less_than_equal":
-            return f"given {_shown(detail['input'])}; at most {detail['ctx']['le']}."
+            return f"given {_format_input(detail['input'])}; at most {detail['ctx']['le']}."
         case "greater_than":
-            return f"given {_shown(detail['input'])}; more than {detail['ctx']['gt']:g}."
+            return f"given {_format_input(detail['input'])}; more than {detail['ctx']['gt']:g}."
     return str(detail["msg"].removeprefix("Value error, "))
 
 
-def _shown(value: object) -> str:
+def _format_input(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return (
@@ -162,7 +162,7 @@ def _shown(value: object) -> str:
     )
 
 
-def _fields(keys: Keys) -> list[str]:
+def _list_fields(keys: Keys) -> list[str]:
     """Returns the valid keys at this place, for a suggestion."""
     if keys[0] in ("notify", "mlflow"):
         return list((Notify if keys[0] == "notify" else Mlflow).model_fields)

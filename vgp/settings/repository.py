@@ -1,6 +1,6 @@
-"""The repository that a command serves: the folder of pipelines.toml, with the workflows in it.
+"""Finds the repository of a command, which is the folder of pipelines.toml, and the workflows in it.
 
-Like git's, it is found from the current folder upward; `--settings FILE` names it too.
+The search goes from the current folder upward, like git's; `--settings FILE` names the file instead.
 """
 
 import ast
@@ -28,10 +28,10 @@ NO_WORKFLOW = (
 
 _WORKFLOW = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]|^@(?:\w+\.)*pipeline\b", re.MULTILINE)
 #: Removed workflow -> its replacement, and the message that names it.
-_GONE = {
+_REMOVED = {
     "retraining": (
         "training",
-        'the pipeline retraining is part of training now: name training, with when = "drift" among its parameters.',
+        'the pipeline retraining is now part of training. Use training with the parameter when = "drift".',
     )
 }
 #: Larger files are not parsed as workflows, because Python's parser would take seconds and gigabytes.
@@ -55,7 +55,7 @@ class Repository:
         return nearest is not None and Path(os.path.abspath(nearest)) == self.file
 
 
-def find(repository: Repository) -> dict[str, Path]:
+def find_workflows(repository: Repository) -> dict[str, Path]:
     """Returns the workflows by name, without importing them: each file with a top-level `@dsl.pipeline` or `build`
     function.
 
@@ -69,20 +69,20 @@ def find(repository: Repository) -> dict[str, Path]:
         raise RequestError(f"{error.filename or repository.folder} cannot be read: {error.strerror}.") from None
 
 
-def known(name: str, repository: Repository) -> Path:
+def find_workflow(name: str, repository: Repository) -> Path:
     """Returns the file of the workflow `name`.
 
     Raises:
         RequestError: no workflow has this name.
     """
-    workflows = find(repository)
+    workflows = find_workflows(repository)
     if name in workflows:
         return workflows[name]
     folder = repository.folder.relative_to(repository.root)
     if not workflows:
         raise RequestError(f"there is no pipeline {name!r}: {NO_WORKFLOW.format(folder)}")
-    if name in _GONE and _GONE[name][0] in workflows:
-        raise RequestError(_GONE[name][1])
+    if name in _REMOVED and _REMOVED[name][0] in workflows:
+        raise RequestError(_REMOVED[name][1])
     raise RequestError(f"there is no pipeline {name!r}. {did_you_mean(name, workflows)}")
 
 
@@ -98,10 +98,10 @@ def _is_workflow(path: Path) -> bool:
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return bool(_WORKFLOW.search(text.decode("utf-8", "replace")))
-    return any("build" in _names(statement) or _is_pipeline(statement) for statement in tree.body)
+    return any("build" in _list_names(statement) or _is_pipeline(statement) for statement in tree.body)
 
 
-def _names(statement: ast.stmt) -> list[str]:
+def _list_names(statement: ast.stmt) -> list[str]:
     match statement:
         case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
             return [name]
@@ -114,7 +114,5 @@ def _is_pipeline(statement: ast.stmt) -> bool:
     """Whether the statement is a function with the decorator `dsl.pipeline`, also if imported as `pipeline`."""
     if not isinstance(statement, ast.FunctionDef):
         return False
-    called = (
-        decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in statement.decorator_list
-    )
-    return any(ast.unparse(name).rpartition(".")[2] == "pipeline" for name in called)
+    names = (decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in statement.decorator_list)
+    return any(ast.unparse(name).rpartition(".")[2] == "pipeline" for name in names)

@@ -1,4 +1,4 @@
-"""A recurring run as pipelines.toml declares it, and the name of the template that it may run.
+"""The settings of a recurring run, and references to the uploaded template that it may run.
 
     [schedules.nightly]
     pipeline = "training"
@@ -6,10 +6,10 @@
     time_zone = "Europe/Berlin"
     parameters = {epochs = 3.0}
 
-The name of a template is checked here, before any of it becomes part of a URL:
+A reference to a template has one of these forms; it is checked before any part of it becomes part of a URL:
 
     training                 the version that has the tag `latest`
-    training:v3              the version that has the tag v3; training@v3 means the same
+    training:v3              the version that has the tag v3; also written training@v3
     training@sha256:4be6...  exactly this version; eight digits of the digest are enough
     https://us-central1-kfp.pkg.dev/my-project/templates/training/v3
     gs://my-bucket/templates/training/4be6....json
@@ -30,8 +30,8 @@ from vgp.base.errors import RequestError
 from vgp.base.text.google_names import pattern_check
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import PASSWORD
-from vgp.settings.repository import Repository, known
-from vgp.settings.value_rules import optional
+from vgp.settings.repository import Repository, find_workflow
+from vgp.settings.value_rules import make_optional
 
 LATEST = "latest"
 PREFIX = "sha256:"
@@ -60,86 +60,86 @@ class Reference:
         return f"{self.name}:{self.tag}" if self.tag else f"{self.name}@{self.digest}"
 
 
-def parse(given: str) -> Reference:
+def parse_reference(text: str) -> Reference:
     """Parses a reference to a template version.
 
     Raises:
         RequestError: the text names no template, or breaks a rule of names.
     """
-    if PASSWORD.search(given):
+    if PASSWORD.search(text):
         raise RequestError(
             "a template's address must not contain a user or password. The command uses your Google credentials."
         )
-    name, sign, version = given.partition("@")
-    if there := _located(given):
-        return there
-    if there := _located(version):
-        if there.name != name:
-            raise RequestError(f"{version} is a version of {there.name}, not of {name!r}.")
-        return there
-    if "://" in given:
+    name, sign, version = text.partition("@")
+    if reference := _parse_uri(text):
+        return reference
+    if reference := _parse_uri(version):
+        if reference.name != name:
+            raise RequestError(f"{version} is a version of {reference.name}, not of {name!r}.")
+        return reference
+    if "://" in text:
         raise RequestError(
-            f"{given} is not a template. Write NAME, NAME:TAG, NAME@sha256:..., "
+            f"{text} is not a template. Write NAME, NAME:TAG, NAME@sha256:..., "
             "https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG, or gs://BUCKET/FOLDER/NAME/SHA256.json."
         )
     if not sign:
-        name, sign, version = given.partition(":")
-    return _reference(name, version if sign else LATEST, None)
+        name, sign, version = text.partition(":")
+    return _build_reference(name, version if sign else LATEST, None)
 
 
-def _located(uri: str) -> Reference | None:
-    if found := _URI.fullmatch(uri):
-        return _reference(found["name"], found["version"], found["place"])
-    if found := _OBJECT.fullmatch(uri):
-        return _reference(found["name"], PREFIX + found["version"], found["place"])
+def _parse_uri(uri: str) -> Reference | None:
+    if match := _URI.fullmatch(uri):
+        return _build_reference(match["name"], match["version"], match["place"])
+    if match := _OBJECT.fullmatch(uri):
+        return _build_reference(match["name"], PREFIX + match["version"], match["place"])
     return None
 
 
-def _reference(name: str, version: str, place: str | None) -> Reference:
+def _build_reference(name: str, version: str, place: str | None) -> Reference:
     if version.startswith(PREFIX):
-        return Reference(package(name), None, digest(version), place)
-    return Reference(package(name), tag(version), None, place)
+        return Reference(check_package(name), None, check_digest(version), place)
+    return Reference(check_package(name), check_tag(version), None, place)
 
 
-def package(given: str) -> str:
+def check_package(text: str) -> str:
     """Returns a valid name of a template.
 
     Raises:
         RequestError: Artifact Registry would refuse the name.
     """
-    if not _NAME.fullmatch(given):
+    if not _NAME.fullmatch(text):
         raise RequestError(
-            f"{given!r} cannot be a template's name: 4 to 128 lower-case letters, digits and -, no - first. "
+            f"{text!r} cannot be a template's name: use 4 to 128 lower-case letters, digits and -, no - first. "
             "It is the name of the pipeline: @dsl.pipeline(name=...)."
         )
-    return given
+    return text
 
 
-def tag(given: str) -> str:
+def check_tag(text: str) -> str:
     """Returns a valid tag.
 
     Raises:
         RequestError: the text cannot be a tag.
     """
-    if not _TAG.fullmatch(given):
+    if not _TAG.fullmatch(text):
         raise RequestError(
-            f"{given!r} cannot be a tag: at most 128 letters, digits, . _ and -, no . or - first. "
+            f"{text!r} cannot be a tag: use at most 128 letters, digits, . _ and -, no . or - first. "
             "A digest is written NAME@sha256:..."
         )
-    return given
+    return text
 
 
-def digest(given: str) -> str:
+def check_digest(text: str) -> str:
     """Returns a valid digest of a version, complete or shortened to at least eight digits.
 
     Raises:
         RequestError: the text is not a digest.
     """
-    if not _DIGEST.fullmatch(given):
+    if not _DIGEST.fullmatch(text):
         raise RequestError(
-            f"{given!r} is not a digest. Write sha256: and at least 8 of its 64 hex digits, in lower case."
+            f"{text!r} is not a digest. Write sha256: and at least 8 of its 64 hex digits, in lower case."
         )
-    return given
+    return text
 
 
 #: Name of a schedule or an environment.
@@ -147,22 +147,24 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _CRON = "minute hour day month weekday, as in 30 2 * * 1-5"
 
 
-name = pattern_check(NAME.pattern, "'{value}' is no name: at most 40 lower-case letters, digits and -, a letter first.")
+check_name = pattern_check(
+    NAME.pattern, "'{value}' is not a valid name: use at most 40 lower-case letters, digits and -, a letter first."
+)
 
 
-def pipeline(value: str, info: ValidationInfo) -> str:
+def check_pipeline(value: str, info: ValidationInfo) -> str:
     """Checks that the workflow exists, if the context of the validation knows the repository."""
     if isinstance(info.context, Repository):
-        known(value, info.context)
+        find_workflow(value, info.context)
     return value
 
 
-def template(value: str) -> str:
-    parse(value)
+def check_template(value: str) -> str:
+    parse_reference(value)
     return value
 
 
-def cron(value: str) -> str:
+def check_cron(value: str) -> str:
     """Checks five fields of Unix cron. Refuses extensions (L, W, #, seconds, @daily), which Vertex AI does not
     document."""
     from cronsim import CronSim, CronSimError
@@ -183,9 +185,9 @@ def cron(value: str) -> str:
     return value
 
 
-def time_zone(value: str) -> str:
+def check_time_zone(value: str) -> str:
     """Checks a name of the IANA time zone database, https://www.iana.org/time-zones"""
-    known = _time_zones()
+    known = _list_time_zones()
     if value not in known:
         city = [zone for zone in known if zone.lower().endswith(f"/{value.lower()}")]
         near = next(iter(sorted(city)), None) or nearest(value, known, cutoff=0.5)
@@ -195,13 +197,13 @@ def time_zone(value: str) -> str:
 
 
 @cache
-def _time_zones() -> frozenset[str]:
+def _list_time_zones() -> frozenset[str]:
     from zoneinfo import available_timezones
 
     return frozenset(available_timezones())  # reads hundreds of files
 
 
-def moment(value: object, zone: str) -> datetime | None:
+def parse_moment(value: object, zone: str) -> datetime | None:
     """Returns a day or time in UTC. Without an offset it is local to `zone`; a day means its midnight."""
     from zoneinfo import ZoneInfo
 
@@ -210,24 +212,24 @@ def moment(value: object, zone: str) -> datetime | None:
     try:
         value = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
-        raise ValueError(f"'{value}' is no time. Write 2027-01-31 or 2027-01-31T06:00:00.") from None
+        raise ValueError(f"'{value}' is not a time. Write 2027-01-31 or 2027-01-31T06:00:00.") from None
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if not isinstance(value, datetime):
-        raise ValueError(f"{value} is no time. Write 2027-01-31 or 2027-01-31T06:00:00.")
-    there = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(zone))
+        raise ValueError(f"{value} is not a time. Write 2027-01-31 or 2027-01-31T06:00:00.")
+    local = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(zone))
     # UTC, because Python compares times of one zone by the wall clock, which is wrong in the repeated hour in autumn.
-    instant = there.astimezone(UTC)
-    if instant.astimezone(there.tzinfo).replace(tzinfo=None) != value.replace(tzinfo=None):
+    instant = local.astimezone(UTC)
+    if instant.astimezone(local.tzinfo).replace(tzinfo=None) != value.replace(tzinfo=None):
         raise ValueError(f"{value} does not exist in {zone}: the clocks jump over it.")
     return instant
 
 
-Name = Annotated[str, AfterValidator(name)]
-Pipeline = Annotated[str, AfterValidator(pipeline)]
-Template = Annotated[str | None, *optional(template)]
-Cron = Annotated[str, AfterValidator(cron)]
-TimeZone = Annotated[str, AfterValidator(time_zone)]
+Name = Annotated[str, AfterValidator(check_name)]
+Pipeline = Annotated[str, AfterValidator(check_pipeline)]
+Template = Annotated[str | None, *make_optional(check_template)]
+Cron = Annotated[str, AfterValidator(check_cron)]
+TimeZone = Annotated[str, AfterValidator(check_time_zone)]
 
 
 class Schedule(BaseModel):
@@ -274,7 +276,7 @@ class Schedule(BaseModel):
     @field_validator("start", "end", mode="before")
     @classmethod
     def _moment(cls, value: object, info: ValidationInfo) -> datetime | None:
-        return moment(value, info.data.get("time_zone", "UTC"))
+        return parse_moment(value, info.data.get("time_zone", "UTC"))
 
     @field_validator("end")
     @classmethod

@@ -1,4 +1,4 @@
-"""The settings as all code sees them: typed, frozen, every value checked.
+"""The model of the settings: typed, frozen and checked. For example:
 
 [notify]
 email = ["ml-team@example.com"]
@@ -35,29 +35,29 @@ from vgp.settings import value_rules
 from vgp.settings.layers import Merged, Source
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule_settings import Name, Schedule
-from vgp.settings.value_rules import optional
+from vgp.settings.value_rules import make_optional
 
 #: "at most three": https://cloud.google.com/vertex-ai/docs/pipelines/email-notifications
 MAX_EMAILS = 3
-email = pattern_check(
+check_email = pattern_check(
     r"(?ai:[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63})",
-    "'{value}' is no e-mail address. Write NAME@HOST.",
+    "'{value}' is not an e-mail address. Write NAME@HOST.",
 )
 
 
-def emails(value: tuple[str, ...]) -> tuple[str, ...]:
+def check_emails(value: tuple[str, ...]) -> tuple[str, ...]:
     unique = tuple(dict.fromkeys(value))
     if len(unique) > MAX_EMAILS:
-        raise ValueError(f"{len(unique)} addresses; Vertex AI takes at most {MAX_EMAILS}. Name a mailing list.")
+        raise ValueError(f"{len(unique)} addresses; Vertex AI takes at most {MAX_EMAILS}. Use a mailing list.")
     return unique
 
 
-def webhook(value: str) -> str:
+def check_webhook(value: str) -> str:
     """Returns the checked address, which the spec holds in plain text, or the name of a secret in Secret Manager."""
     if value.startswith("projects/"):
         if not sending.is_secret_name(value):
             raise ValueError(
-                f"'{value}' is no secret. Write projects/PROJECT/secrets/NAME, with /versions/N or without."
+                f"'{value}' is not a secret. Write projects/PROJECT/secrets/NAME, with /versions/N or without."
             )
         return value
     try:
@@ -66,13 +66,14 @@ def webhook(value: str) -> str:
         raise ValueError(f"the address {error}") from None
 
 
-def _parted(value: object) -> object:
+def _split_list(value: object) -> object:
     """Splits a text with comma-separated addresses, as variables hold them."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-Emails = Annotated[tuple[Annotated[str, AfterValidator(email)], ...], AfterValidator(emails), BeforeValidator(_parted)]
-Webhook = Annotated[str | None, *optional(webhook)]
+Email = Annotated[str, AfterValidator(check_email)]
+Emails = Annotated[tuple[Email, ...], AfterValidator(check_emails), BeforeValidator(_split_list)]
+Webhook = Annotated[str | None, *make_optional(check_webhook)]
 
 
 class Notify(BaseModel):
@@ -94,7 +95,7 @@ class Notify(BaseModel):
         return [f"warning: notify.webhook: anyone with this address can post there, and every spec contains it. {fix}"]
 
 
-def tracking_uri(value: str) -> str:
+def check_tracking_uri(value: str) -> str:
     parts = value_rules.split_address(value)
     if not parts or parts.scheme not in ("https", "http") or not value.isprintable() or " " in value:
         raise ValueError(
@@ -105,13 +106,13 @@ def tracking_uri(value: str) -> str:
     return value.rstrip("/")
 
 
-def mlflow_experiment(value: str) -> str:
+def check_mlflow_experiment(value: str) -> str:
     if not value.isprintable() or len(value) > 250:
         raise ValueError("an experiment's name has at most 250 printable characters.")
     return value
 
 
-def token(value: str) -> str:
+def check_token(value: str) -> str:
     if not sending.is_secret_name(value):
         raise ValueError(
             "this is not the name of a secret; never write the token itself. Write projects/PROJECT/secrets/NAME, with "
@@ -120,9 +121,9 @@ def token(value: str) -> str:
     return value
 
 
-TrackingUri = Annotated[str | None, *optional(tracking_uri)]
-Experiment = Annotated[str | None, *optional(mlflow_experiment)]
-Token = Annotated[str | None, *optional(token)]
+TrackingUri = Annotated[str | None, *make_optional(check_tracking_uri)]
+Experiment = Annotated[str | None, *make_optional(check_mlflow_experiment)]
+Token = Annotated[str | None, *make_optional(check_token)]
 
 
 class Mlflow(BaseModel):
@@ -234,10 +235,10 @@ class Settings(BaseModel):
     @classmethod
     def _key_in_region(cls, value: str | None, info: ValidationInfo) -> str | None:
         region = info.data.get("region")
-        if value and region and value_rules.key_location(value) != region:
+        if value and region and value_rules.read_key_location(value) != region:
             raise ValueError(
-                f"the key is in {value_rules.key_location(value)}, the jobs run in {region}. "
-                f"Vertex AI takes a key of the same region: name one in {region}, or change region."
+                f"the key is in {value_rules.read_key_location(value)}, the jobs run in {region}. "
+                f"Vertex AI needs a key in the region of the jobs: name a key in {region}, or change region."
             )
         return value
 
@@ -279,7 +280,7 @@ class Settings(BaseModel):
         if not (others := self.registry_sharers):
             return []
         here = self.environment or "runs without an environment"
-        danger = "what a run of one promotes is the champion of the other"
+        danger = "a model that a run of one environment promotes becomes the champion of both"
         return [
             f"warning: registry: {here} and {join_words(others, 'and')} share {self.registry_root}: {danger}. "
             + self.registry_fix

@@ -1,6 +1,6 @@
-"""pipelines.toml as text: its values, the line of each, and one value written without touching the rest.
+"""Reads pipelines.toml with the line of each value, and writes single values without changing other text.
 
-tomllib reads the values; tomlkit, which keeps comments and order, knows the lines and writes.
+tomllib parses the values. tomlkit, which keeps comments and order, finds the lines and writes.
 """
 
 import copy
@@ -43,11 +43,11 @@ class Document:
 
     @cached_property
     def _lines(self) -> dict[Keys, int]:
-        """tomlkit writes a text back to the letter: a mark before each item shows where it stands."""
+        """Returns the line of each key, found by a mark before each item of tomlkit's exact copy of the text."""
         import tomlkit
 
         document = tomlkit.parse(self.text)
-        marked = list(_items(document))
+        marked = list(_list_items(document))
         for number, (_, item) in enumerate(marked):
             item.trivia.indent = f"\0{number}\0{item.trivia.indent}"
         lines: dict[Keys, int] = {}
@@ -74,18 +74,18 @@ def write_value(path: Path, keys: Sequence[str], value: object) -> None:
     import tomlkit
 
     before = read(path)
-    values = _with(before, keys, value)
+    values = _set_value(before, keys, value)
     document = tomlkit.parse(before.text)
     table: Any = document
     for key in keys[:-1]:
         table = table[key] if key in table else table.setdefault(key, tomlkit.table())
     table[keys[-1]] = value
     text = document.as_string()
-    assert _comparable(tomllib.loads(text)) == _comparable(values), "tomlkit changed more than one value"
+    assert _dump_sorted(tomllib.loads(text)) == _dump_sorted(values), "tomlkit changed more than one value"
     whole_files.write(path, text)
 
 
-def _with(document: Document, keys: Sequence[str], value: object) -> JsonObject:
+def _set_value(document: Document, keys: Sequence[str], value: object) -> JsonObject:
     """Returns the file's values with the change."""
     values = copy.deepcopy(document.values)
     table: Any = values
@@ -99,12 +99,12 @@ def _with(document: Document, keys: Sequence[str], value: object) -> JsonObject:
     return values
 
 
-def _comparable(values: JsonObject) -> str:
+def _dump_sorted(values: JsonObject) -> str:
     """Returns a text that is equal for equal values, including nan, in any order."""
     return json.dumps(values, sort_keys=True, default=repr)
 
 
-def _items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+def _list_items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
     """Yields every item of a tomlkit container with its keys, in the order of the text.
 
     A table in a list gets its number, from 1.
@@ -116,11 +116,11 @@ def _items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
         if hasattr(item, "body"):  # [[name]] has several
             for number, part in enumerate(item.body, 1):
                 yield (*here, str(number)) if number > 1 else here, part
-                yield from _items(part.value, (*here, str(number)))
+                yield from _list_items(part.value, (*here, str(number)))
             continue
         yield here, item
         if hasattr(item.value, "body"):
-            yield from _items(item.value, here)
+            yield from _list_items(item.value, here)
         elif isinstance(item, list):
             for number, inner in enumerate(item, 1):
-                yield from _items(inner.value, (*here, str(number))) if hasattr(inner.value, "body") else ()
+                yield from _list_items(inner.value, (*here, str(number))) if hasattr(inner.value, "body") else ()

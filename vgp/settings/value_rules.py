@@ -1,6 +1,6 @@
-"""What one value of pipelines.toml must look like. Each rule returns the value or says what is wrong and the fix.
+"""Checks single values of pipelines.toml. Each check returns the value, or raises ValueError with the rule and the fix.
 
-Syntax only: whether a bucket or a key exists is the business of `vgp preflight`.
+The checks cover syntax only; `vgp preflight` checks that buckets, keys and accounts exist.
 """
 
 import re
@@ -25,14 +25,14 @@ APIS = (
     "cloudresourcemanager", "compute", "iam", "kfp_registry", "logging", "secretmanager", "serviceusage", "storage",
 )  # fmt: skip
 MAX_LABELS = 64
-#: Variables by which the steps' clients find Google's hosts; the first is the beginning of such names.
+#: Variables by which Google's clients in steps find their hosts; the first is a prefix.
 HOST_VARIABLES = (
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_", "STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST",
     "BIGQUERY_STORAGE_EMULATOR_HOST",
 )  # fmt: skip
-_GOOGLES = ("googleapis.com", "pkg.dev")
+_GOOGLE_DOMAINS = ("googleapis.com", "pkg.dev")
 
-#: Narrower than URLs are: what two parsers might read in two ways is no address.
+#: Stricter than the syntax of URLs, so that no two parsers can read an address in two ways.
 _ADDRESS = re.compile(r"https?://(?:\[[0-9a-f:]+\]|[a-z0-9]+(?:[.-]+[a-z0-9]+)*)(?::[0-9]{1,5})?/?", re.IGNORECASE)
 _BUCKET_PART = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
@@ -42,8 +42,8 @@ _KEY = re.compile(
 )
 
 
-def workflows(value: object) -> str:
-    """A folder of the repository, whose code it is part of."""
+def check_workflows(value: object) -> str:
+    """Checks the folder of the workflows, which must be inside the repository."""
     if is_secret(value):
         raise ValueError("looks like a credential.")
     path = PurePath(value) if isinstance(value, str) and value.isprintable() else None
@@ -54,14 +54,14 @@ def workflows(value: object) -> str:
     return str(path)
 
 
-def region(value: str) -> str:
+def check_region(value: str) -> str:
     for problem in region_known(value):
         raise ValueError(f"{problem.message} {problem.suggestion}")
     return value
 
 
-def bucket(value: str) -> str:
-    """gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
+def check_bucket(value: str) -> str:
+    """Checks gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
     if not is_bucket_uri(value):
         raise ValueError(f"'{value}' does not begin with gs://. Write gs://{value.split('/')[0] or 'BUCKET'}.")
     name, folder = split_uri(value)
@@ -69,7 +69,8 @@ def bucket(value: str) -> str:
     parts = name.split(".")
     if not 3 <= len(name) <= (63 if len(parts) == 1 else 222) or not all(map(_BUCKET_PART.fullmatch, parts)):
         raise ValueError(
-            f"'{name}' is no bucket name: 3 to 63 lower-case letters, digits, - and _, a letter or digit at both ends."
+            f"'{name}' is not a valid bucket name: use 3 to 63 lower-case letters, digits, - and _, with a letter or "
+            "digit at both ends."
         )
     if name.startswith("goog") or "google" in name or re.fullmatch(r"[0-9.]+\.[0-9]+", name):
         raise ValueError(f"'{name}' is not a bucket name: Google reserves goog... and refuses IP addresses.")
@@ -80,7 +81,7 @@ def bucket(value: str) -> str:
     return value.rstrip("/")
 
 
-def dockerfile(value: str) -> str:
+def check_dockerfile(value: str) -> str:
     parts = value.split("/")
     if {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
         raise ValueError(
@@ -89,8 +90,11 @@ def dockerfile(value: str) -> str:
     return value
 
 
-def network(value: str) -> str:
-    """https://cloud.google.com/vertex-ai/docs/general/vpc-peering: the project's number, not its id."""
+def check_network(value: str) -> str:
+    """Checks a network's name, which has the project's number, not its id.
+
+    https://cloud.google.com/vertex-ai/docs/general/vpc-peering
+    """
     if re.fullmatch(rf"projects/{PROJECT}/global/networks/{RFC1035}", value):
         project_id = value.split("/")[1]
         raise ValueError(
@@ -102,7 +106,7 @@ def network(value: str) -> str:
     return value
 
 
-def encryption_key(value: str) -> str:
+def check_encryption_key(value: str) -> str:
     if "/cryptoKeyVersions/" in value:
         raise ValueError(f"'{value}' names a version. Name the key: {value.split('/cryptoKeyVersions/')[0]}.")
     if not _KEY.fullmatch(value):
@@ -112,52 +116,52 @@ def encryption_key(value: str) -> str:
     return value
 
 
-def key_location(value: str) -> str:
-    """The location of a key that `encryption_key` took."""
+def read_key_location(value: str) -> str:
+    """Returns the location of a valid key."""
     key = _KEY.fullmatch(value)
     assert key
     return key["location"]
 
 
-def template_repository(value: str) -> str:
-    """https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template"""
+def check_template_repository(value: str) -> str:
+    """Checks a repository of templates, https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template"""
     if not re.fullmatch(rf"https://{LOCATION}-kfp\.pkg\.dev/{PROJECT}/{RFC1035}/?", value):
         raise ValueError(
-            f"'{value}' is no repository of pipeline templates. Write https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY."
+            f"'{value}' is not a repository of pipeline templates. Write https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY."
         )
     return value.rstrip("/")
 
 
-experiment = pattern_check(
+check_experiment = pattern_check(
     r"[a-z0-9][a-z0-9-]{0,127}",
-    "'{value}' is no experiment's name: at most 128 lower-case letters, digits and -, no - first.",
+    "'{value}' is not a valid experiment name: use at most 128 lower-case letters, digits and -, no - first.",
 )
 
 
-def labels(value: dict[str, str]) -> dict[str, str]:
-    """https://cloud.google.com/resource-manager/docs/labels-overview"""
+def check_labels(value: dict[str, str]) -> dict[str, str]:
+    """Checks the number of labels, https://cloud.google.com/resource-manager/docs/labels-overview"""
     if len(value) > MAX_LABELS:
         raise ValueError(f"{len(value)} labels; a resource can have at most {MAX_LABELS}.")
     return value
 
 
-label_key = pattern_check(
+check_label_key = pattern_check(
     r"[a-z][a-z0-9_-]{0,62}",
-    "'{value}' is no label's name: at most 63 lower-case letters, digits, _ and -, a letter first.",
+    "'{value}' is not a valid label name: use at most 63 lower-case letters, digits, _ and -, a letter first.",
 )
-label_value = pattern_check(
-    r"[a-z0-9_-]{0,63}", "'{value}' is no label's value: at most 63 lower-case letters, digits, _ and -."
+check_label_value = pattern_check(
+    r"[a-z0-9_-]{0,63}", "'{value}' is not a valid label value: use at most 63 lower-case letters, digits, _ and -."
 )
 
 
-def api(value: str) -> str:
+def check_api(value: str) -> str:
     if value not in APIS:
         raise ValueError(f"this API does not exist. {did_you_mean(value, APIS)}")
     return value
 
 
 def split_address(value: str) -> SplitResult | None:
-    """The parts of an address; None for a text without a host, or with a port that is none."""
+    """Returns the parts of an address, or None for a text without a host or with an invalid port."""
     try:
         parts = urlsplit(value)
         return parts if parts.hostname and (parts.port is None or parts.port >= 0) else None
@@ -165,42 +169,41 @@ def split_address(value: str) -> SplitResult | None:
         return None
 
 
-def endpoint(value: str) -> str:
-    """https, or http to this machine: a token travels with every call."""
+def check_endpoint(value: str) -> str:
+    """Checks the address of an API: https, or http to this machine, because every call sends a token."""
     parts = split_address(value)
     if parts and (parts.username or parts.password):
         raise ValueError("an address must not contain a user or password. Write https://HOST.")
     if not parts or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(f"'{value}' is not the address of an API. Write https://HOST or https://HOST:PORT.")
     if not _ADDRESS.fullmatch(value):
-        raise ValueError(f"'{value}' is no address of an API: a host is letters, digits, - and . alone.")
+        raise ValueError(f"'{value}' is not the address of an API: a host has only letters, digits, - and dots.")
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise ValueError(f"'{value}' would send your token unencrypted. Write https://{parts.netloc}.")
     return value.rstrip("/")
 
 
-def endpoint_of_a_file(value: str) -> str:
-    """An address in a settings file, which may come with a repository of another author: Google's, or this machine's.
+def check_file_endpoint(value: str) -> str:
+    """Checks that a valid address in a settings file is Google's or this machine's.
 
-    Args:
-        value: An address that `endpoint` took.
+    Other hosts are refused, because the file may come from another author.
     """
     host = urlsplit(value).hostname or ""
-    if not any(host == domain or host.endswith(f".{domain}") for domain in _GOOGLES) and not _is_loopback(host):
+    if not any(host == domain or host.endswith(f".{domain}") for domain in _GOOGLE_DOMAINS) and not _is_loopback(host):
         raise ValueError(
-            f"'{value}' is none of Google's addresses (googleapis.com and below it; pkg.dev for templates), and calls "
-            "carry your token. A file may come from another author, so only a variable may name another host: "
+            f"'{value}' is not an address of Google (in googleapis.com, or pkg.dev for templates), and calls send your "
+            "token. A file may come from another author, so only a variable may name another host: "
             "PIPELINES_ENDPOINTS__API=https://HOST."
         )
     return value
 
 
-def host_of_variable(name: str, value: str) -> str:
-    """A variable of a step by which Google's clients find their hosts: the same rule as for an address in a file."""
+def check_host_variable(name: str, value: str) -> str:
+    """Checks the value of a step's variable: one that names a host of Google's clients must pass the file's rule."""
     if name.startswith(HOST_VARIABLES[0]) or name in HOST_VARIABLES[1:]:
         address = value if "://" in value else f"https://{value}"
         path = urlsplit(address).path  # gcloud's overrides may have one: .../storage/v1/
-        endpoint_of_a_file(endpoint(address.removesuffix(path)))
+        check_file_endpoint(check_endpoint(address.removesuffix(path)))
     return value
 
 
@@ -211,24 +214,24 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidator]:
-    """Validators of a value that need not be there: an empty text takes away what a weaker place set."""
+def make_optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidator]:
+    """Returns validators of an optional value; an empty text removes the value of a source with lower priority."""
     return BeforeValidator(none_if_empty), AfterValidator(lambda value: value if value is None else rule(value))
 
 
-Workflows = Annotated[str, AfterValidator(workflows)]
-Project = Annotated[str | None, *optional(google_names.check_project)]
-Region = Annotated[str, AfterValidator(region)]
-Bucket = Annotated[str | None, *optional(bucket)]
+Workflows = Annotated[str, AfterValidator(check_workflows)]
+Project = Annotated[str | None, *make_optional(google_names.check_project)]
+Region = Annotated[str, AfterValidator(check_region)]
+Bucket = Annotated[str | None, *make_optional(check_bucket)]
 Image = Annotated[str, AfterValidator(check_image)]
-Dockerfile = Annotated[str | None, *optional(dockerfile)]
-ServiceAccount = Annotated[str | None, *optional(google_names.check_service_account)]
-Network = Annotated[str | None, *optional(network)]
-EncryptionKey = Annotated[str | None, *optional(encryption_key)]
-TemplateRepository = Annotated[str | None, *optional(template_repository)]
-Experiment = Annotated[str | None, *optional(experiment)]
+Dockerfile = Annotated[str | None, *make_optional(check_dockerfile)]
+ServiceAccount = Annotated[str | None, *make_optional(google_names.check_service_account)]
+Network = Annotated[str | None, *make_optional(check_network)]
+EncryptionKey = Annotated[str | None, *make_optional(check_encryption_key)]
+TemplateRepository = Annotated[str | None, *make_optional(check_template_repository)]
+Experiment = Annotated[str | None, *make_optional(check_experiment)]
 Labels = Annotated[
-    dict[Annotated[str, AfterValidator(label_key)], Annotated[str, AfterValidator(label_value)]],
-    AfterValidator(labels),
+    dict[Annotated[str, AfterValidator(check_label_key)], Annotated[str, AfterValidator(check_label_value)]],
+    AfterValidator(check_labels),
 ]
-Endpoints = dict[Annotated[str, AfterValidator(api)], Annotated[str, AfterValidator(endpoint)]]
+Endpoints = dict[Annotated[str, AfterValidator(check_api)], Annotated[str, AfterValidator(check_endpoint)]]

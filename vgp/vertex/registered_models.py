@@ -17,7 +17,7 @@ from vgp.base.text.google_names import split_uri
 from vgp.protocol import file_names, model_registry
 from vgp.protocol.model_registry import Terms
 from vgp.protocol.model_service import ModelService, Refused
-from vgp.settings import Settings, load, repository_of
+from vgp.settings import Settings, find_repository, load
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.workflow.local import training_code
@@ -55,7 +55,7 @@ def find_place(file: Path | None, environment: str | None, *, registry: str | No
     Raises:
         RequestError: the settings name no bucket, or are invalid.
     """
-    repository = repository_of(file).root
+    repository = find_repository(file).root
     if registry is None and not environment and not vertex:
         folder = LOCAL if LOCAL.is_dir() or not (repository / LOCAL).is_dir() else repository / LOCAL
         return Place(str(folder), repository)
@@ -93,10 +93,10 @@ def run_verb(place: Place, verb: str, *words: str, model: str | None = None, opt
                 f"{word!r} is neither a version nor an alias. Use a number, or an alias such as champion."
             )
     location = [f"--registry={place.root}", *([f"--model={model}"] if model else [])]
-    return training_code.ask(
+    return training_code.run_step_command(
         place.repository,
         ["models", verb, *words, "--json", *location, *options],
-        failed="the registry was not read",
+        failure="the registry was not read",
     )
 
 

@@ -95,8 +95,8 @@ def labels(values: dict[str, str]) -> dict[str, str]:
     """
     try:
         for key, value in values.items():
-            value_rules.label_key(key)
-            value_rules.label_value(value)
-        return value_rules.labels(values)
+            value_rules.check_label_key(key)
+            value_rules.check_label_value(value)
+        return value_rules.check_labels(values)
     except ValueError as error:
         raise RequestError(f"labels: {error}") from None

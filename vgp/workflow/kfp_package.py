@@ -1,14 +1,14 @@
-"""kfp without its client, which nothing here calls: kubernetes and Google's auth are half of the cost of its import."""
+"""Imports kfp without its client, because kubernetes and Google's auth libraries take half of kfp's import time."""
 
 import os
 import sys
 
-#: kfp's own switch for steps that run: the package itself then imports no room of it.
+#: The variable that kfp sets inside running steps: `import kfp` then loads no subpackage.
 _SWITCH = "_KFP_RUNTIME"
 
 
 def load() -> None:
-    """Imports kfp's language, compiler and components; call it before whatever else imports kfp."""
+    """Imports kfp's compiler, components and dsl; must be called before any other import of kfp."""
     if "kfp" not in sys.modules:
         before = os.environ.get(_SWITCH)
         os.environ[_SWITCH] = "true"

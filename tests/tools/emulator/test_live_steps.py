@@ -14,7 +14,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity import ladder_view
 from vgp.settings import Settings
-from vgp.workflow.compiling.sizes import with_sizes
+from vgp.workflow.compiling.sizes import add_size_parameters
 from vgp.workflow.compiling.vertex import Vertex
 
 LARGE = {"capacity": [{"machine": "g2-standard-24", "strategy": "spot"}, {"machine": "g2-standard-24"}]}
@@ -67,7 +67,7 @@ def run(cloud, client, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiler.Compiler().compile(one, str(tmp_path / "p.json"))
-        spec = with_sizes(PipelineSpec(json.loads((tmp_path / "p.json").read_text()))).content
+        spec = add_size_parameters(PipelineSpec(json.loads((tmp_path / "p.json").read_text()))).content
         service = client(PipelineServiceClient, "aiplatform")
         body = {
             "pipeline_spec": spec,

@@ -62,15 +62,15 @@ def test_what_cannot_be_is_refused_in_pythons_words_before_anything_starts(
 
 
 def test_a_class_stands_for_its_name_and_one_of_a_notebook_is_refused_with_the_fix() -> None:
-    from vgp.api.parameter_values import _text
+    from vgp.api.parameter_values import _format_value
 
     class Here:
         pass
 
-    assert _text("task", threading.Thread) == "threading:Thread"
+    assert _format_value("task", threading.Thread) == "threading:Thread"
     Here.__module__ = "__main__"
     with pytest.raises(RequestError, match="%%writefile my_task.py"):
-        _text("task", Here)
+        _format_value("task", Here)
 
 
 def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, mon
         request.failed, request.last_lines = "show", ["error: the disk is full"]
         return local.Result(request, [])
 
-    monkeypatch.setattr(local, "finished", failed)
+    monkeypatch.setattr(local, "execute_run", failed)
     with pytest.raises(RunFailed, match="show failed(?s:.*)the disk is full(?s:.*)in Python: resume") as raised:
         run("small", out=tmp_path, settings=SMALL, progress=False)
     there = raised.value.run
@@ -87,7 +87,7 @@ def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, mon
     def stopped(request: Any, tell: Any) -> local.Result:
         raise WorkFailed("stopped by SIGINT; every process was ended.", exit_code=130)
 
-    monkeypatch.setattr(local, "finished", stopped)
+    monkeypatch.setattr(local, "execute_run", stopped)
     with pytest.raises(RunFailed, match="stopped by SIGINT") as raised:
         resume(there.folder, settings=SMALL, progress=False)
     assert raised.value.exit_code == 130 and raised.value.run

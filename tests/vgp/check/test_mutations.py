@@ -7,7 +7,7 @@ from benchmarks import mutations
 
 @pytest.fixture(scope="module")
 def pages():
-    return mutations.rule_pages()
+    return mutations.read_rule_pages()
 
 
 def test_mutated_files_are_judged_in_time_and_nothing_crashes(pages):
@@ -29,5 +29,5 @@ def test_a_crash_and_a_slow_answer_are_faults(pages, monkeypatch):
     def broken(*_):
         raise IndexError("list index out of range")
 
-    monkeypatch.setattr(mutations, "judged", broken)
+    monkeypatch.setattr(mutations, "check_text", broken)
     assert "IndexError" in mutations.run(pages, 1, 1).faults[0]

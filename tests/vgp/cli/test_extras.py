@@ -45,7 +45,7 @@ def test_what_an_extra_is_said_to_bring_it_brings(extra: str) -> None:
 
 
 def test_a_lack_is_named_also_when_it_was_explained_on_the_way() -> None:
-    with pytest.raises(RequestError) as said, extras.named():
+    with pytest.raises(RequestError) as said, extras.explain_missing_package():
         try:
             raise ModuleNotFoundError("No module named 'kfp.dsl'", name="kfp.dsl")
         except ModuleNotFoundError as error:
@@ -56,5 +56,5 @@ def test_a_lack_is_named_also_when_it_was_explained_on_the_way() -> None:
 
 
 def test_a_package_of_nobody_known_is_not_ours_to_explain() -> None:
-    with pytest.raises(ModuleNotFoundError), extras.named():
+    with pytest.raises(ModuleNotFoundError), extras.explain_missing_package():
         raise ModuleNotFoundError("No module named 'pandas'", name="pandas")

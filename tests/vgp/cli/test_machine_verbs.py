@@ -93,7 +93,7 @@ def test_checking_imports_neither_kfp_nor_torch_nor_google():
 
 
 def offers(accelerator=None, region=None, provisioning=None, as_of=TODAY, **sizes) -> list[Offer]:
-    return search(machine_list.need(accelerator, region, provisioning, as_of, **sizes))
+    return search(machine_list.build_need(accelerator, region, provisioning, as_of, **sizes))
 
 
 def test_machines_are_sorted_by_price_and_filtered():
@@ -148,7 +148,7 @@ NOTHING = [
     (["--accelerator", "GB200", "--provisioning", "spot"], 2, "not offered with SPOT", "reservation"),
     (["--accelerator", "none", "--provisioning", "flex_start"], 2, "FLEX_START is for", "standard"),
     (["--accelerator", "H100", "--max-usd-per-hour", "2"], 1, "Without --max-usd-per-hour 2.0 there are", "a3-highgpu"),
-    (["--min-gpu-memory-gb", "9999"], 1, "no machine meets all of that", "Without --min-gpu-memory-gb"),
+    (["--min-gpu-memory-gb", "9999"], 1, "no machine meets all of these conditions", "Without --min-gpu-memory-gb"),
 ]
 
 
@@ -207,22 +207,22 @@ def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
                                            ("8xH100", "--accelerator NVIDIA_H100_80GB --count 8")])  # fmt: skip
 def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
     with pytest.raises(RequestError, match=f"is a GPU, not a machine. .*: vgp machines {ask}$"):
-        machine_card.machine(name)
+        machine_card.find_machine(name)
 
 
 def test_a_tpu_machine_that_is_none_is_told_with_those_that_are():
     with pytest.raises(RequestError, match=r"ct5lp-hightpu-3t looks like a TPU machine(.|\n)*ct5lp-hightpu-4t"):
-        machine_card.machine("ct5lp-hightpu-3t")
+        machine_card.find_machine("ct5lp-hightpu-3t")
 
 
 def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
     card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
     assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_T4 or NVIDIA_L4" in card
     assert "quota to ask for: NVIDIA_TESLA_P100" not in card
-    detail = machine_card.as_json(machine_card.machine("n1-standard-8"), TODAY)
+    detail = machine_card.as_json(machine_card.find_machine("n1-standard-8"), TODAY)
     assert {row["name"] for row in detail["accelerators"] if row["retired"]} == {"NVIDIA_TESLA_P100"}
     assert "NVIDIA_TESLA_P100" not in {row["accelerator_type"] for row in detail["prices"]}
-    living = machine_card.as_json(machine_card.machine("n1-standard-8"), date(2026, 8, 1))
+    living = machine_card.as_json(machine_card.find_machine("n1-standard-8"), date(2026, 8, 1))
     assert "NVIDIA_TESLA_P100" in {row["accelerator_type"] for row in living["prices"]}
 
 
@@ -333,7 +333,7 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
     code, out, _ = run(
         capsys, "machines", "--ladder", "--accelerator", "B200", "--gpus", "8", "--region", "us-central1"
     )
-    assert code == 0 and out.startswith("# no ceiling: ")
+    assert code == 0 and out.startswith("# no maximum cost")
     code, out, _ = run(capsys, *asked, "--max-usd", "50", "--json")
     value = json.loads(out)
     assert code == 0 and value["max_usd"] <= 50 and value["rungs"][0]["strategy"] == "spot" and value["toml"]

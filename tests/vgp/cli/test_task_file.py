@@ -11,7 +11,7 @@ from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
 from vgp.base.text.printable import summarise_texts
 from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults
-from vgp.settings import load, repository_of
+from vgp.settings import find_repository, load
 from vgp.vertex.schedules import declared_schedule
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.compile_target import Local
@@ -100,11 +100,11 @@ def test_a_schedule_reads_the_file_beside_its_settings(tmp_path: Path, monkeypat
 
 
 def test_a_default_that_is_a_file_is_compiled_as_its_text(folder: Path) -> None:
-    repository = repository_of(ROOT / "pipelines.toml")
-    spec = workflow_files.compiled("training", Local(), repository)
+    repository = find_repository(ROOT / "pipelines.toml")
+    spec = workflow_files.compile_workflow("training", Local(), repository)
     spec.content["root"]["inputDefinitions"]["parameters"]["task"]["defaultValue"] = "a.toml"
     fresh = PipelineSpec(spec.content)
-    made = with_defaults(fresh, lambda values: workflow_files.expanded("training", values, repository, folder))
+    made = with_defaults(fresh, lambda values: workflow_files.expand_arguments("training", values, repository, folder))
     assert (made.defaults["task"], made.defaults["task_options"]) == ("table", {"declaration": TOML})
     assert fresh.defaults["task"] == "a.toml" and with_defaults(fresh, dict) is fresh
 

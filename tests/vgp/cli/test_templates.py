@@ -27,7 +27,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture(autouse=True)
 def committed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_commit, "current", lambda folder: source_commit.Commit(SHA))
+    monkeypatch.setattr(source_commit, "read_commit", lambda folder: source_commit.Commit(SHA))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -74,7 +74,7 @@ def test_upload_tells_people_what_it_did(
 ) -> None:
     run(capsys, "upload", "training", "--tag", "v3")
     monkeypatch.setattr(
-        source_commit, "current", lambda folder: source_commit.Commit(SHA, "code.py changed since 0123456789ab")
+        source_commit, "read_commit", lambda folder: source_commit.Commit(SHA, "code.py changed since 0123456789ab")
     )
     code, out, _ = run(capsys, "upload", "training", "--tag", "v4")
     version = next(iter(cloud.artifacts.content)).rpartition("/")[2]

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from vgp.__main__ import app
-from vgp.cli.verbs import VERBS, of_file
+from vgp.cli.verbs import VERBS, load_commands
 
 CLI = Path(__file__).parents[3] / "vgp" / "cli"
 FILES = sorted(
@@ -43,8 +43,8 @@ def cpu_s(*arguments: str) -> float:
 @pytest.mark.parametrize("file", FILES)
 def test_every_verb_of_a_file_is_listed_and_documented_with_an_example(file: str) -> None:
     listed = {name for verbs in VERBS.values() for name, verb in verbs.items() if verb.file == file}
-    assert listed == set(of_file(file))
-    for name, command in of_file(file).items():
+    assert listed == set(load_commands(file))
+    for name, command in load_commands(file).items():
         for part in (command, *getattr(command, "commands", {}).values()):
             assert part.help and part.epilog.startswith("Example: vgp "), f"{name} {part.name}"
 

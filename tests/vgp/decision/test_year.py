@@ -14,18 +14,18 @@ NORMAL = worlds.DISTRIBUTIONS["normal"]
 )  # fmt: skip
 def test_a_year_without_a_gain_promotes_with_a_chance_of_five_percent_at_most(name, days, plain):
     """Of 40,000 nights 5.5 may, at the year's level; the plain t test promotes on 20 times as many and more."""
-    fixed, student, found = nights.false_nights(worlds.DISTRIBUTIONS[name], days, 40_000)
+    fixed, student, found = nights.count_false_nights(worlds.DISTRIBUTIONS[name], days, 40_000)
     assert fixed > 1_500 and student >= plain
     assert found <= 8  # 1 chance in 6 to be more at the level itself
 
 
 def test_nights_of_few_days_are_not_decided():
-    assert nights.false_nights(worlds.DISTRIBUTIONS["-exponential, skewness -2"], 10, 20_000)[2] == 0
+    assert nights.count_false_nights(worlds.DISTRIBUTIONS["-exponential, skewness -2"], 10, 20_000)[2] == 0
 
 
 def test_days_that_are_unequal_or_shared_by_users_promote_no_more(capsys):
     sizes = lambda random, shape: random.standard_exponential(shape) ** 2  # noqa: E731
-    assert nights.false_nights(NORMAL, 31, 20_000, sizes)[2] <= 5
+    assert nights.count_false_nights(NORMAL, 31, 20_000, sizes)[2] <= 5
     nights.two_ways(20_000)
     by_day, _, found = (float(cell.strip(" %")) for cell in capsys.readouterr().out.splitlines()[-1].split("|")[2:5])
     assert by_day > 50 and found <= 20  # 2,000 nights: 1 of them is 17 % of a year
@@ -34,9 +34,9 @@ def test_days_that_are_unequal_or_shared_by_users_promote_no_more(capsys):
 def test_with_overlapping_windows_and_drift_hardly_any_year_is_wrong_and_a_gain_is_found_soon():
     name = "**gate**, every night"
     for drift in (0.0, 0.2):
-        wrong = years.false_years(20, drift, NORMAL)
+        wrong = years.count_false_years(20, drift, NORMAL)
         assert wrong[name] <= 0.1 and wrong["t, 5% every night"] >= 0.5
-    assert float(years.waits(20, 1.25)[name]) <= 7
+    assert float(years.measure_waits(20, 1.25)[name]) <= 7
 
 
 def test_a_longer_test_window_shows_a_smaller_gain_and_more_decisions_a_year_a_larger_one():
@@ -49,5 +49,5 @@ def test_a_longer_test_window_shows_a_smaller_gain_and_more_decisions_a_year_a_l
 
 def test_bad_days_that_every_window_holds_promote_nothing_and_those_that_many_windows_lack_do():
     """docs/explanation/the-gate.md, Limits: 31 days hold a bad one of four but for a chance of one night's level."""
-    assert nights.false_nights(worlds.two_sorts(0.4, 0.5), 31, 20_000)[-1] <= 2
-    assert nights.false_nights(worlds.two_sorts(0.1, 0.5), 31, 20_000)[-1] > 50
+    assert nights.count_false_nights(worlds.mix_two_kinds(0.4, 0.5), 31, 20_000)[-1] <= 2
+    assert nights.count_false_nights(worlds.mix_two_kinds(0.1, 0.5), 31, 20_000)[-1] > 50

@@ -51,7 +51,7 @@ def test_the_shipped_file_needs_no_project() -> None:
 @pytest.mark.parametrize("project", ["my-project", "example.com:my-project"])
 @pytest.mark.parametrize("prod_project", ["my-project", "other-project"])
 def test_the_first_file_is_right(write: Write, project: str, prod_project: str) -> None:
-    text = first_file.text(answers(project=project, prod_project=prod_project), "")
+    text = first_file.format_file(answers(project=project, prod_project=prod_project), "")
     path = write(text)
     dev, prod = settings.load(path), settings.load(path, environment="prod")
     assert (dev.environment, dev.project, dev.bucket) == ("dev", project, "gs://my-project-pipelines")
@@ -62,25 +62,25 @@ def test_the_first_file_is_right(write: Write, project: str, prod_project: str) 
 
 
 def test_the_first_file_is_right_with_all_of_its_examples(write: Write) -> None:
-    text = first_file.text(answers(), '[steps.train]\nmachine = "e2-standard-4"\n')
+    text = first_file.format_file(answers(), '[steps.train]\nmachine = "e2-standard-4"\n')
     loaded = settings.load(write(examples_taken(text)), environment="prod")
     assert loaded.schedules["nightly"].parameters == {"when": "drift", "epochs": 3.0}
     assert loaded.encryption_key and loaded.request("train").machine == "e2-standard-4"
 
 
 def test_what_prod_shares_with_dev_is_written_once() -> None:
-    text = without_examples(first_file.text(answers(), ""))
+    text = without_examples(first_file.format_file(answers(), ""))
     assert all(text.count(f"\n{key} = ") == 1 for key in ("bucket", "image", "template_repository", "service_account"))
 
 
 def test_without_a_service_account_none_is_set(write: Write) -> None:
-    text = without_examples(first_file.text(answers(service_account=""), ""))
+    text = without_examples(first_file.format_file(answers(service_account=""), ""))
     assert settings.load(write(text)).service_account is None
 
 
 def test_steps_are_taken_over_with_their_comments(write: Write, tmp_path: Path) -> None:
     path = write('region = "us-east1"\n[steps.a]\nmachine = "m" # why\n[labels]\nx = "y"\n[steps.b]\nnodes = 2\n')
-    lines = first_file.steps_of([tmp_path / "none.toml", path]).split("\n")
+    lines = first_file.read_steps([tmp_path / "none.toml", path]).split("\n")
     assert [line for line in lines if line] == ["[steps.a]", 'machine = "m" # why', "[steps.b]", "nodes = 2"]
 
 
@@ -88,17 +88,17 @@ def test_steps_are_taken_over_with_their_comments(write: Write, tmp_path: Path) 
 def test_steps_of_a_broken_file_give_way_to_the_next_file(write: Write, tmp_path: Path, broken: str) -> None:
     good = tmp_path / "good.toml"
     good.write_text("[steps.b]\nnodes = 2\n")
-    assert first_file.steps_of([write(broken), good]) == "[steps.b]\nnodes = 2\n"
+    assert first_file.read_steps([write(broken), good]) == "[steps.b]\nnodes = 2\n"
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.key)
 def test_every_default_is_a_right_answer_and_nonsense_is_none(question: first_file.Question) -> None:
     default = answers()[question.key]
-    assert question.checked(default) == default
+    assert question.validate(default) == default
     with pytest.raises(RequestError, match=question.flag):
-        question.checked("No Such Thing!")
+        question.validate("No Such Thing!")
     with pytest.raises(RequestError, match="looks like a credential") as refused:
-        question.checked("ya29.canary")
+        question.validate("ya29.canary")
     assert "canary" not in str(refused.value)
 
 
@@ -116,13 +116,13 @@ def gcloud_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_project_is_that_of_gclouds_active_configuration(
     gcloud_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert first_file.gcloud_project() == "from-default"
+    assert first_file.find_gcloud_project() == "from-default"
     (gcloud_folder / "active_config").write_text("work\n")
-    assert first_file.gcloud_project() == "from-work"
+    assert first_file.find_gcloud_project() == "from-work"
     monkeypatch.setenv("CLOUDSDK_ACTIVE_CONFIG_NAME", "default")
-    assert first_file.gcloud_project() == "from-default"
+    assert first_file.find_gcloud_project() == "from-default"
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "from-variable")
-    assert first_file.gcloud_project() == "from-variable"
+    assert first_file.find_gcloud_project() == "from-variable"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_configuration_without_a_usable_project_offers_none(gcloud_folder: Pat
 
 
 def test_answers_are_quoted() -> None:
-    text = first_file.text(answers(), "")
+    text = first_file.format_file(answers(), "")
     for key, value in answers().items():
         assert json.dumps(value) in text, key
 
@@ -142,7 +142,7 @@ def test_answers_are_quoted() -> None:
 @pytest.mark.parametrize("prod_project", ["my-project", "other-project"])
 @pytest.mark.parametrize("bucket", ["gs://my-project-pipelines", "gs://shared/team"])
 def test_dev_and_prod_have_registries_of_their_own(write: Write, prod_project: str, bucket: str) -> None:
-    path = write(first_file.text(answers(prod_project=prod_project, bucket=bucket), ""))
+    path = write(first_file.format_file(answers(prod_project=prod_project, bucket=bucket), ""))
     dev, prod = settings.load(path, environment="dev"), settings.load(path, environment="prod")
     assert dev.registry_root != prod.registry_root
     assert dev.registry_sharers == prod.registry_sharers == ()

@@ -138,7 +138,7 @@ DECLARED = {"steps": {"train": {}, "train-large": {}}, "schedules": {"nightly-eu
 
 
 def values(environ: dict[str, str]) -> Any:
-    return layers.layer_of_variables(environ, FIELDS, DECLARED).values
+    return layers.build_variable_layer(environ, FIELDS, DECLARED).values
 
 
 @pytest.mark.parametrize(

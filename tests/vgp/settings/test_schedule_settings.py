@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from vgp.base.errors import RequestError
 from vgp.settings import schedule_settings
-from vgp.settings.schedule_settings import Reference, Schedule, moment, package, parse, tag
+from vgp.settings.schedule_settings import Reference, Schedule, check_package, check_tag, parse_moment, parse_reference
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -30,11 +30,11 @@ def test_a_schedule_needs_a_pipeline_and_a_time_and_has_careful_defaults() -> No
     "value", ["* * * * *", "*/15 0-6 1,15 * 1-5", "0 0 29 2 *", "0 2 * JAN MON", "0 0 31 JUL *", "5 4 * * 7"]
 )
 def test_unix_cron_is_taken(value: str) -> None:
-    assert schedule_settings.cron(value) == value
+    assert schedule_settings.check_cron(value) == value
 
 
 def test_spaces_between_fields_are_one() -> None:
-    assert schedule_settings.cron(" 0  2\t* * * ") == "0 2 * * *"
+    assert schedule_settings.check_cron(" 0  2\t* * * ") == "0 2 * * *"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_spaces_between_fields_are_one() -> None:
 )
 def test_other_cron_is_refused_with_the_field(value: str, message: str) -> None:
     with pytest.raises(ValueError) as refused:
-        schedule_settings.cron(value)
+        schedule_settings.check_cron(value)
     assert message in str(refused.value)
 
 
@@ -79,7 +79,7 @@ def test_other_cron_is_refused_with_the_field(value: str, message: str) -> None:
 )
 def test_an_unknown_time_zone_is_refused_with_the_nearest(value: str, message: str) -> None:
     with pytest.raises(ValueError) as refused:
-        schedule_settings.time_zone(value)
+        schedule_settings.check_time_zone(value)
     assert message in str(refused.value)
 
 
@@ -92,13 +92,13 @@ def test_moments_without_an_offset_are_local_to_the_time_zone() -> None:
 def test_a_moment_with_an_offset_stays_what_it_is() -> None:
     given_ = datetime(2027, 1, 1, 6, tzinfo=timezone(timedelta(hours=9)))
     assert nightly(time_zone="Europe/Berlin", start=given_).start == given_
-    assert moment("2027-01-01T06:00:00Z", "Europe/Berlin") == datetime(2027, 1, 1, 6, tzinfo=UTC)
+    assert parse_moment("2027-01-01T06:00:00Z", "Europe/Berlin") == datetime(2027, 1, 1, 6, tzinfo=UTC)
 
 
 def test_an_hour_that_the_clock_jumps_over_is_refused() -> None:
     with pytest.raises(ValueError, match="does not exist in Europe/Berlin"):
-        moment(datetime(2027, 3, 28, 2, 30), "Europe/Berlin")
-    assert moment(datetime(2027, 10, 31, 2, 30), "Europe/Berlin") == datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
+        parse_moment(datetime(2027, 3, 28, 2, 30), "Europe/Berlin")
+    assert parse_moment(datetime(2027, 10, 31, 2, 30), "Europe/Berlin") == datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("value", [date(2027, 1, 1), [float("nan")], {"deep": time(7)}])
@@ -109,8 +109,8 @@ def test_a_parameter_that_no_pipeline_takes_is_refused_by_its_name(value: object
 
 @pytest.mark.parametrize("value", ["tomorrow", time(7, 30), 20270101, True, ["2027-01-01"]])
 def test_what_is_no_moment_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="is no time. Write 2027-01-31"):
-        moment(value, "UTC")
+    with pytest.raises(ValueError, match="is not a time. Write 2027-01-31"):
+        parse_moment(value, "UTC")
 
 
 @given(
@@ -148,7 +148,7 @@ PLACE = "https://us-central1-kfp.pkg.dev/my-project/templates"
     ],
 )
 def test_a_reference_is_a_name_with_a_tag_or_a_digest(given: str, expected: Reference) -> None:
-    assert parse(given) == expected
+    assert parse_reference(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_reference_is_a_name_with_a_tag_or_a_digest(given: str, expected: Refe
 )
 def test_what_breaks_a_rule_is_refused_with_the_rule(given: str, rule: str) -> None:
     with pytest.raises(RequestError, match=rule):
-        parse(given)
+        parse_reference(given)
 
 
 @given(st.text())
@@ -188,7 +188,7 @@ def test_what_breaks_a_rule_is_refused_with_the_rule(given: str, rule: str) -> N
 def test_what_is_taken_as_a_name_or_a_tag_needs_no_quoting_in_a_url(text: str) -> None:
     from urllib.parse import quote
 
-    for rule in (package, tag):
+    for rule in (check_package, check_tag):
         try:
             taken = rule(text)
         except RequestError:
@@ -200,5 +200,5 @@ def test_what_is_taken_as_a_name_or_a_tag_needs_no_quoting_in_a_url(text: str) -
 def test_a_reference_reads_as_it_was_written(name: str, version: str) -> None:
     if not version.isascii():
         return
-    found = parse(f"{name}:{version}")
-    assert str(found) == f"{name}:{version}" and parse(str(found)) == found
+    found = parse_reference(f"{name}:{version}")
+    assert str(found) == f"{name}:{version}" and parse_reference(str(found)) == found

@@ -97,12 +97,12 @@ def test_a_single_environment_needs_no_choice_and_two_do(write: Write) -> None:
     [
         (TWO, "prdo", "--env: there is no environment 'prdo'. Did you mean prod?"),
         (TWO, "staging", "--env: there is no environment 'staging'. Choices: dev, prod."),
-        ("", "prod", "The settings declare none: write [environments.NAME]."),
+        ("", "prod", "The file declares no environment: write [environments.NAME]."),
         ('\nenvironment = "x"\n' + TWO, None, ":2: environment: there is no"),
         ("\n[environment.prod]\n", None, ":2: environment: takes a name"),
         ("environments = 3\n", None, ":1: environments: takes tables"),
         ("[environments]\ndev = 3\n", None, ":2: environments.dev: takes a table:"),
-        ("[environments.Dev]\n", None, ":1: environments: a name in"),
+        ("[environments.Dev]\n", None, ":1: environments: an environment has an invalid name"),
         ('[environments.dev]\nenvironment = "dev"\n', None, ":2: environments.dev.environment: belongs to the"),
         ("[environments.dev.environments]\n", None, "environments.dev.environments: there is no such setting."),
     ],
@@ -293,7 +293,7 @@ def test_a_wrong_variable_is_named(
     [
         ("service_account", "me", "--service-account: 'me' is not a service account."),
         ("steps.train.nodes", "0", "--steps.train.nodes: steps.train.nodes: given '0'; at least 1."),
-        ("labels", {"Team": "x"}, "--labels: labels.Team: 'Team' is no label's name"),
+        ("labels", {"Team": "x"}, "--labels: labels.Team: 'Team' is not a valid label name"),
         ("regoin", "x", "--regoin: there is no such setting. Did you mean region?"),
     ],
 )
@@ -342,7 +342,7 @@ def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.M
     loaded = settings.load()
     assert (loaded.region, loaded.project, loaded.file) == ("us-central1", "my-project", None)
     with pytest.raises(RequestError, match="there is no pipelines.toml in this folder or above it"):
-        settings.repository_of()
+        settings.find_repository()
     with pytest.raises(RequestError, match="there is no pipelines.toml in this folder or above it"):
         _ = loaded.repository
 
@@ -380,7 +380,7 @@ capacity = [
         ("{regions = []}", "capacity.2.regions: the list is empty"),
         ('{count = "many"}', "capacity.2.count: given 'many'; it takes a whole number."),
         ('{timeout = "1x"}', "capacity.2.timeout: '1x' is not a duration. Write 24h, 90m or 3600s."),
-        ('{command = ["a"]}', "capacity.2.command: is no key of a rung. Write it beside capacity"),
+        ('{command = ["a"]}', "capacity.2.command: is not a key of a rung, because it applies to all rungs"),
         ('{strategy = "spot", max_wait = "2h"}', "capacity.2: max_wait is for strategy = 'flex_start'."),
         ('{image = "x:latest"}', "capacity.2.image: "),
     ],

@@ -145,7 +145,7 @@ def _tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
     """With another base, or more in it, it is another image, and not the one that the commit stands for."""
     inputs = " ".join([source.digest, *arguments.values()])
     content = hashlib.sha256(inputs.encode()).hexdigest() if arguments else source.digest
-    sha = source_commit.current(source.root).sha
+    sha = source_commit.read_commit(source.root).sha
     return (f"source-{content[:16]}", *([sha] if sha and not arguments and not source.changed else []))
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from vgp.base.errors import RequestError
 from vgp.settings.repository import DOCKERFILES
-from vgp.workflow.compiling.source_commit import Refused, git
+from vgp.workflow.compiling.source_commit import GitError, run_git
 
 _PARTS = re.compile(
     r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|(?P<of>\[\^?[^]]+\])|\\?(?P<as_is>.)", re.DOTALL
@@ -276,6 +276,6 @@ def _mode(path: Path) -> int:
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        return git(root, *arguments)
-    except Refused as error:
+        return run_git(root, *arguments)
+    except GitError as error:
         raise RequestError(f"{root}: {error}. The image is built from a git repository.") from None

@@ -101,9 +101,9 @@ def rerun(
         # Otherwise a repeated command would rerun its own rerun.
         raise RequestError(f"{reference} is {old.id}, which is still running. Give its id: vgp rerun {old.id}.")
     policy = Policy(if_exists="new" if new else "attach")
-    members = partial(workflow_files.members, old.pipeline, settings.repository)
-    is_local = old.pipeline in workflow_files.find(settings.repository)
-    expand = partial(workflow_files.expanded, old.pipeline, repository=settings.repository, folder=Path.cwd())
+    members = partial(workflow_files.list_members, old.pipeline, settings.repository)
+    is_local = old.pipeline in workflow_files.find_workflows(settings.repository)
+    expand = partial(workflow_files.expand_arguments, old.pipeline, repository=settings.repository, folder=Path.cwd())
     body = build_body(
         old, parameters, from_failed=from_failed, members=members if is_local else dict,
         expanded=expand if is_local else dict,

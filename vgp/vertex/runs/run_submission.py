@@ -32,7 +32,7 @@ from vgp.vertex.runs.run_view import write
 from vgp.vertex.runs.start_policy import ENDED, IfExists, Started, parse_policy
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
-from vgp.workflow.compiling.compile import checked, compiled
+from vgp.workflow.compiling.compile import check_spec, compile_pipeline
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
@@ -102,7 +102,7 @@ def submit(
     if options.preflight:
         refuse_cheaply(settings)
         spec = PipelineSpec(body["pipelineSpec"])
-        workflow_files.look(name, spec, body["runtimeConfig"].get("parameterValues", {}), settings.repository)
+        workflow_files.check_sources(name, spec, body["runtimeConfig"].get("parameterValues", {}), settings.repository)
     if code:
         uploaded = project_code.upload(code)
         write(console, f"{code} {'uploaded' if uploaded else 'is already there'}")
@@ -135,10 +135,10 @@ def _build_request(
     """Returns the PipelineJob for the request, and the report of the checker."""
     labels = {**_parse_labels(options.labels), **({CODE: code.label} if code else {})}
     spec, uri, report = _read_spec(name, settings, options)
-    members = partial(workflow_files.members, name, settings.repository)
+    members = partial(workflow_files.list_members, name, settings.repository)
     values = parse_arguments(spec.parameters, parameters, members)
-    values = workflow_files.expanded(name, values, settings.repository, Path.cwd())
-    workflow_files.check(name, spec, values, settings.repository, remote=True)
+    values = workflow_files.expand_arguments(name, values, settings.repository, Path.cwd())
+    workflow_files.check_arguments(name, spec, values, settings.repository, remote=True)
     image_contents.refuse_missing(settings, spec, values, code.files if code else ())
     caching = settings.caching if options.caching is None else options.caching
     body = pipeline_job.build_body(
@@ -155,9 +155,9 @@ def _read_spec(name: str, settings: Settings, options: Options) -> tuple[Pipelin
     """Returns the spec, the template's URI and the checker's report, for the local workflow or an uploaded version."""
     if options.template:
         template = resolve(settings, f"{name}@{options.template}")
-        report = checked(name, template.spec, settings, max_usd=options.max_usd)
+        report = check_spec(name, template.spec, settings, max_usd=options.max_usd)
         return template.spec, template.uri, report
-    workflow = compiled(name, settings, max_usd=options.max_usd)
+    workflow = compile_pipeline(name, settings, max_usd=options.max_usd)
     return workflow.spec, None, workflow.report
 
 
@@ -166,7 +166,7 @@ def _commit(settings: Settings, options: Options) -> str:
     return (
         options.template
         if options.template is not None
-        else source_commit.current(settings.repository.root).of_the_code
+        else source_commit.read_commit(settings.repository.root).clean_sha
     )
 
 

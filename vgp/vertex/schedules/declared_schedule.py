@@ -20,7 +20,7 @@ from vgp.vertex.runs import pipeline_job
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
-from vgp.workflow.compiling.compile import checked, compiled
+from vgp.workflow.compiling.compile import check_spec, compile_pipeline
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
@@ -86,7 +86,7 @@ def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Dec
     """
     refuse_undeclared(settings, names)
     templates: dict[tuple[str, str | None], _Template] = {}
-    declarations, here = [], source_commit.current(settings.repository.root).of_the_code
+    declarations, here = [], source_commit.read_commit(settings.repository.root).clean_sha
     for name in dict.fromkeys(names or settings.schedules):
         schedule = settings.schedules[name]
         key = schedule.pipeline, schedule.template
@@ -94,11 +94,11 @@ def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Dec
             if key not in templates:
                 templates[key] = _template(settings, schedule)
             template = templates[key]
-            members = partial(workflow_files.members, schedule.pipeline, settings.repository)
+            members = partial(workflow_files.list_members, schedule.pipeline, settings.repository)
             values = check_arguments(template.spec.parameters, schedule.parameters, members)
             values = filled(template.spec, schedule, values)
-            values = workflow_files.expanded(schedule.pipeline, values, settings.repository)
-            workflow_files.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
+            values = workflow_files.expand_arguments(schedule.pipeline, values, settings.repository)
+            workflow_files.check_arguments(schedule.pipeline, template.spec, values, settings.repository, remote=True)
             image_contents.refuse_missing(settings, template.spec, values)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
@@ -121,7 +121,7 @@ def refuse_undeclared(settings: Settings, names: Sequence[str]) -> None:
 
 def _template(settings: Settings, schedule: Schedule) -> _Template:
     if schedule.template is None:
-        workflow = compiled(schedule.pipeline, settings)
+        workflow = compile_pipeline(schedule.pipeline, settings)
         return _Template(workflow.spec, None, workflow.report.steps)
     if settings.code_uri:
         raise RequestError(
@@ -129,9 +129,9 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
         )
     template = resolve(settings, schedule.template)
     # kfp names a pipeline `language-model` whose file is language_model.py.
-    if template.name != schedule.pipeline and template.name != compiled(schedule.pipeline, settings).spec.name:
+    if template.name != schedule.pipeline and template.name != compile_pipeline(schedule.pipeline, settings).spec.name:
         raise RequestError(f'template = "{schedule.template}" is no version of the pipeline {schedule.pipeline}.')
-    return _Template(template.spec, template.uri, checked(template.name, template.spec, settings).steps)
+    return _Template(template.spec, template.uri, check_spec(template.name, template.spec, settings).steps)
 
 
 def declaration(

@@ -14,7 +14,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.schedule_fields import Change
-from vgp.workflow.compiling.compile import differences
+from vgp.workflow.compiling.compile import compare_specs
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
@@ -119,7 +119,7 @@ def _action(settings: Settings, declaration: Declaration, ours: Sequence["LiveSc
         declaration.name,
         kept.name,
         changes,
-        differences(*specs) if changed else (),
+        compare_specs(*specs) if changed else (),
         specs if changed else None,
         surplus,
         list(_notes(kept, changes, again)),

@@ -43,8 +43,8 @@ def open_store(settings: Settings, place: str | None = None) -> Store:
         )
     try:
         if is_bucket_uri(place):
-            return Bucket(settings, value_rules.bucket(place))
-        return Repository(settings, value_rules.template_repository(place))
+            return Bucket(settings, value_rules.check_bucket(place))
+        return Repository(settings, value_rules.check_template_repository(place))
     except ValueError as error:
         raise RequestError(f"{error} A folder in a bucket is gs://BUCKET/FOLDER.") from None
 
@@ -84,7 +84,7 @@ def resolve(settings: Settings, reference: str, *, place: str | None = None) -> 
         RequestError: the reference is none, or there is no such template, tag or version.
         WorkFailed: the content is not what the digest says, or Google could not be reached.
     """
-    wanted = schedule_settings.parse(reference)
+    wanted = schedule_settings.parse_reference(reference)
     store = open_store(settings, wanted.place or place)
     with store.explaining(f"read the template {reference}"):
         digest = resolve_digest(store, wanted)
@@ -188,7 +188,7 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
     Raises:
         RequestError: there is no such template.
     """
-    schedule_settings.package(name)
+    schedule_settings.check_package(name)
     store = open_store(settings, place)
     with store.explaining(f"list the versions of {name}"):
         listed, tags = store.versions(name), store.tags(name)

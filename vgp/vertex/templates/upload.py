@@ -14,7 +14,7 @@ from vgp.vertex.images import image_contents
 from vgp.vertex.templates.template import explain_absence, open_store, parse_verified, resolve_digest
 from vgp.vertex.templates.template_store import Store, Version, as_time
 from vgp.workflow.compiling import source_commit
-from vgp.workflow.compiling.compile import compiled
+from vgp.workflow.compiling.compile import compile_pipeline
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def upload(settings: Settings, name: str, content: bytes, *, tags: Sequence[str]
         RequestError: the name or a tag cannot be one, or there is no place for templates.
         WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
     """
-    schedule_settings.package(name)
-    tags = [schedule_settings.tag(tag) for tag in dict.fromkeys(tags)]
+    schedule_settings.check_package(name)
+    tags = [schedule_settings.check_tag(tag) for tag in dict.fromkeys(tags)]
     store = open_store(settings, place)
     digest = PREFIX + hashlib.sha256(content).hexdigest()
     with store.explaining(f"upload {name}"):
@@ -73,8 +73,8 @@ def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None 
     Raises:
         RequestError: there is no such version, or the tag cannot be one.
     """
-    parsed = schedule_settings.parse(reference)
-    schedule_settings.tag(tag)
+    parsed = schedule_settings.parse_reference(reference)
+    schedule_settings.check_tag(tag)
     store = open_store(settings, parsed.place or place)
     with store.explaining(f"tag {reference}"):
         digest = resolve_digest(store, parsed)
@@ -89,7 +89,7 @@ def remove_tag(settings: Settings, reference: str, *, place: str | None = None) 
     Raises:
         RequestError: there is no such tag, or `reference` names a digest.
     """
-    parsed = schedule_settings.parse(reference)
+    parsed = schedule_settings.parse_reference(reference)
     if not parsed.tag or reference == parsed.name:
         raise RequestError(f"{reference} names no tag. Write NAME:TAG.")
     store = open_store(settings, parsed.place or place)
@@ -129,10 +129,10 @@ def publish(
         WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
     """
     for tag in tags:
-        schedule_settings.tag(tag)
-    source = source_commit.current(settings.repository.root)
+        schedule_settings.check_tag(tag)
+    source = source_commit.read_commit(settings.repository.root)
     with console.status("compiling") as status:
-        workflow = compiled(name, settings, max_usd=max_usd)
+        workflow = compile_pipeline(name, settings, max_usd=max_usd)
         image_contents.refuse_missing(settings, workflow.spec, {})
         template = workflow.spec.name
         status.update(f"uploading {template}")

@@ -1,11 +1,12 @@
-"""A step with a ladder: a small plain step that climbs it, with the inputs and outputs of the step itself.
+"""Builds the launcher step of a capacity ladder: a small plain step with the inputs and outputs of the training step.
 
-What Google's wrapper does for one custom job, `python3 -m vgp.launch.capacity` does for one rung after the other. Its
-plan holds the body of each rung's job, as Google's REST API takes it. What Vertex AI fills in stands in the text of the
-plan, as it stands in the text that Google's wrapper sends: the placeholders of the run, and of the step's inputs.
+Google's wrapper starts one custom job; `python3 -m vgp.launch.capacity` starts a job for one rung after another. The
+launcher's plan holds the body of each job in the form of Google's REST API, with the placeholders of the run and of the
+step's inputs, which Vertex AI fills in when the step starts.
 """
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,92 +21,93 @@ from vgp.machines.placement.placed_ladder import Ladder, PlacedRung, climber_s
 from vgp.protocol import environment as variables
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
-from vgp.settings.value_rules import key_location
+from vgp.settings.repository import DOCKERFILES
+from vgp.settings.value_rules import read_key_location
 from vgp.workflow.compiling import entrypoint, script_step
-from vgp.workflow.compiling.entrypoint import passing_on
+from vgp.workflow.compiling.entrypoint import build_signal_prefix
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
-import re
 
-from vgp.settings.repository import DOCKERFILES
-
-#: Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); what Vertex AI fills in is longer than its placeholder.
-_MOST_BYTES = 120_000
-#: Starts of the launcher after the first: its machine may be lost like any other. It goes on with the same ladder.
+#: Linux limits one argument to 128 KiB (MAX_ARG_STRLEN); the values that Vertex AI fills in are longer than their
+#: placeholders.
+_MAX_PLAN_BYTES = 120_000
+#: Retries of the launcher, whose own machine can be lost; a retry continues the same ladder.
 RETRIES = 2
-#: What training reads of its rung: vgp/protocol/capacity.
-_WORLDS, _STEP_IMAGE = variables.WORLD_SIZES, variables.STEP_IMAGE
-#: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
+#: Names the image of a step, whose checkpoints may be resumed only by the same code.
 IMAGE_VARIABLE = variables.IMAGE
 
 
-def planned(
+def plan_rungs(
     component: "BaseComponent", ready: "BaseComponent", ladder: Ladder, settings: Settings
 ) -> tuple[PlannedRung, ...]:
-    """The rungs with the bodies of their jobs.
+    """Returns the rungs of a ladder with the bodies of their jobs.
 
     Args:
-        component: The step's own, as the workflow has it.
-        ready: The same in the step's image, with the command that starts it.
-        ladder: Where its jobs may run.
-        settings: For the labels, the key and the image.
+        component: The component that the workflow passed to `job`.
+        ready: The component in the step's image, with the command that starts it.
+        ladder: The machines on which the job may run.
+        settings: The settings with labels, encryption key and image.
 
     Raises:
-        PlacementError: an image has no kernels for the GPU of its rung, or the key is not in its region.
-        RequestError: a rung names an image, and the step's code another one.
+        PlacementError: an image has no kernels for the GPU of its rung, or the key is not in the rung's region.
+        RequestError: a rung names another image than the step's code.
     """
-    container, worlds = _container(ready), ",".join(str(max(1, rung.gpus)) for rung in ladder.rungs)
-    return tuple(_planned(component, container, rung, worlds, settings) for rung in ladder.rungs)
+    container, world_sizes = _read_container(ready), ",".join(str(max(1, rung.gpus)) for rung in ladder.rungs)
+    return tuple(_plan_rung(component, container, rung, world_sizes, settings) for rung in ladder.rungs)
 
 
-def launcher(ready: "BaseComponent", plan: Plan, image: str) -> "BaseComponent":
-    """The step that climbs the ladder: inputs and outputs of the step, and `gcp_resources`, which the console reads.
+def build_launcher(ready: "BaseComponent", plan: Plan, image: str) -> "BaseComponent":
+    """Returns the step that climbs the ladder, with one more output, `gcp_resources`, which the console reads.
 
     Raises:
-        RequestError: the plan is longer than an argument may be, or the step has an output of that name.
+        RequestError: the plan is too long for an argument, or the step already has an output `gcp_resources`.
     """
     from kfp.dsl.structures import OutputSpec
 
     text, step = plan.to_json(), plan.step
-    if len(text.encode()) > _MOST_BYTES:
+    if len(text.encode()) > _MAX_PLAN_BYTES:
         raise RequestError(
-            f"[steps.{step}] capacity: its {len(plan.rungs)} rungs make a plan of {len(text.encode()):,} bytes; a "
-            f"container takes {_MOST_BYTES:,} in one argument. Take fewer rungs or regions, or a shorter command."
+            f"[steps.{step}] capacity: the plan of {len(plan.rungs)} rungs has {len(text.encode()):,} bytes; an "
+            f"argument of a container may have {_MAX_PLAN_BYTES:,}. Use fewer rungs or regions, or a shorter command."
         )
-    climbing = copy.deepcopy(ready)
-    spec = climbing.component_spec
+    launcher = copy.deepcopy(ready)
+    spec = launcher.component_spec
     if "gcp_resources" in (spec.outputs or {}):
-        raise RequestError(f"{step} has an output gcp_resources, which is that of its jobs. Give it another name.")
+        raise RequestError(
+            f"{step} has an output gcp_resources, a name that the step's custom jobs need. Rename the output."
+        )
     spec.outputs = {**(spec.outputs or {}), "gcp_resources": OutputSpec(type="String")}
     container = spec.implementation.container
     container.image, container.resources = image, None
-    container.command = [*passing_on(step, "deadline", kill=False), "python3", "-m", PROGRAM]
+    container.command = [*build_signal_prefix(step, "deadline", kill=False), "python3", "-m", PROGRAM]
     container.args = ["--plan", text, "--executor_input", "{{$}}"]
     container.env = {plain.TIMEOUT_VARIABLE: str(climber_s(plan.deadline_s))}
-    return climbing
+    return launcher
 
 
-def _planned(
-    component: "BaseComponent", container: JsonView, rung: PlacedRung, worlds: str, settings: Settings
+def _plan_rung(
+    component: "BaseComponent", container: JsonView, rung: PlacedRung, world_sizes: str, settings: Settings
 ) -> PlannedRung:
-    placement, own = rung.placement, rung.request.image
-    image = script_step.in_image(component, rung.request, settings.image).component_spec.implementation.container.image
+    placement, own_image = rung.placement, rung.request.image
+    image = script_step.set_image(component, rung.request, settings.image).component_spec.implementation.container.image
     label = f"{component.name}, rung {rung.number} ({rung.way})"
-    refuse(_problems(rung, image, settings), f"{label} asks for {placement.combination} in {placement.region}")
-    told = {
+    refuse(_find_problems(rung, image, settings), f"{label} asks for {placement.combination} in {placement.region}")
+    environment = {
         IMAGE_VARIABLE: image,
-        **({_STEP_IMAGE: container["image"]} if own and image != container["image"] else {}),
-        _WORLDS: worlds,
-        **entrypoint.spec_environment(container.get("command", ())),
+        **({variables.STEP_IMAGE: container["image"]} if own_image and image != container["image"] else {}),
+        variables.WORLD_SIZES: world_sizes,
+        **entrypoint.build_spec_environment(container.get("command", ())),
     }
-    pools = placement.worker_pool_specs(image, container.get("command", ()), _open(container.get("args", ())), env=told)
+    pools = placement.worker_pool_specs(
+        image, container.get("command", ()), _keep_executor_input(container.get("args", ())), env=environment
+    )
     return PlannedRung(
         name=rung.name,
         region=placement.region,
         strategy="reservation" if rung.way == "persistent" else rung.way,
         timeout_s=placement.timeout_s,
-        job=_body(component.name, rung, pools, settings),
+        job=_build_job(component.name, rung, pools, settings),
         usd_per_hour=placement.hourly_usd,
         price_date=placement.price_date or "",
         max_wait_s=placement.max_wait_s,
@@ -113,9 +115,9 @@ def _planned(
     )
 
 
-def _body(step: str, rung: PlacedRung, pools: list[JsonObject], settings: Settings) -> JsonObject:
-    """What projects.locations.customJobs.create takes. Account, network and key are those of the run; the launcher
-    leaves out what the run leaves empty."""
+def _build_job(step: str, rung: PlacedRung, pools: list[JsonObject], settings: Settings) -> JsonObject:
+    """Returns the body of projects.locations.customJobs.create, with placeholders for the run's account, network and
+    key; the launcher drops those that the run leaves empty."""
     fields = rung.placement.job_fields()
     scheduling = {**fields["scheduling"], "disable_retries": True}
     if rung.way == "persistent":
@@ -126,15 +128,15 @@ def _body(step: str, rung: PlacedRung, pools: list[JsonObject], settings: Settin
         "labels": dict(settings.labels),
         "encryptionSpec": {"kmsKeyName": "{{$.pipeline_encryption_key_name}}"},
         "jobSpec": {
-            **_camel({**fields, "worker_pool_specs": pools, "scheduling": scheduling}),
+            **_convert_to_camel({**fields, "worker_pool_specs": pools, "scheduling": scheduling}),
             "serviceAccount": "{{$.pipeline_service_account}}",
             **network,
         },
     }
 
 
-def _container(ready: "BaseComponent") -> JsonObject:
-    """The step's container as kfp writes it: its placeholders are texts there."""
+def _read_container(ready: "BaseComponent") -> JsonObject:
+    """Returns the step's container as kfp compiles it, with placeholders as text."""
     from google.protobuf import json_format
 
     spec = json_format.MessageToDict(ready.pipeline_spec)
@@ -142,53 +144,54 @@ def _container(ready: "BaseComponent") -> JsonObject:
     return container
 
 
-def _open(words: Sequence[str]) -> list[str]:
-    """The arguments with the executor input left open: the launcher knows it when it begins."""
+def _keep_executor_input(words: Sequence[str]) -> list[str]:
+    """Returns the arguments with a placeholder for the executor input, which the launcher receives when it starts."""
     return [EXECUTOR_INPUT if word == "{{$}}" else word for word in words]
 
 
-def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Problem]:
-    """What speaks against the image on this GPU, against the key in this region, and against the job's other fields."""
+def _find_problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Problem]:
+    """Yields problems of the image on this GPU, of the key in this region, and of the job's other fields."""
     gpu, region, options = rung.placement.combination.accelerator_type, rung.placement.region, rung.placement.options
-    for problem in container_facts.kernels(_with_base(image, settings), gpu) if gpu else ():
-        yield replace(problem, suggestion=f"{problem.suggestion} A rung has its own: image = '...'.", severity="error")
-    key = settings.encryption_key
-    if key and key_location(key) != region:
-        text = f"The encryption key is in {key_location(key)}; Vertex AI takes one of the job's region, {region}."
+    for problem in container_facts.kernels(_describe_image(image, settings), gpu) if gpu else ():
+        fix = f"{problem.suggestion} A rung can name an image of its own: image = '...'."
+        yield replace(problem, suggestion=fix, severity="error")
+    key_region = read_key_location(settings.encryption_key) if settings.encryption_key else region
+    if key_region != region:
+        text = f"The encryption key is in {key_region}, but Vertex AI needs a key in the job's region, {region}."
         yield Problem("GPU010", "regions", text, f"Drop {region} from the rung, or run without encryption_key.")
     if options.restart_job_on_worker_restart:
-        text = "restart_job_on_worker_restart has no effect on a rung: there Vertex AI restarts nothing."
+        text = "restart_job_on_worker_restart has no effect on a rung, because Vertex AI restarts no job of a ladder."
         yield Problem("GPU035", "restart_job_on_worker_restart", text, "Drop it.")
-    yield from entrypoint.wrapper_problems(options, settings)
+    yield from entrypoint.find_wrapper_problems(options, settings)
 
 
-def _with_base(image: str, settings: Settings) -> str:
-    """The image's name; where it is built here, with the base that the Dockerfile names."""
-    base = base_image(settings) if image == settings.image else ""
+def _describe_image(image: str, settings: Settings) -> str:
+    """Returns the image's name, with the Dockerfile's base image if this repository builds the image."""
+    base = read_base_image(settings) if image == settings.image else ""
     return f"{image}, built on {base}," if base else image
 
 
-def _camel(value: Any) -> Any:
-    """Keys in camelCase, as REST has them."""
+def _convert_to_camel(value: Any) -> Any:
+    """Returns the value with all keys in camelCase, as the REST API spells them."""
     if isinstance(value, dict):
-        return {_camel_key(key): _camel(inner) for key, inner in value.items()}
-    return [_camel(inner) for inner in value] if isinstance(value, list) else value
+        return {_convert_key(key): _convert_to_camel(inner) for key, inner in value.items()}
+    return [_convert_to_camel(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _camel_key(key: str) -> str:
+def _convert_key(key: str) -> str:
     first, *rest = key.split("_")
     return first + "".join(map(str.capitalize, rest))
 
 
 _ARGUMENT = re.compile(r"(?mi)^\s*ARG\s+(\w+)=[\"']?([^\s\"']+)")
 _FROM = re.compile(r"(?mi)^\s*FROM\s+(?:--\S+\s+)*(\S+)")
-_NAMED = re.compile(r"\$\{?(\w+)\}?")
+_REFERENCE = re.compile(r"\$\{?(\w+)\}?")
 
 
-def base_image(settings: Settings) -> str:
-    """The image of the last FROM, with the defaults of its ARGs; "" where there is no Dockerfile that can be read.
+def read_base_image(settings: Settings) -> str:
+    """Returns the image of the Dockerfile's last FROM, with the defaults of its ARGs; "" without a readable Dockerfile.
 
-    `vgp image build --base` takes another one: then the Dockerfile does not tell it.
+    `vgp image build --base` replaces this image without a trace in the Dockerfile.
     """
     if settings.file is None:
         return ""
@@ -199,4 +202,4 @@ def base_image(settings: Settings) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     defaults, stages = dict(_ARGUMENT.findall(text)), _FROM.findall(text)
-    return _NAMED.sub(lambda match: defaults.get(match[1], ""), stages[-1]) if stages else ""
+    return _REFERENCE.sub(lambda match: defaults.get(match[1], ""), stages[-1]) if stages else ""

@@ -1,4 +1,4 @@
-"""Workflows compiled for Vertex AI, and checked and read strictly before anything is written or sent."""
+"""Compiles workflows for Vertex AI, and checks their specs before any is written or sent."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,38 +31,38 @@ from vgp.workflow.compiling.vertex import Vertex
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """A pipeline's spec for Vertex, with what the checker said of it."""
+class CompiledPipeline:
+    """A pipeline's spec for Vertex AI, with the checker's report."""
 
     name: str
     spec: PipelineSpec
     report: Report
-    #: Steps that would take up what a command leaves, of jobs that have none.
+    #: Collect steps that are not in the pipeline, because their jobs have no command.
     without_command: Collection[str] = ()
-    #: Steps whose machines the settings decide; no others: Google's e-mail component, what a workflow places itself.
+    #: Steps whose machines the settings decide. Google's e-mail component and steps that a workflow places are not.
     placed: Collection[str] = ()
 
 
 def compile_all(
     names: Sequence[str], settings: Settings, *, out: Path, max_usd: float | None = None
-) -> dict[Path, Compiled]:
-    """Compiles, checks and writes the pipelines `names` (all if none) to `<out>/<name>.json`.
+) -> dict[Path, CompiledPipeline]:
+    """Compiles, checks and writes the pipelines `names` (all if empty) to `<out>/<name>.json`.
 
     Raises:
-        RequestError: an unknown pipeline or none at all, a machine that cannot be, or a run that can cost more than
-            `max_usd`. No spec is written then; those from before stay.
+        RequestError: a pipeline is unknown, the repository has none, a machine is invalid, or a run can cost more than
+            `max_usd`. Then no file is changed.
     """
-    names = names or list(workflow_files.find(settings.repository))
+    names = names or list(workflow_files.find_workflows(settings.repository))
     if not names:
         raise RequestError(NO_WORKFLOW.format(settings.workflows))
     paths = {out / f"{name}.json": name for name in names}
-    specs = {path: compiled(name, settings, max_usd=max_usd, path=path) for path, name in paths.items()}
-    for path, made in specs.items():
-        whole_files.write(path, made.spec.text)
+    specs = {path: compile_pipeline(name, settings, max_usd=max_usd, path=path) for path, name in paths.items()}
+    for path, pipeline in specs.items():
+        whole_files.write(path, pipeline.spec.text)
     return specs
 
 
-def placeholder_image(settings: Settings) -> list[str]:
+def note_placeholder_image(settings: Settings) -> list[str]:
     """Returns a note if the image is still the example's placeholder."""
     if "/my-project/" not in settings.image or settings.project == "my-project":
         return []
@@ -70,110 +70,111 @@ def placeholder_image(settings: Settings) -> list[str]:
     return [f"note: image = {settings.image} is a placeholder: {fix}"]
 
 
-def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[str]:
-    """A line for each step of the settings that no pipeline has: a misspelt one runs on a machine that nobody chose."""
-    if {made.name for made in compiled} != set(workflow_files.find(settings.repository)):
+def list_unknown_steps(settings: Settings, pipelines: Collection[CompiledPipeline]) -> list[str]:
+    """Returns a line for each step of the settings without effect: misspelt, placed by its workflow, or unused."""
+    if {pipeline.name for pipeline in pipelines} != set(workflow_files.find_workflows(settings.repository)):
         return []
-    known = {row.step for made in compiled for row in made.report.steps}
-    waiting = {step for made in compiled for step in made.without_command}
+    known = {row.step for pipeline in pipelines for row in pipeline.report.steps}
+    unused = {step for pipeline in pipelines for step in pipeline.without_command}
+    placed = {step for pipeline in pipelines for step in pipeline.placed}
+    unplaced = {step.task.name for pipeline in pipelines for step in pipeline.spec.steps} - placed - unused
     lines = [
         f"warning: [steps.{step}] of the settings: no pipeline has this step. {did_you_mean(step, known)}"
-        for step in sorted(set(settings.steps) - known - waiting)
+        for step in sorted(set(settings.steps) - known - unused - unplaced)
     ]
-    placed = {step for made in compiled for step in made.placed}
-    written = {step.task.name for made in compiled for step in made.spec.steps} - placed - waiting
-    lines = [line for line in lines if not any(line.startswith(f"warning: [steps.{step}] ") for step in written)]
     lines += [
-        f"warning: [steps.{step}] of the settings has no effect: its workflow places the step itself, or Google does."
-        for step in sorted(set(settings.steps) & written)
+        f"warning: [steps.{step}] of the settings has no effect: the workflow or Google chooses the step's machine."
+        for step in sorted(set(settings.steps) & unplaced)
     ]
     return lines + [
-        f"note: [steps.{step}] of the settings has no effect: the step takes up what a command leaves, and no step has "
-        "a command."
-        for step in sorted(set(settings.steps) & waiting - known)
+        f"note: [steps.{step}] of the settings has no effect: the step collects the files of a step's command, and no "
+        "step has a command."
+        for step in sorted(set(settings.steps) & unused - known)
     ]
 
 
-def tagged_images(settings: Settings) -> list[str]:
-    """A line for each image of a step that is not named by its digest."""
+def list_tagged_images(settings: Settings) -> list[str]:
+    """Returns a warning for each image of a step that is not named by its digest."""
     images = [(step, image) for step, request in sorted(settings.steps.items()) for image in request.images]
     return [
-        f"warning: [steps.{step}] image = {image}: a tag can be moved, which changes what runs, and cached steps "
-        "do not notice. Name it by its digest: IMAGE@sha256:..."
+        f"warning: [steps.{step}] image = {image}: a tag can be moved to other code, and cached results of the old "
+        "code would still be used. Name the image by its digest: IMAGE@sha256:..."
         for step, image in dict.fromkeys(images)
         if not has_digest(image)
     ]
 
 
-def different_worlds(compiled: Collection[Compiled]) -> list[str]:
-    """Lines on each step of our training whose GPUs may differ from rung to rung, or are no power of two."""
+def list_world_sizes(pipelines: Collection[CompiledPipeline]) -> list[str]:
+    """Returns notes on training steps whose number of GPUs differs between rungs, or is no power of two."""
     lines = [
         line
-        for made in compiled
-        for step, sizes in worlds(made.spec).items()
-        if step not in scripts(made.spec)
+        for pipeline in pipelines
+        for step, sizes in worlds(pipeline.spec).items()
+        if step not in scripts(pipeline.spec)
         for size, numbers in sizes.items()
-        for line in _of_worlds(f"{step}, size {size}" if size else step, sorted(set(numbers)))
+        for line in _describe_world_sizes(f"{step}, size {size}" if size else step, sorted(set(numbers)))
     ]
     return list(dict.fromkeys(lines))
 
 
-def _of_worlds(step: str, numbers: Sequence[int]) -> Iterator[str]:
-    """What these numbers of GPUs do to the result."""
+def _describe_world_sizes(step: str, numbers: Sequence[int]) -> Iterator[str]:
+    """Yields the effects of these numbers of GPUs on the training's result."""
     exact = 'training_options = {"exact": true}'
     uneven = [number for number in numbers if number & (number - 1)]
     if len(numbers) > 1:
         yield (
-            f"note: {step}: its rungs have {join_words(numbers, 'and')} GPUs. Going on with another number gives "
-            f"the same curve up to rounding" + ("." if uneven else f"; the same bits with {exact}.")
+            f"note: {step}: its rungs have {join_words(numbers, 'and')} GPUs. Resuming on another number of GPUs gives "
+            f"an equal loss curve up to rounding" + ("." if uneven else f", and equal bits with {exact}.")
         )
     if uneven:
         yield (
-            f"note: {step}: {join_words(uneven, 'and')} GPUs, no power of two: a global batch is divided among them as "
-            f"evenly as it can be; {exact} is refused."
+            f"note: {step}: {join_words(uneven, 'and')} GPUs is no power of two: the GPUs get shares of a global batch "
+            f"that can differ in size, and {exact} is refused."
         )
 
 
-def compiled(name: str, settings: Settings, *, max_usd: float | None = None, path: Path | None = None) -> Compiled:
-    """The pipeline `name`, compiled for Vertex and checked; findings name `path`.
+def compile_pipeline(
+    name: str, settings: Settings, *, max_usd: float | None = None, path: Path | None = None
+) -> CompiledPipeline:
+    """Compiles the pipeline `name` for Vertex AI and checks it; findings name `path`.
 
     Raises:
-        RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
+        RequestError: the pipeline is unknown, a machine is invalid, or a run can cost more than `max_usd`.
     """
     target = Vertex(settings)
     try:
-        spec = workflow_files.compiled(name, target, settings.repository)
+        spec = workflow_files.compile_workflow(name, target, settings.repository)
     except PlacementError as error:
         raise PlacementError(error.problem, f"{name}: {error.asked}") from None
-    report = checked(name, spec, settings, max_usd=max_usd, path=path)
-    return Compiled(
+    report = check_spec(name, spec, settings, max_usd=max_usd, path=path)
+    return CompiledPipeline(
         name, spec, report, without_command=target.without_command, placed={*target.placements, *target.ladders}
     )
 
 
-def checked(
+def check_spec(
     name: str, spec: PipelineSpec, settings: Settings, *, max_usd: float | None = None, path: Path | None = None
 ) -> Report:
-    """What the checker says of a spec, with its steps in the order in which they run.
+    """Returns the checker's report of a spec, with the steps in the order in which they run.
 
     Raises:
-        RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
+        RequestError: the spec is malformed, a machine is invalid, or a run can cost more than `max_usd`.
     """
     verify(spec)
     document = Document(str(path or f"{name}.json"), dict(spec.content), spec.text)
     report = check([document], regions=[settings.region])
-    _refuse(name, report)
+    _refuse_errors(name, report)
     cost_bound.refuse_above(report.steps, max_usd)
     order = [step.name for step in spec.steps]
     report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
     return report
 
 
-def _refuse(name: str, report: Report) -> None:
+def _refuse_errors(name: str, report: Report) -> None:
     errors = report.of_severity("error")
     if errors:
         lines = [f"{headline(finding)}\n  {finding.suggestion}".rstrip() for finding in errors]
-        raise RequestError(f"{name} cannot run as it is:\n" + "\n".join(lines))
+        raise RequestError(f"{name} cannot run:\n" + "\n".join(lines))
 
 
 def verify(spec: PipelineSpec) -> None:
@@ -195,10 +196,10 @@ def verify(spec: PipelineSpec) -> None:
         if component.executor and component.executor not in spec.executors:
             raise RequestError(f"component {name} names executor {component.executor}, which does not exist.")
         for task in component.tasks.values():
-            _follow(f"{name}.{task.name}", task, component, spec)
+            _check_references(f"{name}.{task.name}", task, component, spec)
 
 
-def _follow(name: str, task: Task, group: Component, spec: PipelineSpec) -> None:
+def _check_references(name: str, task: Task, group: Component, spec: PipelineSpec) -> None:
     if task.component.name not in spec.components:
         raise RequestError(f"task {name} names component {task.component.name}, which does not exist.")
     for producer in sorted(task.producers | set(task.dependencies)):
@@ -209,37 +210,39 @@ def _follow(name: str, task: Task, group: Component, spec: PipelineSpec) -> None
 # ---- the difference between two compiled pipelines, their machines as the checker reads them
 
 
-__all__ = ["differences", "unified"]
+__all__ = ["compare_specs", "unified"]
 
-#: Follow from a step's machine as it is told, and from its image, whose name they hold.
-_OF_MACHINE = ("input strategy", "input timeout", "retryPolicy.maxRetryCount", f"env.{plain.TIMEOUT_VARIABLE}")
-_OF_IMAGE = f"env.{IMAGE_VARIABLE}"
-
-
-def differences(before: PipelineSpec, after: PipelineSpec) -> list[Difference]:
-    """What a person would tell of two specs: vgp/check/spec/spec_difference.py."""
-    told = spec_difference.differences(before, after, (_machines(before), _machines(after)))
-    return [one for one in told if not _follows(one, told)]
+#: Fields that change with a step's machine, and with its image.
+_MACHINE_FIELDS = ("input strategy", "input timeout", "retryPolicy.maxRetryCount", f"env.{plain.TIMEOUT_VARIABLE}")
+_IMAGE_FIELD = f"env.{IMAGE_VARIABLE}"
 
 
-def _follows(one: Difference, told: Sequence[Difference]) -> bool:
-    """Whether it repeats what another one says of the same step."""
-    step, _, field = one.field.partition(": ")
-    if field in _OF_MACHINE:
-        return any(other.field == f"{step}: machine" for other in told)
-    same = (other for other in told if other is not one and (other.before, other.after) == (one.before, one.after))
-    return field.endswith(_OF_IMAGE) and any(other.field.startswith(f"{step}: ") for other in same)
+def compare_specs(before: PipelineSpec, after: PipelineSpec) -> list[Difference]:
+    """Returns the differences between two specs (`vgp.check.spec.spec_difference`), each cause once."""
+    machines = (_describe_machines(before), _describe_machines(after))
+    differences = spec_difference.differences(before, after, machines)
+    return [difference for difference in differences if not _is_consequence(difference, differences)]
 
 
-def _machines(spec: PipelineSpec) -> dict[str, str]:
-    """Step -> its machines in words."""
+def _is_consequence(difference: Difference, differences: Sequence[Difference]) -> bool:
+    """Whether a difference follows from another difference of its step."""
+    step, _, field = difference.field.partition(": ")
+    if field in _MACHINE_FIELDS:
+        return any(other.field == f"{step}: machine" for other in differences)
+    values = (difference.before, difference.after)
+    equal = (other for other in differences if other is not difference and (other.before, other.after) == values)
+    return field.endswith(_IMAGE_FIELD) and any(other.field.startswith(f"{step}: ") for other in equal)
+
+
+def _describe_machines(spec: PipelineSpec) -> dict[str, str]:
+    """Returns a description of each step's machines, by the name of the step."""
     machines: dict[str, list[str]] = {}
     for row in check([Document("template", dict(spec.content), "")]).steps:
-        machines.setdefault(row.step.rsplit("/", 1)[-1], []).append(_machine(row))
+        machines.setdefault(row.step.rsplit("/", 1)[-1], []).append(_describe_machine(row))
     return {step: " + ".join(words) for step, words in machines.items()}
 
 
-def _machine(row: StepRow) -> str:
+def _describe_machine(row: StepRow) -> str:
     gpus = f" with {row.count_text} x {row.accelerator_type}" if row.accelerator_type else ""
     limit = f", at most {row.timeout_s / 3600:g} h" if row.timeout_s else ""
     tries = f", {row.tries} tries" if row.tries and row.tries > 1 else ""

@@ -1,4 +1,4 @@
-"""Where a pipeline is compiled for: `Local` is this machine, `vgp.workflow.compiling.vertex.Vertex` is Vertex AI."""
+"""The targets of a compiled pipeline: `Local` is this machine, `vgp.workflow.compiling.vertex.Vertex` is Vertex AI."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,47 +21,47 @@ from vgp.settings import Settings
 
 
 class Target(Protocol):
-    """Turns components into steps. `step` and `job` return what a pipeline function calls with the step's inputs.
+    """A target, which turns components into steps. A pipeline function calls the steps that `step` and `job` return.
 
-    `pinned`: the step is a function of its inputs, and nothing moves underneath them: it may take the result of an
-    earlier run's step with the same inputs. No other step does; one with effects never may.
+    `pinned` marks a step whose result depends on its inputs alone. Only such a step may reuse the cached result of an
+    earlier run; a step with side effects must not be pinned.
     """
 
-    #: Whether the steps of a workflow that pins nothing take results all the same: vgp/check/spec/pipeline_spec.py.
+    #: Whether steps reuse cached results in a workflow without any pinned step: vgp/check/spec/pipeline_spec.py.
     caching: bool
-    #: The time for which a schedule started the run, as an input of a step; "" where there are no schedules.
+    #: The scheduled time of a run, as an input of a step; "" without schedules.
     scheduled: str
-    #: The run's resource name, as an input of a step; "" where Vertex AI knows nothing of the run.
+    #: The run's resource name on Vertex AI, as an input of a step; "" for a local run.
     run: str
 
     @property
     def models(self) -> JsonObject:
-        """What the settings say of models in Vertex AI's Model Registry, as an input of a step: key and labels."""
+        """Returns encryption key and labels for Vertex AI's Model Registry, as an input of a step."""
 
     @property
     def webhook(self) -> str:
-        """Where the summary of a run is sent, as an input of a step; "" where nothing is sent."""
+        """Returns the URL that receives the summary of a run, as an input of a step; "" for none."""
 
     @property
     def experiment(self) -> str:
-        """The Vertex AI experiment that a run becomes part of at its end, as an input of a step; "" for none."""
+        """Returns the Vertex AI experiment that records the run at its end, as an input of a step; "" for none."""
 
     @property
     def email(self) -> Sequence[str]:
-        """Who gets mail of Vertex AI's when a run ends."""
+        """Returns the addresses to which Vertex AI sends mail when a run ends."""
 
     @property
     def places(self) -> Places:
-        """Where runs write, and the registry of their models, which the spec has as its defaults."""
+        """Returns the folder of the runs and the registry of their models, which become defaults of the spec."""
 
     def step(
         self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
     ) -> "BaseComponent":
-        """A plain step; one that asks for a disk is a custom job on Vertex AI, with the same inputs and outputs.
+        """Returns a plain step; on Vertex AI, a step whose settings ask for a disk becomes a custom job.
 
-        `bigquery_of`: the step whose settings for BigQuery it shares, as far as it has none of its own.
-        `tracked`: it tells the MLflow server of the settings, as every job does; here, where the shell's variables
-        name one.
+        `bigquery_of`: the step whose BigQuery settings apply if this step has none.
+        `tracked`: the step logs to the MLflow server of the settings, as every job does. On this machine, the shell's
+        variables name the server.
         """
 
     def job(
@@ -71,28 +71,25 @@ class Target(Protocol):
         collect: "BaseComponent | None" = None,
         form: "BaseComponent | None" = None,
     ) -> "BaseComponent":
-        """A training step: may have several GPUs and several machines.
+        """Returns a training step, which may use several GPUs and several machines.
 
-        `collect`: the plain step that takes up what a command of the settings leaves, which then runs in place of the
-        component's Python. Its inputs left_X are the outputs X of the job, all others the job's own; the workflow sees
-        its task. Without a command it is not in the pipeline.
-        `form`: an earlier step, whose inputs such a command may name as well as those of the component.
+        `collect`: a plain step that reads the outputs of the job if the settings replace the component's Python by a
+        command; without a command the pipeline omits it. Its inputs `left_X` are the outputs `X` of the job, its other
+        inputs are those of the job. The workflow gets the outputs of `collect`.
+        `form`: an earlier step; the command may name its inputs in addition to those of the component.
         """
 
     def prices(self) -> dict[str, list[float | str]]:
-        """What an hour of each step on all its machines costs in USD, and the day of that price.
-
-        Only of steps that were placed and have a price.
-        """
+        """Returns USD per hour and price date of each placed step with a known price, for all its machines."""
 
 
-def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
-    """The component, with the mark of vgp/check/spec/pipeline_spec.py on its tasks if they are pinned."""
-    return with_tasks(component, lambda task: task.set_caching_options(True, PINNED)) if pinned else component
+def mark_pinned(component: "BaseComponent", pinned: bool) -> "BaseComponent":
+    """Returns the component; if `pinned`, its tasks get the mark that vgp/check/spec/pipeline_spec.py reads."""
+    return change_tasks(component, lambda task: task.set_caching_options(True, PINNED)) if pinned else component
 
 
-def with_tasks(component: "BaseComponent", change: "Callable[[PipelineTask], object]") -> "BaseComponent":
-    """The component, each of its tasks changed as soon as a workflow has it; what the workflow then says counts."""
+def change_tasks(component: "BaseComponent", change: "Callable[[PipelineTask], object]") -> "BaseComponent":
+    """Returns the component, with `change` applied to each new task before the workflow itself can change the task."""
     from kfp.dsl.base_component import BaseComponent
 
     class Changed(BaseComponent):  # type: ignore[misc]
@@ -108,7 +105,7 @@ def with_tasks(component: "BaseComponent", change: "Callable[[PipelineTask], obj
 
 
 class Local:
-    """This machine: every component as it is. A run that is resumed takes its own results, and no other's."""
+    """The target for this machine. Components stay unchanged, and only a resumed run reuses results: its own."""
 
     caching = True
     scheduled = ""
@@ -120,20 +117,22 @@ class Local:
     places = Places()
 
     def __init__(self, settings: "Settings | None" = None) -> None:
-        """Without settings no step has a command or an image of its own."""
+        """Takes the settings with commands and images of steps; None for no such settings."""
         self.settings = settings
 
     def step(
         self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
     ) -> "BaseComponent":
         request = self._request(component.name)
-        variables = engines_here(self.settings, component.name, bigquery_of).environment() if self.settings else {}
+        variables = (
+            choose_local_engines(self.settings, component.name, bigquery_of).environment() if self.settings else {}
+        )
         if not request.image and not variables:
-            return marked(component, pinned)
-        ready = script_step.in_image(component, request, IMAGE)
+            return mark_pinned(component, pinned)
+        ready = script_step.set_image(component, request, IMAGE)
         container = ready.component_spec.implementation.container
         container.env = {**(container.env or {}), **variables} or None
-        return marked(ready, pinned)
+        return mark_pinned(ready, pinned)
 
     def job(
         self,
@@ -145,8 +144,10 @@ class Local:
         request = self._request(component.name)
         if request.command is None:
             return self.step(component, pinned)
-        ready = script_step.with_command(script_step.in_image(component, request, IMAGE), request, form)
-        return script_step.followed_by(self.step(collect, pinned) if collect else None, marked(ready, pinned), form)
+        ready = script_step.set_command(script_step.set_image(component, request, IMAGE), request, form)
+        return script_step.append_collect(
+            self.step(collect, pinned) if collect else None, mark_pinned(ready, pinned), form
+        )
 
     def prices(self) -> dict[str, list[float | str]]:
         return {}
@@ -155,38 +156,45 @@ class Local:
         return self.settings.request(step) if self.settings else Request()
 
 
-def engines_on_vertex(settings: Settings, step: str, bigquery_of: str, image: str) -> Engines:
-    """Of a step on Vertex AI, in that image. Raises RequestError for a subnetwork of another region."""
+def choose_vertex_engines(settings: Settings, step: str, bigquery_of: str, image: str) -> Engines:
+    """Returns the engines of a step that runs on Vertex AI in `image`.
+
+    Raises:
+        RequestError: the subnetwork for Dataflow is in another region than the job.
+    """
     request = settings.request(step)
     return Engines(
         memory_gb=request.memory_gb or 0,
-        bigquery=_bigquery(settings, step, bigquery_of),
-        dataflow=_dataflow_job(settings, step, request.dataflow, image) if request.dataflow else None,
+        bigquery=_choose_bigquery(settings, step, bigquery_of),
+        dataflow=_build_dataflow_job(settings, step, request.dataflow, image) if request.dataflow else None,
     )
 
 
-def engines_here(settings: Settings, step: str, bigquery_of: str) -> Engines:
-    """Of a step on this machine: it has another memory than the one of the settings, and no machine of Dataflow's
-    could read its files."""
-    return Engines(bigquery=_bigquery(settings, step, bigquery_of))
+def choose_local_engines(settings: Settings, step: str, bigquery_of: str) -> Engines:
+    """Returns the engines of a step on this machine.
+
+    Memory does not apply, because the settings describe another machine; nor does Dataflow, whose workers cannot read
+    local files.
+    """
+    return Engines(bigquery=_choose_bigquery(settings, step, bigquery_of))
 
 
-def _bigquery(settings: Settings, step: str, of: str) -> BigQuery | None:
-    asked = settings.request(step).bigquery or (settings.request(of).bigquery if of else None)
-    return asked and asked.model_copy(update={"project": asked.project or settings.project or ""})
+def _choose_bigquery(settings: Settings, step: str, other_step: str) -> BigQuery | None:
+    bigquery = settings.request(step).bigquery or (settings.request(other_step).bigquery if other_step else None)
+    return bigquery and bigquery.model_copy(update={"project": bigquery.project or settings.project or ""})
 
 
-def _dataflow_job(settings: Settings, step: str, asked: Dataflow, image: str) -> Job:
-    region = asked.region or settings.region
-    if asked.subnetwork and (its := google_names.subnetwork_region(asked.subnetwork)) != region:
+def _build_dataflow_job(settings: Settings, step: str, request: Dataflow, image: str) -> Job:
+    region = request.region or settings.region
+    if request.subnetwork and (subnet_region := google_names.subnetwork_region(request.subnetwork)) != region:
         raise RequestError(
-            f"steps.{step}.dataflow.subnetwork is in {its}, and the job is in {region}, the region of the settings: "
-            f"name a subnetwork of {region}, or set region under [steps.{step}.dataflow]."
+            f"steps.{step}.dataflow.subnetwork is in {subnet_region}, and the job is in {region}, the region of the "
+            f"settings: name a subnetwork of {region}, or set region under [steps.{step}.dataflow]."
         )
-    given = {
-        **asked.model_dump(),
+    fields = {
+        **request.model_dump(),
         "region": region,
-        "service_account": asked.service_account or settings.service_account or "",
+        "service_account": request.service_account or settings.service_account or "",
     }
     temp = google_names.join_uri(*google_names.split_uri(settings.bucket), "dataflow") if settings.bucket else ""
-    return Job(**given, project=settings.project or "", temp=temp, image=image)
+    return Job(**fields, project=settings.project or "", temp=temp, image=image)

@@ -1,28 +1,25 @@
-"""The command of a Python step on Vertex AI, which SIGTERM reaches and a timeout ends; its fields as a custom job.
+"""Builds the command of a Python step on Vertex AI, which forwards SIGTERM and obeys a timeout, and its job's fields.
 
-kfp starts a Python step by `sh -ec '... python3 -m kfp.dsl.executor_main ...'`, and one that installs packages by
-`sh -c 'pip install ... && "$0" "$@"'` before it. The first process of a container gets no signal that it has no handler
-for, and a shell passes none on. So a shell that does comes first, and every later one gives way to what it starts. Were
-Python itself the first process, a step without a handler would run on until it is killed.
+kfp starts a Python step by `sh -ec '... python3 -m kfp.dsl.executor_main ...'`, and a step that installs packages by an
+additional `sh -c 'pip install ... && "$0" "$@"'`. The first process of a container ignores every signal for which it
+has no handler, and a shell forwards none. Therefore a shell that forwards SIGTERM starts first, and each later shell
+replaces itself by its last command. Python cannot be the first process, because a step without a handler would ignore
+SIGTERM until it is killed.
 
-A plain step has no timeout on Vertex AI. Where the container's environment has STEP_TIMEOUT_S, coreutils' `timeout`
-stands between: after so many seconds it sends SIGTERM, and SIGKILL a minute later. The step's exit code is 124 then.
-That SIGKILL follows any SIGTERM which comes through it, so a step that may go on after one is started without.
+Vertex AI has no timeout for plain steps. If the container's environment has STEP_TIMEOUT_S, coreutils' `timeout` sends
+SIGTERM after that many seconds and SIGKILL a minute later; the exit code is then 124. `timeout` sends that SIGKILL
+after every SIGTERM that it forwards, so steps that may continue after SIGTERM are started without the option.
 
 Google's wrapper of a custom job (create_custom_training_job_from_component of google-cloud-pipeline-components 2.22)
-takes most fields as arguments. Those that it does not take go into the JSON that its launcher sends: the launcher
-reads that text with json.loads, and hands it to `JobServiceClient.create_custom_job` as it is.
+takes most fields of a job as arguments. The other fields are inserted into the JSON that the wrapper's launcher reads
+with json.loads and passes to `JobServiceClient.create_custom_job` unchanged.
 """
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kfp.dsl.base_component import BaseComponent
 
 import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
@@ -33,11 +30,14 @@ from vgp.machines.placement.placement import Placement
 from vgp.protocol.spec_version import SPEC_VARIABLE, spec_version
 from vgp.settings import Settings
 
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
+
 EXECUTOR = "kfp.dsl.executor_main"
 _INSTALLS = re.compile(r'(?<=&& )"\$0" "\$@"\s*\Z')
 _STARTS = re.compile(rf'^((?:\w+=\w+ )?)(python3 -m {re.escape(EXECUTOR)} [^\n;&|]*"\$@")\s*\Z', re.MULTILINE)
-#: A signal ends `wait` early, with a code of its own: it waits until the process is gone. `timeout` would pass signals
-#: on to all processes of the step: not with --foreground, which BusyBox does not know, and does not need.
+#: A signal interrupts `wait`, so it runs in a loop until the process has ended. `--foreground` keeps `timeout` from
+#: signalling all processes of the step; BusyBox neither has nor needs that option.
 _FIRST = """
 limit_s=$@VARIABLE
 if [ -n "$limit_s" ]; then
@@ -57,32 +57,32 @@ exit $code
 
 
 def is_python(command: Sequence[object] | None) -> bool:
-    """Whether kfp starts a Python step by this command."""
+    """Whether this is the command by which kfp starts a Python step."""
     return any(EXECUTOR in str(word) for word in command or ())
 
 
-def spec_environment(command: Sequence[object] | None) -> dict[str, str]:
-    """Returns the variable by which a Python step knows the version of its spec; nothing for another container."""
+def build_spec_environment(command: Sequence[object] | None) -> dict[str, str]:
+    """Returns the variable that holds the spec's version for a Python step; {} for another container."""
     return {SPEC_VARIABLE: spec_version()} if is_python(command) else {}
 
 
-def entrypoint(command: Sequence[object], step: str) -> list[object]:
-    """`command` with SIGTERM passed on and the timeout kept, if it is kfp's for a Python step; any other as it is.
+def build_command(command: Sequence[object], step: str) -> list[object]:
+    """Returns a Python step's command that forwards SIGTERM and obeys the timeout; any other command unchanged.
 
     Raises:
-        RequestError: this kfp starts Python steps by a command that is not known here.
+        RequestError: the installed kfp starts Python steps by an unknown command.
     """
     if not is_python(command):
         return list(command)
-    return [*passing_on(step), *_giving_way(command)]
+    return [*build_signal_prefix(step), *_replace_shells(command)]
 
 
-def passing_on(step: str, setting: str = "timeout", *, kill: bool = True) -> list[str]:
-    """The words before a command to which SIGTERM is passed on, and which is ended after STEP_TIMEOUT_S.
+def build_signal_prefix(step: str, setting: str = "timeout", *, kill: bool = True) -> list[str]:
+    """Returns the words that start a command in a shell that forwards SIGTERM and stops it after STEP_TIMEOUT_S.
 
     Args:
-        step: Its name.
-        setting: The key of the step that would give it more time.
+        step: The step's name, for the message about a timeout.
+        setting: The step's key in the settings that allows more time.
         kill: Whether SIGKILL follows a minute after SIGTERM.
     """
     setting = f"{setting} in [steps.{step}] of pipelines.toml"
@@ -90,52 +90,52 @@ def passing_on(step: str, setting: str = "timeout", *, kill: bool = True) -> lis
     return ["sh", "-c", first.replace("@SETTING", shlex.quote(setting))]
 
 
-def _giving_way(command: Sequence[object]) -> list[object]:
-    """The command with each shell of it replaced by what it starts last."""
+def _replace_shells(command: Sequence[object]) -> list[object]:
+    """Returns the command, with each shell replacing itself (`exec`) by its last command."""
     changed: list[object] = list(command)
     for number in range(2, len(command)):
         if command[number - 2 : number] == ["sh", "-c"]:
             changed[number] = _INSTALLS.sub('exec "$0" "$@"\n', str(changed[number]))
         elif command[number - 2 : number] == ["sh", "-ec"]:
-            changed[number], known = _STARTS.subn(_exported, str(changed[number]))
+            changed[number], known = _STARTS.subn(_rewrite_line, str(changed[number]))
             if not known:
                 raise RequestError(
-                    "this kfp starts Python steps by a command that SIGTERM would not reach: install the version of "
-                    "constraints.txt."
+                    "the installed kfp starts Python steps by a command that SIGTERM does not reach: install the "
+                    "version in constraints.txt."
                 )
     return changed
 
 
-def _exported(line: re.Match[str]) -> str:
-    """`A=b python3 ...` -> `export A=b` and `exec python3 ...`."""
+def _rewrite_line(line: re.Match[str]) -> str:
+    """Returns `export A=b` and `exec python3 ...` for a line `A=b python3 ...`."""
     return f"export {line[1].rstrip()}\nexec {line[2]}\n" if line[1] else f"exec {line[2]}\n"
 
 
-_WITHOUT_ARGUMENT = ("enable_dashboard_access", "protected_artifact_location_id")
-#: Where the text of the launcher has the objects that fields are added to.
+_NO_ARGUMENT = ("enable_dashboard_access", "protected_artifact_location_id")
+#: Beginnings of the objects in the launcher's JSON into which fields are inserted.
 _SPEC, _SCHEDULING = '"job_spec": {', '"scheduling": {'
 _ADVICE = "Set it at the top of pipelines.toml, or in the environment."
 
 
-def wrapper_arguments(placement: Placement) -> JsonObject:
-    """What the wrapper takes; `network` is left to the run unless the job has an interface of its own."""
+def build_wrapper_arguments(placement: Placement) -> JsonObject:
+    """Returns the arguments of Google's wrapper; an empty `network` if the job has a private interface instead."""
     fields = placement.job_fields()
     scheduling = {name: value for name, value in fields.pop("scheduling").items() if name != "disable_retries"}
     directory = fields.pop("base_output_directory", {}).get("output_uri_prefix")
-    given = {name: value for name, value in fields.items() if name not in _WITHOUT_ARGUMENT}
-    given |= {"base_output_directory": directory} if directory else {}
-    given |= {"network": ""} if "psc_interface_config" in given else {}
-    return {**scheduling, **given}
+    arguments = {name: value for name, value in fields.items() if name not in _NO_ARGUMENT}
+    arguments |= {"base_output_directory": directory} if directory else {}
+    arguments |= {"network": ""} if "psc_interface_config" in arguments else {}
+    return {**scheduling, **arguments}
 
 
 def complete_job(job: "BaseComponent", placement: Placement) -> None:
-    """Puts what the wrapper has no argument for into what its launcher sends."""
+    """Inserts the fields for which the wrapper has no argument into the JSON of its launcher."""
     fields = placement.job_fields()
-    _add(job, _SPEC, {name: fields[name] for name in _WITHOUT_ARGUMENT if name in fields})
-    _add(job, _SCHEDULING, {name: True for name in ("disable_retries",) if name in fields["scheduling"]})
+    _insert_fields(job, _SPEC, {name: fields[name] for name in _NO_ARGUMENT if name in fields})
+    _insert_fields(job, _SCHEDULING, {name: True for name in ("disable_retries",) if name in fields["scheduling"]})
 
 
-def _add(job: "BaseComponent", at: str, fields: JsonObject) -> None:
+def _insert_fields(job: "BaseComponent", at: str, fields: JsonObject) -> None:
     container = job.component_spec.implementation.container
     if fields:
         number = next(index for index, text in enumerate(container.args) if isinstance(text, str) and at in text)
@@ -143,13 +143,14 @@ def _add(job: "BaseComponent", at: str, fields: JsonObject) -> None:
         container.args[number] = container.args[number].replace(at, f"{at}{inner}, ", 1)
 
 
-def wrapper_problems(options: JobOptions, settings: Settings) -> Iterator[Problem]:
-    """What speaks against a job's options in a run with these settings."""
+def find_wrapper_problems(options: JobOptions, settings: Settings) -> Iterator[Problem]:
+    """Yields the problems of a job's options in a run with these settings."""
     if options.private_service_connect and settings.network:
-        text = "private_service_connect and network exclude each other: a job reaches a network by one of the two."
-        yield Problem("GPU035", "private_service_connect", text, 'Drop one: network = "" in an environment drops it.')
+        text = "private_service_connect and network exclude each other: a job connects to a network by one of the two."
+        fix = 'Drop one of the two; network = "" in an environment drops network.'
+        yield Problem("GPU035", "private_service_connect", text, fix)
     if options.reserved_ip_ranges and not settings.network:
-        text = "reserved_ip_ranges needs network: they are ranges of it."
+        text = "reserved_ip_ranges needs network: the ranges belong to that network."
         yield Problem("GPU035", "reserved_ip_ranges", text, _ADVICE)
     if options.nfs and not (settings.network or options.private_service_connect):
         text = "nfs needs network or private_service_connect: the job reaches the server through it."

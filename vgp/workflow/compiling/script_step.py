@@ -1,12 +1,17 @@
-"""A command of the user's own in place of a step's Python, and the step that takes up what it leaves.
+"""Replaces a step's Python by the user's own command, and appends the step that collects the files of that command.
 
-Each worker pool of a spec carries the launching text, and what starts the job gets all pools in one argument, of which
-Linux takes 128 KiB.
+Each worker pool of a spec holds the launching text. It is compacted, because the program that starts the job receives
+all pools in one argument, which Linux limits to 128 KiB.
 """
 
+import ast
 import copy
+import io
+import tokenize
 from collections.abc import Collection, Iterator
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.documents.json_text import JsonObject, JsonView
@@ -20,30 +25,29 @@ from vgp.protocol.placeholders import IMAGE
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
-import ast
-import io
-import tokenize
-from pathlib import Path
-from types import ModuleType
 
 
-def compact(text: str) -> str:
-    """The same program in fewer characters; the same on every version of Python, since caching goes by it."""
+def compact_source(text: str) -> str:
+    """Returns a program without comments, docstrings and wide indents.
+
+    The result does not depend on the version of Python, because it is part of Vertex AI's cache key.
+    """
     text = _without_annotations(text)
     lines = text.splitlines()
     quoted: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        quoted.update(range(token.start[0], token.end[0]))  # the lines of a text but the first, counted from 0
+        quoted.update(range(token.start[0], token.end[0]))  # all lines of a string but the first, counted from 0
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            words = node.body[0]
-            lines[words.lineno - 1 : words.end_lineno] = [""] * ((words.end_lineno or 0) - words.lineno + 1)
+            docstring = node.body[0]
+            count = (docstring.end_lineno or 0) - docstring.lineno + 1
+            lines[docstring.lineno - 1 : docstring.end_lineno] = [""] * count
             if len(node.body) == 1:
-                lines[words.lineno - 1] = " " * words.col_offset + '""'
-    short = [line if number in quoted else _indented(line) for number, line in enumerate(lines)]
+                lines[docstring.lineno - 1] = " " * docstring.col_offset + '""'
+    short = [line if number in quoted else _shorten_indent(line) for number, line in enumerate(lines)]
     return "\n".join(line for line in short if line) + "\n"
 
 
@@ -68,21 +72,21 @@ def _annotations(tree: ast.AST) -> Iterator[tuple[int, int, int]]:
             yield node.returns.lineno, node.returns.col_offset, node.returns.end_col_offset or 0
 
 
-def _indented(line: str) -> str:
-    """By one space for each four."""
+def _shorten_indent(line: str) -> str:
+    """Returns the line indented by one space for each four."""
     rest = line.lstrip(" ")
     return " " * ((len(line) - len(rest)) // 4) + rest
 
 
-#: What collect takes of the job's outputs has their names after this.
-_LEFT = "left_"
+#: Prefix of the collect step's inputs that are outputs of the job.
+_OUTPUT_PREFIX = "left_"
 
 
-def in_image(component: "BaseComponent", request: Request, default: str) -> "BaseComponent":
-    """A copy of the component, in the image that the settings have for it unless it names one of its own.
+def set_image(component: "BaseComponent", request: Request, default: str) -> "BaseComponent":
+    """Returns a copy of the component in its own image, else in that of the settings, else in `default`.
 
     Raises:
-        RequestError: both name one.
+        RequestError: the component and the settings name different images.
     """
     copied = copy.deepcopy(component)
     container = copied.component_spec.implementation.container
@@ -90,81 +94,81 @@ def in_image(component: "BaseComponent", request: Request, default: str) -> "Bas
         container.image = request.image or default
     elif request.image and request.image != container.image:
         raise RequestError(
-            f"[steps.{component.name}] image = {request.image}: the step's code names its own, {container.image}, "
-            "and that one stays. Drop the setting, or the base_image."
+            f"[steps.{component.name}] image = {request.image}: the step's code names another image, "
+            f"{container.image}. Drop the setting, or the base_image in the code."
         )
     return copied
 
 
-def with_command(component: "BaseComponent", request: Request, form: "BaseComponent | None" = None) -> "BaseComponent":
-    """The component with its container started by the command of the settings.
+def set_command(component: "BaseComponent", request: Request, form: "BaseComponent | None" = None) -> "BaseComponent":
+    """Sets the command of the settings as the command of the component's container, and returns the component.
 
-    Outputs stay as they are; inputs of the step `form` that the command names become inputs, too.
+    Outputs stay unchanged. Inputs of the step `form` that the command names become inputs of the component.
 
     Raises:
-        RequestError: the step has no outputs to leave a model and checkpoints in, or a word has no meaning.
+        RequestError: the step has no outputs for a model and checkpoints, or a word of the command is invalid.
     """
     spec = component.component_spec
     script = Script(request.command or (), request.launched_by, spec.implementation.container.image)
     fields = {} if form is None else {**(form.component_spec.inputs or {})}
-    _refuse_words(component.name, script, {**_parameters(spec.inputs), **_parameters(fields)})
-    named = {name: fields[name] for name in sorted(script.names & set(_parameters(fields)))}
+    _refuse_words(component.name, script, {**_list_parameter_types(spec.inputs), **_list_parameter_types(fields)})
+    named = {name: fields[name] for name in sorted(script.names & set(_list_parameter_types(fields)))}
     spec.inputs = {**named, **(spec.inputs or {})}
-    component._component_inputs.update(named)  # kfp notes them when a component is made
-    parameters = _parameters(spec.inputs)
-    kinds = {name: _kind(component.name, name, parameters[name]) for name in script.names & set(parameters)}
+    component._component_inputs.update(named)  # kfp reads a component's inputs only once, when it is created
+    parameters = _list_parameter_types(spec.inputs)
+    kinds = {name: _choose_word_kind(component.name, name, parameters[name]) for name in script.names & set(parameters)}
     container = spec.implementation.container
-    container.command = [*START, _launching()]
-    container.args = script.arguments(_artifacts(component), kinds)
+    container.command = [*START, _build_launching_text()]
+    container.args = script.arguments(_list_uris(component), kinds)
     servers = request.parameter_server
-    # Read by the launching text where no CLUSTER_SPEC tells of the servers: on this machine.
+    # Without CLUSTER_SPEC, on this machine, the launching text reads the number of servers from this variable.
     container.env = {**request.env, variables.PARAMETER_SERVERS: str(servers.count)} if servers else request.env or None
     return component
 
 
-def _parameters(inputs: JsonView | None) -> dict[str, str]:
-    """The types of the inputs that are parameters, by name."""
+def _list_parameter_types(inputs: JsonView | None) -> dict[str, str]:
+    """Returns the types of the inputs that are parameters, by name."""
     return {name: declared.type for name, declared in (inputs or {}).items() if "@" not in declared.type}
 
 
 @cache
-def _launching() -> str:
-    return compact(joined_package(launching))
+def _build_launching_text() -> str:
+    return compact_source(join_package(launching))
 
 
-def _kind(step: str, name: str, declared: str) -> str:
-    """How the launching text writes a parameter in a word.
+def _choose_word_kind(step: str, name: str, declared: str) -> str:
+    """Returns the launching text's name, `number` or `text`, for the type of a parameter.
 
     Raises:
-        RequestError: it is a table or a list. Worker pools are JSON made by concatenation, which quotes would break.
+        RequestError: the parameter is a table or a list, whose quotes would break the JSON of the worker pools.
     """
     if declared in ("Float", "Integer"):
         return "number"
     if declared in ("String", "Boolean"):
         return "text"
     raise RequestError(
-        f"[steps.{step}] command: {{{name}}} is a table or a list, and only texts, numbers and true or false reach a "
-        "command. Write its members into the command, or into a file that the script reads."
+        f"[steps.{step}] command: {{{name}}} is a table or a list, and a command can take only texts, numbers and "
+        "booleans. Write its members into the command, or into a file that the script reads."
     )
 
 
-def _artifacts(component: "BaseComponent") -> dict[str, str]:
-    """The URIs that the launching text works with, as placeholders."""
+def _list_uris(component: "BaseComponent") -> dict[str, str]:
+    """Returns the placeholders of the URIs that the launching text needs, by name."""
     inputs, outputs = component.component_spec.inputs or {}, component.component_spec.outputs or {}
     missing = [name for name in ("model", "checkpoints") if name not in outputs]
     if missing:
         raise RequestError(
-            f"[steps.{component.name}] command: it leaves a model and checkpoints, and the step has no output "
-            f"{' and no output '.join(missing)}. Give it outputs of these names."
+            f"[steps.{component.name}] command: a command writes a model and checkpoints, but the step has no output "
+            f"{' and no output '.join(missing)}. Give the step outputs of these names."
         )
     data = "{{$.inputs.artifacts['dataset'].uri}}" if "dataset" in inputs else ""
     pins = "{{$.inputs.parameters['pins']}}" if "pins" in inputs else ""
-    left = {name: f"{{{{$.outputs.artifacts['{name}'].uri}}}}" for name in ("model", "checkpoints")}
-    return {"data": data, **left, "pins": pins}
+    outputs = {name: f"{{{{$.outputs.artifacts['{name}'].uri}}}}" for name in ("model", "checkpoints")}
+    return {"data": data, **outputs, "pins": pins}
 
 
 def _refuse_words(step: str, script: Script, parameters: Collection[str]) -> None:
-    """Raises RequestError: kfp would read a word as something else, or it holds a slip of a name."""
+    """Raises RequestError if kfp would misread a word of the command, or a word names a misspelt parameter."""
     for word in script.command:
         if placeholders.within(word) or word.startswith(('{"Concat"', '{"IfPresent"')):
             raise RequestError(f"[steps.{step}] command: the word {word!r} {placeholders.RULE}")
@@ -172,94 +176,100 @@ def _refuse_words(step: str, script: Script, parameters: Collection[str]) -> Non
     for name in sorted(script.names - known):
         near = nearest(name, known, 0.7)
         if near:
-            raise RequestError(f"[steps.{step}] command: nothing stands for {{{name}}}. Did you mean {{{near}}}?")
+            raise RequestError(f"[steps.{step}] command: {{{name}}} is no input of the step. Did you mean {{{near}}}?")
 
 
-def followed_by(
+def append_collect(
     collect: "BaseComponent | None", job: "BaseComponent", form: "BaseComponent | None" = None
 ) -> "BaseComponent":
-    """The job, each of its tasks followed by one of `collect`, whose outputs the workflow sees.
+    """Returns a component that runs the job and then `collect`, whose outputs the workflow receives.
 
-    What the job takes of the step `form` are the values that this step was given.
+    Inputs that the job shares with the step `form` get the values of that step's task.
 
     Raises:
-        RequestError: there is none; when called: it takes what the job neither has nor leaves.
+        RequestError: `collect` is None. Calling the component raises it if `collect` has an input that is neither an
+            input nor an output of the job.
     """
     from kfp.dsl.base_component import BaseComponent
 
-    step = str(job.component_spec.name)  # a custom job's component has GCPC's name beside
+    step = str(job.component_spec.name)  # `job.name` can be the name of GCPC's wrapper
     if collect is None:
         raise RequestError(
-            f"[steps.{step}] command: the workflow has no step that takes up what a command leaves. "
+            f"[steps.{step}] command: the workflow has no step that collects the files of a command. "
             f"Name one: target.job({step.replace('-', '_')}, collect=collect)."
         )
 
-    last = collect
+    last_step = collect
 
-    class Followed(BaseComponent):  # type: ignore[misc]
+    class JobAndCollect(BaseComponent):  # type: ignore[misc]
         def __call__(self, *args: Any, **inputs: Any) -> Any:
-            inputs = {**_given(form, job), **inputs}
-            left = job(*args, **inputs)
-            return last(**_taken(last, job, inputs, left.outputs))
+            inputs = {**_find_form_inputs(form, job), **inputs}
+            task = job(*args, **inputs)
+            return last_step(**_choose_collect_inputs(last_step, job, inputs, task.outputs))
 
         def execute(self, **inputs: Any) -> None:
             job.execute(**inputs)
 
-    return Followed(job.component_spec)
+    return JobAndCollect(job.component_spec)
 
 
-def _given(form: "BaseComponent", job: "BaseComponent") -> JsonObject:
-    """What the task of `form` in the workflow was given, as far as the job has an input of that name and kind."""
+def _find_form_inputs(form: "BaseComponent", job: "BaseComponent") -> JsonObject:
+    """Returns the inputs of the task of `form`, as far as the job has inputs of equal names and types."""
     from kfp.dsl.pipeline_context import Pipeline
 
     if form is None:
         return {}
     tasks = Pipeline.get_default_pipeline().tasks.values()
-    same = (task.inputs for task in tasks if task.component_spec.name == form.component_spec.name)
-    given: JsonObject = next(same, {})
-    wanted, own = job.component_spec.inputs or {}, form.component_spec.inputs or {}
-    return {name: given[name] for name in wanted.keys() & given.keys() if wanted[name].type == own[name].type}
+    form_inputs = (task.inputs for task in tasks if task.component_spec.name == form.component_spec.name)
+    values: JsonObject = next(form_inputs, {})
+    needed, declared = job.component_spec.inputs or {}, form.component_spec.inputs or {}
+    return {name: values[name] for name in needed.keys() & values.keys() if needed[name].type == declared[name].type}
 
 
-def _taken(collect: "BaseComponent", job: "BaseComponent", inputs: JsonView, left: JsonView) -> JsonObject:
-    """The inputs of collect: left_X is output X of the job, any other the job's own input of that name."""
-    taken: JsonObject = {}
-    for name, wanted in (collect.component_spec.inputs or {}).items():
-        own = (job.component_spec.inputs or {}).get(name)
-        if name.startswith(_LEFT) and name.removeprefix(_LEFT) in left:
-            taken[name] = left[name.removeprefix(_LEFT)]
+def _choose_collect_inputs(
+    collect: "BaseComponent", job: "BaseComponent", inputs: JsonView, outputs: JsonView
+) -> JsonObject:
+    """Returns the inputs of `collect`: output X of the job for `left_X`, else the job's input of that name."""
+    values: JsonObject = {}
+    for name, declared in (collect.component_spec.inputs or {}).items():
+        job_input = (job.component_spec.inputs or {}).get(name)
+        if name.startswith(_OUTPUT_PREFIX) and name.removeprefix(_OUTPUT_PREFIX) in outputs:
+            values[name] = outputs[name.removeprefix(_OUTPUT_PREFIX)]
         elif name in inputs:
-            taken[name] = inputs[name]
-        elif own is not None and own.default is not None:
-            taken[name] = own.default
-        elif not wanted.optional:
-            raise RequestError(f"{collect.name} takes {name}, which {job.component_spec.name} neither has nor leaves.")
-    return taken
+            values[name] = inputs[name]
+        elif job_input is not None and job_input.default is not None:
+            values[name] = job_input.default
+        elif not declared.optional:
+            raise RequestError(
+                f"{collect.name} has an input {name}, which is neither an input nor an output of "
+                f"{job.component_spec.name}. Rename it, or make it optional."
+            )
+    return values
 
 
-def joined_package(package: ModuleType) -> str:
-    """Its `__main__` behind the modules that it imports, each behind those that it imports itself.
+def join_package(package: ModuleType) -> str:
+    """Returns one program of a package: its `__main__` after the modules that it imports, in order of their imports.
 
-    All share one namespace: a name means the same in each module, and is imported by that name.
+    The modules share one namespace, so none may define a name of another, or import one under an alias.
     """
     texts: dict[str, str] = {}
-    _add(f"{package.__name__}.__main__", Path(package.__path__[0]), texts)
+    _add_module(f"{package.__name__}.__main__", Path(package.__path__[0]), texts)
     return "from __future__ import annotations\n" + "".join(texts.values())
 
 
-def _add(module: str, folder: Path, texts: dict[str, str]) -> None:
-    """Adds the text of a module, without its docstring and the imports that its place in the program makes needless."""
+def _add_module(module: str, folder: Path, texts: dict[str, str]) -> None:
+    """Adds the text of a module to `texts`, without its docstring and without imports from the package."""
     package, _, name = module.rpartition(".")
     text = (folder / f"{name}.py").read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
     for node in ast.parse(text).body:
         source = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if source.rpartition(".")[0] == package and source not in texts:
-            _add(source, folder, texts)
-        if source == "__future__" or source.startswith(f"{package}.") or _is_text(node):
+            _add_module(source, folder, texts)
+        if source == "__future__" or source.startswith(f"{package}.") or _is_docstring(node):
             lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or 0) - node.lineno + 1)
     texts[module] = "".join(lines)
 
 
-def _is_text(node: ast.stmt) -> bool:
+def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,7 +1,7 @@
-"""The size of a step as a parameter of its pipeline: STEP_size, which the console's form shows like any other.
+"""Adds a parameter STEP_size to a pipeline, by which a run chooses the size of a step's machines.
 
-A workflow declares its own parameters and knows nothing of sizes: those are settings. So the parameter joins the
-compiled spec, on the whole way from the pipeline to the step, in the names that kfp gives to what goes into a group.
+A workflow does not declare sizes, because they are settings. Therefore the parameter is added to the compiled spec, in
+every group from the pipeline down to the step, under the names that kfp gives to the inputs of groups.
 """
 
 import copy
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 _CHANNEL = "pipelinechannel--"
 
 
-def chosen_by_input(launcher: "BaseComponent", default: str) -> "BaseComponent":
-    """The step that climbs, with the size as one more input.
+def add_size_input(launcher: "BaseComponent", default: str) -> "BaseComponent":
+    """Adds the input for the size to the step that climbs the ladder, and returns the step.
 
     Raises:
-        RequestError: the step has an input of that name.
+        RequestError: the step already has an input of that name.
     """
     from kfp.dsl.structures import InputSpec
 
     spec = launcher.component_spec
     if SIZE_INPUT in (spec.inputs or {}):
         raise RequestError(
-            f"{launcher.name} has an input {SIZE_INPUT} of its own, by which the size of its machines would be chosen. "
-            "Give the input another name, or drop [steps.NAME.sizes]."
+            f"{launcher.name} has an input {SIZE_INPUT}, a name that [steps.{launcher.name}.sizes] needs. "
+            "Rename the input, or drop the sizes."
         )
     spec.inputs = {**(spec.inputs or {}), SIZE_INPUT: InputSpec(type="String", default=default, optional=True)}
     container = spec.implementation.container
@@ -40,68 +40,68 @@ def chosen_by_input(launcher: "BaseComponent", default: str) -> "BaseComponent":
     return launcher
 
 
-def with_sizes(spec: PipelineSpec) -> PipelineSpec:
-    """The spec with a parameter for every step that has sizes; the same one where none has.
+def add_size_parameters(spec: PipelineSpec) -> PipelineSpec:
+    """Returns the spec with a parameter for every step that has sizes; the spec itself if no step has sizes.
 
     Raises:
-        RequestError: the pipeline has a parameter of that name.
+        RequestError: the pipeline already has a parameter of that name.
     """
     sized = {f"comp-{name}": container for name, container in spec.containers.items() if sizes_of(container)}
     if not sized:
         return spec
     content = copy.deepcopy(dict(spec.content))
     parameters = content["root"].setdefault("inputDefinitions", {}).setdefault("parameters", {})
-    needed = _route(content["root"], content["components"], sized, "")
+    needed = _route_sizes(content["root"], content["components"], sized, "")
     for component in sorted(needed):
-        name = _parameter(component)
+        name = _name_parameter(component)
         if name in parameters:
             raise RequestError(
-                f"the pipeline has a parameter {name}, which the sizes of {component.removeprefix('comp-')} need. "
-                "Give it another name, or drop [steps.NAME.sizes]."
+                f"the pipeline has a parameter {name}, a name that [steps.{component.removeprefix('comp-')}.sizes] "
+                "needs. Rename the parameter, or drop the sizes."
             )
         inputs = content["components"][component]["inputDefinitions"]["parameters"]
         parameters[name] = {
             "parameterType": "STRING", "isOptional": True, "defaultValue": inputs[SIZE_INPUT]["defaultValue"],
-            "description": _description(component, sized[component]),
+            "description": _describe_sizes(component, sized[component]),
         }  # fmt: skip
     return PipelineSpec(content)
 
 
-def _route(group: JsonObject, components: JsonView, sized: JsonView, prefix: str) -> set[str]:
-    """Leads the sizes from the group's inputs to its steps; returns the components that need one."""
+def _route_sizes(group: JsonObject, components: JsonView, sized: JsonView, prefix: str) -> set[str]:
+    """Passes the sizes from the group's inputs to its steps, and returns the names of the components with a size."""
     needed: set[str] = set()
     for task in group["dag"]["tasks"].values():
         reference = task["componentRef"]["name"]
         component = components.get(reference, {})
         inside = {reference} if reference in sized else set()
         if "dag" in component:
-            inside = _route(component, components, sized, _CHANNEL)
-            for each in inside:
+            inside = _route_sizes(component, components, sized, _CHANNEL)
+            for inner in inside:
                 declared = component.setdefault("inputDefinitions", {}).setdefault("parameters", {})
-                declared[f"{_CHANNEL}{_parameter(each)}"] = {"parameterType": "STRING"}
-        for each in inside:
-            name = SIZE_INPUT if each == reference else f"{_CHANNEL}{_parameter(each)}"
-            given = task.setdefault("inputs", {}).setdefault("parameters", {})
-            given[name] = {"componentInputParameter": f"{prefix}{_parameter(each)}"}
+                declared[f"{_CHANNEL}{_name_parameter(inner)}"] = {"parameterType": "STRING"}
+        for inner in inside:
+            name = SIZE_INPUT if inner == reference else f"{_CHANNEL}{_name_parameter(inner)}"
+            parameters = task.setdefault("inputs", {}).setdefault("parameters", {})
+            parameters[name] = {"componentInputParameter": f"{prefix}{_name_parameter(inner)}"}
         needed |= inside
     return needed
 
 
-def _parameter(component: str) -> str:
+def _name_parameter(component: str) -> str:
     return f"{component.removeprefix('comp-').replace('-', '_')}_size"
 
 
-def _description(component: str, container: JsonView) -> str:
-    """Machines of the step train: small (g2-standard-4 with 1 x NVIDIA_L4, $0.71/hour) or large (...)."""
-    told = spec_ladder.plan(container) or {}
+def _describe_sizes(component: str, container: JsonView) -> str:
+    """Returns a text like "Machines of the step train: small (g2-standard-4 with 1 x NVIDIA_L4, $0.71/hour), ..."."""
+    plan = spec_ladder.plan(container) or {}
     by_size: dict[str, list[JsonObject]] = {}
-    for rung in told.get("rungs", []):
+    for rung in plan.get("rungs", []):
         by_size.setdefault(rung["size"], []).append(rung)
-    sizes = [f"{size} ({_machines(rungs)})" for size, rungs in by_size.items()]
+    sizes = [f"{size} ({_describe_machines(rungs)})" for size, rungs in by_size.items()]
     return f"Machines of the step {component.removeprefix('comp-')}: {', '.join(sizes)}."
 
 
-def _machines(rungs: list[JsonObject]) -> str:
+def _describe_machines(rungs: list[JsonObject]) -> str:
     first, pools = rungs[0], rungs[0]["job"]["jobSpec"]["workerPoolSpecs"]
     machine = pools[0]["machineSpec"]
     nodes = sum(pool.get("replicaCount", 0) for pool in pools[:2] if pool)

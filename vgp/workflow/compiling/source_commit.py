@@ -1,4 +1,4 @@
-"""The commit that the code is at, if the code is what was committed."""
+"""Reads the git commit of a repository's code, and whether the code has uncommitted changes."""
 
 import subprocess
 from dataclasses import dataclass
@@ -7,53 +7,53 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Commit:
-    """A full hash, and why it does not describe the code, if it does not."""
+    """The commit of a repository's code."""
 
+    #: The full hash; None if there is no commit.
     sha: str | None
-    #: Empty: the code is what was committed.
-    because: str = ""
+    #: Why the hash does not describe the code; "" if it does.
+    reason: str = ""
 
     @property
-    def of_the_code(self) -> str:
+    def clean_sha(self) -> str:
         """The hash in full; "" if the code differs from it."""
-        return "" if self.because else self.sha or ""
+        return "" if self.reason else self.sha or ""
 
     @property
     def tags(self) -> tuple[str, ...]:
         """The hash in short and in full; nothing if the code differs from it."""
-        return (self.of_the_code[:12], self.of_the_code) if self.of_the_code else ()
+        return (self.clean_sha[:12], self.clean_sha) if self.clean_sha else ()
 
 
-def current(folder: Path) -> Commit:
-    """The commit of the git repository that `folder` is in.
+def read_commit(folder: Path) -> Commit:
+    """Returns the commit of the git repository that contains `folder`.
 
-    Files that git does not track do not count: CI writes credentials and results beside the code, and code that is
-    used but not tracked shows as a change of the tracked file that uses it.
+    Untracked files do not count as changes, because CI writes credentials and results beside the code.
     """
     try:
-        sha = git(folder, "rev-parse", "--verify", "HEAD").strip()
-    except Refused as error:
+        sha = run_git(folder, "rev-parse", "--verify", "HEAD").strip()
+    except GitError as error:
         return Commit(None, str(error))
     try:
-        changed = git(folder, "status", "--porcelain", "--untracked-files=no").splitlines()
-    except Refused as error:
+        changed = run_git(folder, "status", "--porcelain", "--untracked-files=no").splitlines()
+    except GitError as error:
         return Commit(sha, str(error))
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     return Commit(sha, f"{changed[0][2:].strip()}{more} changed since {sha[:12]}" if changed else "")
 
 
-class Refused(Exception):
-    """git's own words."""
+class GitError(Exception):
+    """An error that holds git's own message."""
 
 
-def git(folder: Path, *arguments: str) -> str:
-    """What git prints, asked in that folder. Raises Refused."""
-    # Without the lock, `git status` writes nothing and so disturbs nobody.
+def run_git(folder: Path, *arguments: str) -> str:
+    """Runs git in a folder and returns its output. Raises GitError."""
+    # Without the lock, `git status` writes nothing and disturbs no other git command.
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Refused(f"git does not run: {error}") from None
+        raise GitError(f"git did not run: {error}") from None
     if done.returncode:
-        raise Refused(f"git says: {(done.stderr.splitlines() or ['nothing'])[0]}")
+        raise GitError((done.stderr.splitlines() or [f"git failed with exit code {done.returncode}"])[0])
     return done.stdout

@@ -1,9 +1,4 @@
-"""The workflows of a repository: found by their files, imported one at a time, compiled by kfp."""
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kfp.dsl.base_component import BaseComponent
+"""Finds, imports and compiles the workflows of a repository, and calls the functions by which they check arguments."""
 
 import importlib.util
 import inspect
@@ -16,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import vgp
 from vgp.base.documents.json_text import JsonObject, JsonView
@@ -28,32 +23,45 @@ from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import refuse_same_inputs
 from vgp.protocol.imports import search_repository_first
-from vgp.settings.repository import Repository, find, known
+from vgp.settings.repository import Repository, find_workflow, find_workflows
 from vgp.workflow import kfp_package
 from vgp.workflow.compiling.compile_target import Local, Target
-from vgp.workflow.compiling.placing import completed, placing
+from vgp.workflow.compiling.placing import complete_spec, use_target
 
-__all__ = ["check", "compiled", "expanded", "find", "known", "load", "look", "members"]
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
 
-_OURS = Path(vgp.__file__).parent
+__all__ = [
+    "check_arguments",
+    "compile_workflow",
+    "expand_arguments",
+    "find_workflows",
+    "find_workflow",
+    "load",
+    "check_sources",
+    "list_members",
+]
+
+_LIBRARY = Path(vgp.__file__).parent
 
 
 def load(path: Path, repository: Repository, target: Target | None = None) -> ModuleType:
-    """Returns the module of the workflow at `path`, with what it imports from its repository.
+    """Returns the module of the workflow at `path`.
 
-    It is imported once; a workflow whose steps are placed during the import, once for each `target`.
+    A workflow with a function `build` is imported once, any other once for each `target`, because its import places its
+    steps.
 
     Raises:
-        RequestError: it does not import, or holds no workflow: which file and line, and why.
+        RequestError: the file cannot be imported, or holds no workflow; the message has file and line.
     """
     search_repository_first(str(repository.root), repository.folder)
     name = f"_workflow_{path.stem}"
     module = sys.modules.get(name)
-    is_known = module is not None and os.path.realpath(str(module.__file__)) == os.path.realpath(path)
-    if module is not None and is_known and (target is None or hasattr(module, "build")):
+    is_loaded = module is not None and os.path.realpath(str(module.__file__)) == os.path.realpath(path)
+    if module is not None and is_loaded and (target is None or hasattr(module, "build")):
         return module
     kfp_package.load()
-    with explained(path, repository), placing(target or Local(), repository.root):
+    with explain_errors(path, repository), use_target(target or Local(), repository.root):
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec and spec.loader
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
@@ -62,55 +70,54 @@ def load(path: Path, repository: Repository, target: Target | None = None) -> Mo
         except BaseException:
             del sys.modules[name]
             raise
-    if not (callable(getattr(module, "build", None)) or _pipelines(module)):
+    if not (callable(getattr(module, "build", None)) or _list_pipelines(module)):
         raise RequestError(
-            f"{_shown(path, repository)}: a workflow is a file with a @dsl.pipeline function at its top, or with a "
+            f"{_shorten(path, repository)} holds no workflow: add a @dsl.pipeline function at module level, or a "
             "function build(target)."
         )
     return module
 
 
-def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
-    """The spec of the workflow `name` for `target`. Runs of the console have no other say in caching than the spec's.
+def compile_workflow(name: str, target: Target, repository: Repository) -> PipelineSpec:
+    """Returns the spec of the workflow `name` for `target`.
 
     Raises:
         RequestError: there is no such workflow, or its code fails.
     """
-    path = known(name, repository)
+    path = find_workflow(name, repository)
     module = load(path, repository, target)
-    with explained(path, repository), warnings.catch_warnings():
+    with explain_errors(path, repository), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         if hasattr(module, "build"):
             pipeline = module.build(target)
             if not hasattr(pipeline, "pipeline_spec"):
                 raise RequestError(
-                    f"{_shown(path, repository)}: build(target) must return its function with @dsl.pipeline."
+                    f"{_shorten(path, repository)}: build(target) must return its function with @dsl.pipeline."
                 )
         else:
-            pipeline = _pipeline(module, path, repository)
-        return completed(pipeline, target, partial(_expanded, module), repository.root)
+            pipeline = _choose_pipeline(module, path, repository)
+        return complete_spec(pipeline, target, partial(_expand, module), repository.root)
 
 
-def _pipeline(module: ModuleType, path: Path, repository: Repository) -> "BaseComponent":
-    """The pipeline of a workflow: the one that it has, or that has the name of its file."""
-    pipelines = _pipelines(module)
+def _choose_pipeline(module: ModuleType, path: Path, repository: Repository) -> "BaseComponent":
+    """Returns the pipeline of a workflow: its only one, or the one named like its file."""
+    pipelines = _list_pipelines(module)
     if len(pipelines) > 1 and path.stem not in pipelines:
         raise RequestError(
-            f"{_shown(path, repository)} has the pipelines {join_words(sorted(pipelines), 'and')}: name the "
-            "one that is "
-            f"run after the file, {path.stem}."
+            f"{_shorten(path, repository)} has the pipelines {join_words(sorted(pipelines), 'and')}. Rename the one "
+            f"to run to {path.stem}, like the file."
         )
     return pipelines[path.stem] if path.stem in pipelines else next(iter(pipelines.values()))
 
 
-def _pipelines(module: ModuleType) -> JsonObject:
-    """The pipelines at the top of a workflow, by their functions' names."""
+def _list_pipelines(module: ModuleType) -> JsonObject:
+    """Returns the pipelines at module level, by the names of their functions."""
     from kfp.dsl.graph_component import GraphComponent
 
     return {name: value for name, value in vars(module).items() if isinstance(value, GraphComponent)}
 
 
-def check(
+def check_arguments(
     name: str,
     spec: PipelineSpec,
     arguments: JsonView,
@@ -118,50 +125,52 @@ def check(
     *,
     remote: bool = False,
 ) -> None:
-    """What commands in the spec do not take, and what the workflow itself can tell to be wrong, if it has a `check`.
+    """Checks a run's arguments against the spec, then with the workflow's own function `check`, if it has one.
 
     Raises:
-        RequestError: says what was given, the rule, and the choices.
+        RequestError: an argument is invalid; the message has the value, the rule and the choices.
     """
-    path = known(name, repository)
-    inner = members(name, repository) if scripts(spec) else {}
-    settings = {*inner, *(member for each in inner.values() for member in each)}
+    path = find_workflow(name, repository)
+    members = list_members(name, repository) if scripts(spec) else {}
+    settings = {*members, *(member for names in members.values() for member in names)}
     container_settings.refuse_arguments(spec, arguments, remote=remote, settings=settings)
     spec_ladder.refuse_sizes(spec, arguments)
     refuse_same_inputs(spec, arguments)
-    judge = getattr(load(path, repository), "check", None)
-    if judge is None:
+    own_check = getattr(load(path, repository), "check", None)
+    if own_check is None:
         return
-    with explained(path, repository):
+    facts = _select_keywords(own_check, **_describe_run(spec, arguments, remote))
+    with explain_errors(path, repository):
         try:
-            judge(_own(spec, arguments), **_told(judge, **_known(spec, arguments, remote)))
+            own_check(_select_declared(spec, arguments), **facts)
         except ValueError as error:
             raise RequestError(str(error)) from None
 
 
-def look(name: str, spec: PipelineSpec, arguments: JsonView, repository: Repository) -> None:
-    """What the workflow can tell by looking at what its arguments name, if it has a function `look(arguments)`.
+def check_sources(name: str, spec: PipelineSpec, arguments: JsonView, repository: Repository) -> None:
+    """Checks that the sources in the arguments exist, with the workflow's function `look(arguments)`, if it has one.
 
     Raises:
-        RequestError: something is not there.
+        RequestError: a source does not exist.
     """
-    path = known(name, repository)
-    judge = getattr(load(path, repository), "look", None)
-    if judge is not None:
-        with explained(path, repository):
+    path = find_workflow(name, repository)
+    look = getattr(load(path, repository), "look", None)
+    if look is not None:
+        with explain_errors(path, repository):
             try:
-                judge(_own(spec, arguments))
+                look(_select_declared(spec, arguments))
             except ValueError as error:
                 raise RequestError(str(error)) from None
 
 
-def _own(spec: PipelineSpec, arguments: JsonView) -> JsonObject:
-    """The parameters that the workflow itself declares: those of sizes are of the settings."""
+def _select_declared(spec: PipelineSpec, arguments: JsonView) -> JsonObject:
+    """Returns the values of the parameters that the workflow declares, without the added parameters for sizes."""
     sized = spec_ladder.size_choices(spec)
     return {name: value for name, value in {**spec.defaults, **arguments}.items() if name not in sized}
 
 
-def _known(spec: PipelineSpec, arguments: JsonView, remote: bool) -> JsonObject:
+def _describe_run(spec: PipelineSpec, arguments: JsonView, remote: bool) -> JsonObject:
+    """Returns the facts of a run that a workflow's function `check` can take as keywords."""
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
@@ -170,72 +179,76 @@ def _known(spec: PipelineSpec, arguments: JsonView, remote: bool) -> JsonObject:
     }
 
 
-def _told(judge: Callable[..., object], **known: Any) -> JsonObject:
-    """Of what is known the part that a workflow's `check` takes."""
-    return {name: known[name] for name in inspect.signature(judge).parameters if name in known}
+def _select_keywords(function: Callable[..., object], **facts: Any) -> JsonObject:
+    """Returns the facts that the function has parameters for."""
+    return {name: facts[name] for name in inspect.signature(function).parameters if name in facts}
 
 
-def expanded(name: str, values: JsonView, repository: Repository, folder: Path | None = None) -> JsonObject:
-    """The arguments as they go on, with what files of this machine say in place of their names, if the workflow has a
-    function `expanded(arguments, folder)` that knows any.
+def expand_arguments(name: str, values: JsonView, repository: Repository, folder: Path | None = None) -> JsonObject:
+    """Returns the arguments with names of local files replaced by their contents.
+
+    The workflow's function `expanded(arguments, folder)` replaces them; without one, arguments stay unchanged.
 
     Args:
-        folder: What relative paths are relative to; None: the repository.
+        name: The workflow.
+        values: The arguments.
+        repository: The repository of the workflow.
+        folder: The folder for relative paths; None: the repository's root.
 
     Raises:
-        RequestError: such a file is not there, or wrong.
+        RequestError: a file does not exist, or is invalid.
     """
-    path = known(name, repository)
+    path = find_workflow(name, repository)
     module = load(path, repository)
-    with explained(path, repository):
-        return _expanded(module, values, folder or repository.root)
+    with explain_errors(path, repository):
+        return _expand(module, values, folder or repository.root)
 
 
-def _expanded(module: ModuleType, values: JsonView, folder: Path) -> JsonObject:
-    replace = getattr(module, "expanded", None)
+def _expand(module: ModuleType, values: JsonView, folder: Path) -> JsonObject:
+    expand = getattr(module, "expanded", None)
     try:
-        return dict(replace(dict(values), folder)) if replace else dict(values)
+        return dict(expand(dict(values), folder)) if expand else dict(values)
     except ValueError as error:
         raise RequestError(str(error)) from None
 
 
-def members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:
-    """The names that the JSON parameters of a workflow take, as its `members()` says, if it has one."""
-    path = known(name, repository)
-    told = getattr(load(path, repository), "members", dict)
-    with explained(path, repository):
-        return dict(told())
+def list_members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:
+    """Returns the member names of a workflow's JSON parameters, from its function `members()`; {} without one."""
+    path = find_workflow(name, repository)
+    members = getattr(load(path, repository), "members", dict)
+    with explain_errors(path, repository):
+        return dict(members())
 
 
 @contextmanager
-def explained(path: Path, repository: Repository) -> Iterator[None]:
-    """An error in the code of a workflow becomes one message with its file and line."""
+def explain_errors(path: Path, repository: Repository) -> Iterator[None]:
+    """Turns an error in the code of a workflow into a RequestError with its file and line."""
     try:
         yield
     except RequestError:
         raise
     except (Exception, SystemExit) as error:
-        place = _place(error, repository) or _shown(path, repository)
+        place = _locate(error, repository) or _shorten(path, repository)
         raise RequestError(f"{place}: {type(error).__name__}: {error}") from error
 
 
-def _place(error: BaseException, repository: Repository) -> str:
-    """File and line of the repository's own code that the error came from; empty if it came from elsewhere."""
+def _locate(error: BaseException, repository: Repository) -> str:
+    """Returns file and line of the repository's own code that raised the error; "" if other code did."""
     lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         lines.append((error.filename, error.lineno))
-    own = [(Path(name), line) for name, line in lines if _is_own(Path(name), repository)]
-    return f"{_shown(own[-1][0], repository)}:{own[-1][1]}" if own else ""
+    own = [(Path(name), line) for name, line in lines if _is_project_file(Path(name), repository)]
+    return f"{_shorten(own[-1][0], repository)}:{own[-1][1]}" if own else ""
 
 
-def _is_own(path: Path, repository: Repository) -> bool:
-    """Whether a file is the repository's own code, not ours nor of an environment that lies in it."""
+def _is_project_file(path: Path, repository: Repository) -> bool:
+    """Whether a file is the project's own code, not this library's and not in a virtual environment."""
     return (
         path.is_relative_to(repository.root)
-        and not path.is_relative_to(_OURS)
+        and not path.is_relative_to(_LIBRARY)
         and not {"site-packages", "dist-packages"} & set(path.parts)
     )
 
 
-def _shown(path: Path, repository: Repository) -> str:
+def _shorten(path: Path, repository: Repository) -> str:
     return str(path.relative_to(repository.root))

@@ -1,11 +1,11 @@
-"""A workflow -> a run on this machine that proves itself.
+"""Runs a workflow on this machine and proves which steps ran.
 
-local_run.py      a run from request to result: the child process followed, and what ran proven
-local_folder.py   the folder of a run: new, found again, links to what the steps wrote
-display.py        what a person sees: progress, the result
-portable.py       which specs cannot run here, and what differs from Vertex AI
-process.py        a process group that leaves nothing behind; what kfp.local prints, as events
-proof.py          which tasks ran, and which should have
-worker.py         the child process: kfp.local over a spec, commands of the user's own
-step.py           the `python3` of the steps: imports from the repository
-training_code.py  the library's steps, asked in a process of their own"""
+local_run.py      runs a workflow from request to result: follows the child process and proves the steps
+local_folder.py   creates and reopens the folder of a run, and links the outputs of its steps
+display.py        prints progress and result
+portable.py       refuses specs that cannot run here, and lists differences from Vertex AI
+process.py        starts and ends a process group, and reads kfp.local's output as events
+proof.py          compares the tasks that ran with those that should have run
+worker.py         the child process: runs a spec in kfp.local, and the user's own commands
+step.py           the `python3` of the steps, which imports from the repository
+training_code.py  calls steps of the library in a process of their own"""

@@ -1,4 +1,4 @@
-"""What a person sees of a local run: a live table on a terminal, plain lines elsewhere, and the result."""
+"""Prints the progress of a local run, as a live table on a terminal or as plain lines, and its result."""
 
 import re
 import time
@@ -32,7 +32,7 @@ _CHECKSUM = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class Progress:
-    """Follows the events of a run. A context manager; call it with each event."""
+    """A progress display, which is a context manager; call it with each event of the run."""
 
     def __init__(self, console: Console, steps: Iterable[str]) -> None:
         self.console = console
@@ -41,7 +41,7 @@ class Progress:
         self.seconds: dict[str, float] = {}
         self.lines: dict[str, str] = {}
         self.is_live = console.is_terminal and not console.is_dumb_terminal
-        self.live = Live(get_renderable=self.drawn, console=console, refresh_per_second=8, transient=True)
+        self.live = Live(get_renderable=self.render, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> "Progress":
         if self.is_live:
@@ -76,7 +76,7 @@ class Progress:
             text = f"{event.step}: {event.kind}{took}"
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def drawn(self) -> Table:
+    def render(self) -> Table:
         grid = Table.grid(padding=(0, 2))
         for step, state in self.states.items():
             running = state == "running"
@@ -91,11 +91,11 @@ class Progress:
 
 
 def show(result: Result, console: Console) -> None:
-    """Every step with its state, seconds and outputs; why some were skipped; what to mind; the pages to look at."""
+    """Prints the state, seconds and outputs of every step, warnings, the reason of skips, and links to HTML pages."""
     console.print(
         table(
             ("step", "state", "seconds", "outputs"),
-            [_row(row, result.run.folder) for row in result.as_json()["steps"]],
+            [_render_row(row, result.run.folder) for row in result.as_json()["steps"]],
             right=("seconds",),
         )
     )
@@ -103,27 +103,27 @@ def show(result: Result, console: Console) -> None:
         if placeholders.within(step.parameters):
             console.print(f"warning: an output of {step.name} {placeholders.RULE}", markup=False, soft_wrap=True)
     if result.succeeded:
-        if why := _why_skipped(result):
-            console.print(f"skipped: {why}", markup=False, highlight=False, soft_wrap=True)
+        if reason := _find_skip_reason(result):
+            console.print(f"skipped: {reason}", markup=False, highlight=False, soft_wrap=True)
         for page in sorted(result.run.folder.glob("*.html")):
             console.print(f"{page.stem}: {page.as_uri()}", highlight=False, soft_wrap=True)
 
 
-def _why_skipped(result: Result) -> str:
-    """The reason that a step gave for steps that were skipped; "" if none did."""
+def _find_skip_reason(result: Result) -> str:
+    """Returns the output `why` of a step if any step was skipped; "" otherwise."""
     if not any(step.state == "skipped" for step in result.steps):
         return ""
     return one_line(next((str(step.parameters["why"]) for step in result.steps if "why" in step.parameters), ""))
 
 
-def _row(row: JsonView, folder: Path) -> tuple[Cell, ...]:
-    outputs = [f"{name} = {_short(str(value), folder)}" for name, value in row["parameters"].items()]
+def _render_row(row: JsonView, folder: Path) -> tuple[Cell, ...]:
+    outputs = [f"{name} = {_shorten(str(value), folder)}" for name, value in row["parameters"].items() if value != ""]
     outputs += [f"{row['step']}/{name}" for name in row["artifacts"]]
     seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
     state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
     return row["step"], state, seconds, "\n".join(outputs)
 
 
-def _short(value: str, folder: Path) -> str:
-    """A path as seen from the run's folder, checksums by their beginning: run.json has them whole."""
+def _shorten(value: str, folder: Path) -> str:
+    """Returns the value with paths relative to the run's folder and checksums cut; run.json has them whole."""
     return _CHECKSUM.sub(lambda match: f"{match[0][:12]}...", value.removeprefix(f"{folder}/"))

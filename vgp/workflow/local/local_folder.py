@@ -1,14 +1,14 @@
-"""The folder of a run on this machine.
+"""Creates and opens the folder of a run on this machine.
 
-<out>/registry/                       the models of all runs in <out>: versions, champion, history
+<out>/registry/                       models of all runs in <out>: versions, champion, history
 <out>/<workflow>-<date>-<time>/
-    pipeline.json  request.json       what was run
-    pins/                             what the step resolve pinned
-    run.json                          how it ended: every step with state, seconds and outputs
-    log.txt                           everything that the steps printed, as they printed it
-    checkpoints/                      survive a second start
-    prepare/ train/ ...               what each step wrote
-    report.html                       the page to look at
+    pipeline.json  request.json       the spec and the arguments of the run
+    pins/                             data versions that the step `resolve` pinned
+    run.json                          the result: every step with state, seconds and outputs
+    log.txt                           the unchanged output of all steps
+    checkpoints/                      checkpoints, from which a resumed run continues
+    prepare/ train/ ...               outputs of each step
+    report.html                       the report
 """
 
 import json
@@ -31,25 +31,25 @@ from vgp.protocol import file_names
 from vgp.settings import Repository
 from vgp.workflow.local.proof import Step
 
-#: The step that pins what moves, and the parameter of the pipeline by which it takes pins from before.
+#: The step that pins data versions, and the pipeline parameter with the pins of an earlier start.
 _RESOLVE, _PINS = "resolve", "pins"
 
 
 @dataclass
 class Run:
-    """A run's folder and what is known of its steps."""
+    """A run's folder, request, and the progress of its steps."""
 
     folder: Path
     workflow: str
     arguments: JsonView
     repository: Repository
-    #: Training processes of each node, and nodes of a command, where somebody said how many.
+    #: Training processes of each node, and nodes of a command; None: the default.
     nproc: int | None = None
     nodes: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    #: The step that failed, or "the run".
+    #: The failed step, or "the run"; "" without a failure.
     failed: str = ""
-    #: What the failed step printed last.
+    #: The last lines that the failed step printed.
     last_lines: list[str] = field(default_factory=list)
 
     @cached_property
@@ -58,44 +58,44 @@ class Run:
 
     @property
     def registry(self) -> Path:
-        """The registry of models that the runs beside this one share."""
+        """Returns the folder of the model registry that all runs in the parent folder share."""
         return self.folder.parent / "registry"
 
     @property
     def log(self) -> Path:
         return self.folder / "log.txt"
 
-    def starts(self) -> list[Path]:
-        """What kfp.local wrote for each start of this run, newest first: its names carry the time."""
+    def list_starts(self) -> list[Path]:
+        """Returns kfp.local's folder of each start of this run, newest first, by the time in the names."""
         return sorted((path for path in (self.folder / "steps").glob("*-*-*-*") if path.is_dir()), reverse=True)
 
-    def pins(self) -> str:
-        """URI of the pins that an earlier start of this run resolved; "" if none did."""
-        for start in self.starts():
+    def find_pins(self) -> str:
+        """Returns the URI of the pins of an earlier start of this run; "" for none."""
+        for start in self.list_starts():
             with suppress(OSError, ValueError):
                 written = json.loads((start / _RESOLVE / file_names.EXECUTOR_OUTPUT).read_text(encoding="utf-8"))
                 uri = str(table(written, "parameterValues").get("uri") or "")
-                moved = self.folder / "pins" / Path(uri).name  # with the run's folder
-                return str(moved) if moved.is_file() else uri
+                local = self.folder / "pins" / Path(uri).name  # the run's folder may have been moved
+                return str(local) if local.is_file() else uri
         return ""
 
-    def resume_command(self) -> str:
+    def format_resume_command(self) -> str:
         words = ["vgp", "run", self.workflow]
         if not self.repository.is_nearest():
             words += ["--settings", os.path.relpath(self.repository.file)]
         return shlex.join([*words, "--resume", os.path.relpath(self.folder)])
 
 
-def new(
+def create(
     out: Path, workflow: str, spec: PipelineSpec, arguments: JsonView, repository: Repository,
     nproc: int | None = None, nodes: int | None = None,
 ) -> Run:  # fmt: skip
-    """A run in an empty folder of its own under `out`.
+    """Creates a run in a new folder under `out`.
 
     Raises:
         RequestError: `out` cannot be written.
     """
-    run = Run(_new(out, workflow), workflow, arguments, repository, nproc, nodes)
+    run = Run(_create_folder(out, workflow), workflow, arguments, repository, nproc, nodes)
     whole_files.write(run.folder / file_names.PIPELINE, spec.text)
     _write_request(run)
     return run
@@ -107,7 +107,7 @@ def _write_request(run: Run) -> None:
     whole_files.write(run.folder / file_names.REQUEST, json.dumps(request, indent=1, sort_keys=True) + "\n")
 
 
-def _new(out: Path, workflow: str) -> Path:
+def _create_folder(out: Path, workflow: str) -> Path:
     name = f"{workflow}-{datetime.now():%Y%m%d-%H%M%S}"
     for number in range(1000):
         folder = out / (name if not number else f"{name}-{number}")
@@ -116,17 +116,17 @@ def _new(out: Path, workflow: str) -> Path:
             return folder.resolve()
         except FileExistsError:
             if not out.is_dir():
-                raise RequestError(f"--out {out} is a file; give a folder.") from None
+                raise RequestError(f"--out {out} is a file. Name a folder.") from None
         except OSError as error:
             raise RequestError(f"--out {out} cannot be written: {error.strerror}.") from None
-    raise RequestError(f"--out {out} holds a thousand runs of this second.")
+    raise RequestError(f"--out {out} already holds 1,000 runs of this second. Try again.")
 
 
-def existing(folder: Path, workflow: str, repository: Repository) -> Run:
-    """The run of an earlier start.
+def open_run(folder: Path, workflow: str, repository: Repository) -> Run:
+    """Returns the run in a folder.
 
     Raises:
-        RequestError: the folder holds none, or one of another workflow.
+        RequestError: the folder holds no run, or a run of another workflow.
     """
     try:
         request = json.loads((folder / file_names.REQUEST).read_text(encoding="utf-8"))
@@ -141,22 +141,22 @@ def existing(folder: Path, workflow: str, repository: Repository) -> Run:
     return run
 
 
-def go_on(run: Run) -> None:
-    """From now on the run takes what its earlier start pinned, whatever moved meanwhile, and so many processes."""
-    pins = run.pins() if _PINS in run.spec.parameters else ""
+def keep_pins(run: Run) -> None:
+    """Writes the pins of the run's earlier start, and its number of processes, into its request."""
+    pins = run.find_pins() if _PINS in run.spec.parameters else ""
     if pins:
         run.arguments = {**run.arguments, _PINS: pins}
     _write_request(run)
 
 
-def link(folder: Path, steps: Iterable[Step]) -> None:
-    """Short ways to what the steps wrote: `prepare/`, and `report.html` for an HTML artifact `report`."""
+def link_outputs(folder: Path, steps: Iterable[Step]) -> None:
+    """Links the folder of each step as `<step>/`, and copies an HTML artifact `report` to `report.html`."""
     for step in steps:
         if not step.folder or "/" in step.name:
             continue
-        _point(folder / step.name, step.folder)
+        _replace_link(folder / step.name, step.folder)
         for name in step.artifacts:
-            if _is_page(step.folder / name):  # not a link: a browser would see the nameless file behind it as text
+            if _is_page(step.folder / name):  # a copy, because a browser would show a linked file without .html as text
                 shutil.copyfile(step.folder / name, folder / f"{name}.html")
 
 
@@ -166,7 +166,7 @@ def _is_page(path: Path) -> bool:
     return False
 
 
-def _point(link: Path, target: Path) -> None:
-    with suppress(OSError):  # a convenience; a file system without links is no reason to fail
+def _replace_link(link: Path, target: Path) -> None:
+    with suppress(OSError):  # links are a convenience, which some file systems do not have
         link.unlink(missing_ok=True)
         link.symlink_to(os.path.relpath(target, link.parent), target_is_directory=target.is_dir())

@@ -1,6 +1,4 @@
-"""A run on this machine, from request to result: a child process runs kfp.local, and each start ends with the proof of
-what ran.
-"""
+"""Runs a workflow on this machine: a child process runs kfp.local, then the proof compares the steps with the spec."""
 
 import json
 import os
@@ -28,13 +26,13 @@ from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile_target import Local
 from vgp.workflow.local import local_folder, portable, process, proof
 from vgp.workflow.local.local_folder import Run
-from vgp.workflow.local.process import Event, events
+from vgp.workflow.local.process import Event, read_events
 from vgp.workflow.local.proof import Step
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended."""
+    """The result of a run."""
 
     run: Run
     steps: Sequence[Step]
@@ -48,27 +46,27 @@ class Result:
         return not self.run.failed and not self.missing
 
     def as_json(self) -> JsonObject:
-        """What stands in run.json."""
+        """Returns the content of run.json."""
         return {
             "pipeline": self.run.workflow,
             "state": "succeeded" if self.succeeded else "failed",
             "folder": str(self.run.folder),
             "arguments": dict(self.run.arguments),
-            "steps": [step_as_json(self.run, step) for step in self.steps],
+            "steps": [convert_step(self.run, step) for step in self.steps],
         }
 
-    def failure(self) -> str:
-        """What went wrong, for a person."""
+    def describe_failure(self) -> str:
+        """Returns a message about the failed step, with its last lines, or about the missing steps."""
         if self.run.failed:
             lines = "\n".join(f"  {line}" for line in self.run.last_lines)
-            way_on = f"log: {self.run.log}\nresume: {self.run.resume_command()}"
-            return f"{self.run.failed} failed. The last lines of its output:\n{lines}\n{way_on}"
-        listed = "\n".join(f"  {step.name}: {step.why}" for step in self.missing)
-        return f"kfp.local reported success, but these steps did not do what their conditions ask for:\n{listed}"
+            hints = f"log: {self.run.log}\nresume: {self.run.format_resume_command()}"
+            return f"{self.run.failed} failed. The last lines of its output:\n{lines}\n{hints}"
+        lines = "\n".join(f"  {step.name}: {step.why}" for step in self.missing)
+        return f"kfp.local reported success, but these steps contradict their conditions:\n{lines}"
 
 
-def step_as_json(run: Run, step: Step) -> JsonObject:
-    """A step's row of run.json."""
+def convert_step(run: Run, step: Step) -> JsonObject:
+    """Returns a step's row of run.json."""
     task = step.name.rsplit("/", 1)[-1]
     failed = step.state == "missing" and task == run.failed
     waiting = step.state == "missing" and bool(run.failed) and not failed
@@ -82,7 +80,7 @@ def step_as_json(run: Run, step: Step) -> JsonObject:
     }
 
 
-def started(
+def create_run(
     name: str,
     texts: Sequence[str],
     settings: Settings,
@@ -91,78 +89,78 @@ def started(
     nproc: int | None = None,
     nodes: int | None = None,
 ) -> Run:
-    """A new run of the workflow `name` with the parameters `texts`, checked.
+    """Checks a request and creates the folder of a new run.
 
     Args:
-        name: Of the workflow.
+        name: The workflow.
         texts: Parameters as name=value.
-        settings: Commands of steps, and where the workflow is.
-        out: The folder for the run's own.
+        settings: The settings, with the commands of steps.
+        out: The parent of the run's folder.
         nproc: Training processes of each node; None: one per GPU, or 1.
         nodes: Nodes of a command, all on this machine; None: 1.
 
     Raises:
-        RequestError: the workflow, a parameter or the folder is wrong; nothing was written.
+        RequestError: the workflow, a parameter or the folder is invalid; nothing was written.
     """
     repository = settings.repository
-    spec = workflow_files.compiled(name, Local(settings), repository)
-    _refuse(spec, nproc, nodes)
-    values = parse_arguments(spec.parameters, texts, partial(workflow_files.members, name, repository))
-    values = workflow_files.expanded(name, values, repository, Path.cwd())
-    workflow_files.check(name, spec, {**values, **_registry(spec, values, out)}, repository)
-    portable.refuse(spec, out.absolute(), repository.root)
-    return local_folder.new(out.absolute(), name, spec, values, repository, nproc, nodes)
+    spec = workflow_files.compile_workflow(name, Local(settings), repository)
+    _refuse_counts(spec, nproc, nodes)
+    values = parse_arguments(spec.parameters, texts, partial(workflow_files.list_members, name, repository))
+    values = workflow_files.expand_arguments(name, values, repository, Path.cwd())
+    workflow_files.check_arguments(name, spec, {**values, **_find_registry(spec, values, out)}, repository)
+    portable.refuse_unsupported(spec, out.absolute(), repository.root)
+    return local_folder.create(out.absolute(), name, spec, values, repository, nproc, nodes)
 
 
-def _registry(spec: PipelineSpec, values: JsonView, out: Path) -> dict[str, str]:
-    """The registry that the runs beside this one share, for the check of the champion; nothing where there is none."""
-    beside = out.absolute().parent / "registry"
-    is_open = registry_is(spec, [""]) and not values.get("registry")
-    return {"registry": str(beside)} if is_open and beside.is_dir() else {}
+def _find_registry(spec: PipelineSpec, values: JsonView, out: Path) -> dict[str, str]:
+    """Returns the local registry as an argument for the check of the champion, or {} if the run does not use it."""
+    registry = out.absolute().parent / "registry"
+    is_default = registry_is(spec, [""]) and not values.get("registry")
+    return {"registry": str(registry)} if is_default and registry.is_dir() else {}
 
 
-def resumed(
+def resume_run(
     name: str, path: Path, repository: Repository, *, nproc: int | None = None, nodes: int | None = None
 ) -> Run:
-    """The run in a folder of an earlier start, which goes on with its own parameters, commands and pins.
+    """Returns the run in a folder, to be resumed with its own parameters, commands and pins.
 
-    With as many processes, too, unless another number is given: the default mode rounds otherwise with another.
+    The number of processes also stays unless `nproc` or `nodes` is given, because it changes the rounding of results.
 
     Raises:
         RequestError: the folder holds no run of this workflow.
     """
-    run = local_folder.existing(path, name, repository)
+    run = local_folder.open_run(path, name, repository)
     run.nproc = run.nproc if nproc is None else nproc
     run.nodes = run.nodes if nodes is None else nodes
-    _refuse(run.spec, run.nproc, run.nodes)
-    portable.refuse(run.spec, run.folder, repository.root)
-    local_folder.go_on(run)
+    _refuse_counts(run.spec, run.nproc, run.nodes)
+    portable.refuse_unsupported(run.spec, run.folder, repository.root)
+    local_folder.keep_pins(run)
     return run
 
 
-def _refuse(spec: PipelineSpec, nproc: int | None, nodes: int | None) -> None:
+def _refuse_counts(spec: PipelineSpec, nproc: int | None, nodes: int | None) -> None:
     if nproc is not None and nproc < 1:
         raise RequestError(f"--nproc {nproc}: at least 1 process is needed.")
     if nodes is not None and nodes < 1:
         raise RequestError(f"--nodes {nodes}: at least 1 node is needed.")
     if nodes is not None and nodes > 1 and not scripts(spec):
         raise RequestError(
-            f"--nodes {nodes}: only a command of a step ([steps.train] command in the settings) runs on several nodes "
-            "here. Our own training has --nproc."
+            f"--nodes {nodes}: on this machine, only a step with a command ([steps.train] command in the settings) can "
+            "simulate several nodes. Use --nproc for several processes."
         )
 
 
-def finished(run: Run, tell: Callable[[Event], None]) -> Result:
-    """Runs every step, and keeps the result in run.json.
+def execute_run(run: Run, report: Callable[[Event], None]) -> Result:
+    """Runs every step, calls `report` with each event, and writes the result to run.json.
 
     Raises:
-        WorkFailed: it was told to stop; every process was ended.
+        WorkFailed: a signal stopped the run; every process was ended.
     """
     try:
-        result = Result(run, _execute(run, tell))
+        result = Result(run, _execute(run, report))
     except process.Interrupted as stop:
-        message = f"stopped by {stop}; every process was ended.\nresume: {run.resume_command()}"
-        with run.log.open("a", encoding="utf-8") as log:  # a hang-up leaves no terminal to say it on
+        message = f"stopped by {stop}; every process was ended.\nresume: {run.format_resume_command()}"
+        with run.log.open("a", encoding="utf-8") as log:  # after a hang-up there is no terminal to print on
             log.write(f"{message}\n")
         raise WorkFailed(message, exit_code=128 + stop.signal_number) from None
     whole_files.write(run.folder / file_names.RUN, json.dumps(result.as_json(), indent=1) + "\n")
@@ -175,60 +173,59 @@ def finished(run: Run, tell: Callable[[Event], None]) -> Result:
 _LAST_LINES = 20
 
 
-def _execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
+def _execute(run: Run, report: Callable[[Event], None]) -> list[proof.Step]:
     """Runs the compiled pipeline in the run's folder and returns every task of the DAG with its proven state.
 
     Raises:
-        RequestError: an argument is none that the pipeline can take.
+        RequestError: an argument is invalid.
         process.Interrupted: a signal of `process.STOPS` arrived; every process was ended.
     """
     check_arguments(run.spec.parameters, run.arguments)
     command = [sys.executable, "-m", "vgp.workflow.local.worker", str(run.folder), str(run.repository.root)]
-    earlier = run.starts()
+    earlier = run.list_starts()
     with (
-        _python3(run) as path,
+        _provide_python3(run) as path,
         run.log.open("a", encoding="utf-8") as log,
-        process.group(command, {**_environment(run), "PATH": path}) as child,
+        process.start_group(command, {**_build_environment(run), "PATH": path}) as child,
     ):
         assert child.stdout
-        for event in events(child.stdout, log.write):
-            _note(run, event)
-            tell(event)
+        for event in read_events(child.stdout, log.write):
+            _record_event(run, event)
+            report(event)
         failed = child.wait() != 0
-    now = [start for start in run.starts() if start not in earlier]
+    now = [start for start in run.list_starts() if start not in earlier]
     steps = proof.prove(run.spec, run.arguments, now, earlier)
-    local_folder.link(run.folder, steps)
+    local_folder.link_outputs(run.folder, steps)
     if failed and not run.failed:  # kfp.local itself gave up, before or between the steps
         run.failed = "the run"
     return steps
 
 
-def _environment(run: Run) -> dict[str, str]:
+def _build_environment(run: Run) -> dict[str, str]:
     return {
         **python_variables(),
         variables.CHECKPOINTS: str(run.folder / "checkpoints"),
         variables.PINS: str(run.folder / "pins"),
         variables.REGISTRY: str(run.registry),
-        **({variables.COMMIT: sha} if (sha := source_commit.current(run.repository.root).of_the_code) else {}),
+        **({variables.COMMIT: sha} if (sha := source_commit.read_commit(run.repository.root).clean_sha) else {}),
         **({variables.NPROC: str(run.nproc)} if run.nproc else {}),
         **({variables.NODES: str(run.nodes)} if run.nodes else {}),
         "PYTHONUNBUFFERED": "1",
-        # What is read and printed does not depend on the terminal's language.
+        # Text encodings must not depend on the terminal's locale.
         "PYTHONUTF8": "1",
         "PYTHONIOENCODING": "utf-8:backslashreplace",
     }
 
 
 @contextmanager
-def _python3(run: Run) -> Iterator[str]:
-    """PATH with a `python3` that is this Python, which may be called otherwise and lie in a folder of any name.
+def _provide_python3(run: Run) -> Iterator[str]:
+    """Yields a PATH on which `python3` runs steps by step.py in this Python, under whatever path it is installed.
 
-    A step that it starts imports from the repository: step.py. A command of the user's finds `python`, and the programs
-    of this environment.
+    The user's commands find this Python as `python`, and the programs of its environment.
     """
     step, repository = Path(__file__).parent / "step.py", run.repository
     words = [sys.executable, str(step), str(repository.root), str(repository.folder)]
-    # Where nothing may be executed in /tmp, things may be where people work; a colon would part the path.
+    # Files in /tmp may not be executable (noexec), so the run's folder is used, unless a colon in it would split PATH.
     place = None if os.pathsep in str(run.folder) else run.folder
     with tempfile.TemporaryDirectory(prefix=".", dir=place) as scratch:
         for name, started in (("python3", words), ("python", [sys.executable])):
@@ -238,7 +235,7 @@ def _python3(run: Run) -> Iterator[str]:
         yield os.pathsep.join([scratch, *portable.PLACES, os.environ.get("PATH", os.defpath)])
 
 
-def _note(run: Run, event: Event) -> None:
+def _record_event(run: Run, event: Event) -> None:
     now = time.monotonic()
     match event.kind:
         case "started":
@@ -246,7 +243,7 @@ def _note(run: Run, event: Event) -> None:
             run.last_lines = run.last_lines if run.failed else []
         case "succeeded" | "failed":
             run.seconds[event.step] = run.seconds.get(event.step, -now) + now
-            if event.kind == "failed" and not run.failed:  # independent steps and an exit handler run on
+            if event.kind == "failed" and not run.failed:  # independent steps and the exit task still run
                 run.failed = event.step
         case "line" if not run.failed:
             run.last_lines = [*run.last_lines, event.text][-_LAST_LINES:]

@@ -1,4 +1,4 @@
-"""Runs a command in a process group of its own, line by line, and reads what kfp.local prints as events."""
+"""Runs a command in a process group of its own, and reads kfp.local's output as events."""
 
 import os
 import re
@@ -15,17 +15,17 @@ from typing import Any
 
 from vgp.base.text.printable import printable
 
-#: What ends a run: Ctrl-C, kill, a terminal that is closed, Ctrl-\\.
+#: Signals that stop a run: Ctrl-C, kill, a closed terminal, Ctrl-\\.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-#: How long processes may take to save their work after SIGTERM before SIGKILL: as long as on Vertex AI. The launching
-#: text of a command needs it, to end by itself what it started in sessions of their own.
+#: Seconds between SIGTERM and SIGKILL, as on Vertex AI. Steps save checkpoints in this time, and the launching text of
+#: a command ends the processes that it started in other sessions.
 GRACE_S = 30.0
-#: What arrives sooner after the first stop is the same one: a terminal and a wrapper such as `uv run` may both send it.
-_SAME_STOP_S = 1.0
+#: A second signal within this time is a duplicate: a terminal and a wrapper such as `uv run` may both send it.
+_DUPLICATE_S = 1.0
 
 
 class Interrupted(Exception):
-    """One of `STOPS` arrived; `signal_number` says which."""
+    """One of the signals `STOPS` arrived: `signal_number`."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal.Signals(signal_number).name)
@@ -33,15 +33,15 @@ class Interrupted(Exception):
 
 
 @contextmanager
-def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Starts `command`; whatever ends the block, no process of the group is left behind.
+def start_group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Starts `command` in a process group, and ends all processes of the group at the end of the block.
 
-    The child's stdin is a pipe that nothing is written to: it closes when this process dies, however it dies.
+    The child's stdin is an empty pipe, which closes when this process dies, so the child notices even a SIGKILL.
 
     Raises:
         Interrupted: one of `STOPS` arrived inside the block; the group was ended.
     """
-    with _signals_raise() as stops:
+    with _raise_on_signals() as stops:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -56,46 +56,47 @@ def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[su
         try:
             yield process
         finally:
-            _end(process, stops)
+            _end_group(process, stops)
 
 
 @contextmanager
-def _signals_raise() -> Iterator[list[float]]:
-    """Yields when each stop arrived, by the monotonic clock; the first alone is raised."""
+def _raise_on_signals() -> Iterator[list[float]]:
+    """Raises Interrupted at the first signal of `STOPS`; yields the list of arrival times (monotonic clock)."""
     stops: list[float] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         stops.append(time.monotonic())
-        if len(stops) == 1:  # a second Ctrl-C must not interrupt the cleaning up
+        if len(stops) == 1:  # a second Ctrl-C must not interrupt the cleanup
             raise Interrupted(number)
 
-    if threading.current_thread() is not threading.main_thread():  # Python gives signals to the main thread alone
+    if threading.current_thread() is not threading.main_thread():  # Python delivers signals to the main thread only
         yield stops
         return
     caught = [number for number in STOPS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in caught}  # nohup has SIGHUP ignored
+    handlers = {number: signal.signal(number, stop) for number in caught}  # under nohup, SIGHUP stays ignored
     try:
         yield stops
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-def _end(process: subprocess.Popen[str], stops: Sequence[float]) -> None:
-    """SIGTERM to the group, SIGKILL to what is left after the grace period or at a second stop."""
+def _end_group(process: subprocess.Popen[str], stops: Sequence[float]) -> None:
+    """Sends SIGTERM to the group, and SIGKILL after the grace period or at a second signal."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-    # A second signal of the same instant waits until Python looks for signals again, which may be a second later
-    # (its handlers run in turn, and the first one raised): this call looks.
+    # Two signals can arrive at one instant: the first handler raises, and the second waits until Python checks for
+    # signals again, up to a second later. This call makes Python check now.
     signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    began, told = time.monotonic(), False
-    while _alive(process) and time.monotonic() - began < GRACE_S:
-        if stops and stops[-1] - stops[0] > _SAME_STOP_S:
+    began, has_printed = time.monotonic(), False
+    while _is_alive(process) and time.monotonic() - began < GRACE_S:
+        if stops and stops[-1] - stops[0] > _DUPLICATE_S:
             break
-        if stops and not told and time.monotonic() - began > _SAME_STOP_S:
-            told = True
-            with suppress(OSError):  # a terminal that was closed
-                print(f"stopping: it may save for {GRACE_S:.0f} s; Ctrl-C again ends it at once", file=sys.stderr)
+        if stops and not has_printed and time.monotonic() - began > _DUPLICATE_S:
+            has_printed = True
+            with suppress(OSError):  # the terminal may be closed
+                text = f"stopping: steps have {GRACE_S:.0f} s to save their work; press Ctrl-C again to stop at once"
+                print(text, file=sys.stderr)
         time.sleep(0.05)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -105,8 +106,8 @@ def _end(process: subprocess.Popen[str], stops: Sequence[float]) -> None:
             stream.close()
 
 
-def _alive(process: subprocess.Popen[str]) -> bool:
-    process.poll()  # reaps the leader, which would otherwise count as a living member
+def _is_alive(process: subprocess.Popen[str]) -> bool:
+    process.poll()  # reaps the leader, which as a zombie would count as alive
     try:
         os.killpg(process.pid, 0)
     except ProcessLookupError:
@@ -114,18 +115,18 @@ def _alive(process: subprocess.Popen[str]) -> bool:
     return True
 
 
-#: kfp's own lines; what a step prints it indents.
+#: Lines of kfp.local itself; it indents the output of steps.
 _STARTED = re.compile(r"\d\d:\d\d:\d\d\.\d+ - INFO - Executing task '(?P<step>[^']+)'$")
 _ENDED = re.compile(
     r"\d\d:\d\d:\d\d\.\d+ - (?:INFO|ERROR) - Task '(?P<step>[^']+)' finished with status (?P<status>\w+)$"
 )
-#: Lines of kfp itself, which tell a user nothing about their run.
+#: Lines of kfp.local without information for the user.
 _NOISE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ - INFO - |\[KFP Executor |^-{20,}$|^Task .* outputs:$")
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something a run's output says: a step `started`, `succeeded`, `failed`, or printed a `line`.
+    """An event in a run's output: a step `started`, `succeeded`, `failed`, or printed a `line`.
 
     A line without a step comes from kfp.local itself.
     """
@@ -135,8 +136,8 @@ class Event:
     text: str = ""
 
 
-def events(lines: Iterator[str], keep: Callable[[str], Any]) -> Iterator[Event]:
-    """Reads the output, each line given to `keep` as it is; what cannot be placed is a line of the running step."""
+def read_events(lines: Iterator[str], keep: Callable[[str], Any]) -> Iterator[Event]:
+    """Yields the events in kfp.local's output; passes each unchanged line to `keep`. Other lines belong to the step."""
     step, dump_end = "", ""
     for raw in lines:
         keep(raw)
@@ -146,7 +147,7 @@ def events(lines: Iterator[str], keep: Callable[[str], Any]) -> Iterator[Event]:
             yield Event("started", step)
         elif ended := _ENDED.match(text):
             yield Event("succeeded" if ended["status"] == "SUCCESS" else "failed", ended["step"])
-            step = ""  # what follows until the next step is kfp's listing of the outputs
+            step = ""  # the lines until the next step are kfp's list of outputs
         elif text.endswith("Got executor_input:"):
             dump_end = " " * (len(text) - len(text.lstrip())) + "}"
         elif dump_end:

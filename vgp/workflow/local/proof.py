@@ -1,8 +1,8 @@
-"""Which tasks of a local run really ran, compared with what the compiled DAG and its conditions ask for.
+"""Compares the tasks of a local run that really ran with those that the compiled DAG and its conditions require.
 
-kfp.local may skip a task (a condition on a named output, say) and still report success. Every task that runs leaves
-`<folder>/<task>/executor_output.json`, a loop's iterations in `<folder>/<loop>-iteration-<n>/`; this module walks the
-DAG with the values found there.
+kfp.local can skip a task, for example after a condition on a named output, and still report success. Every task that
+runs writes `<folder>/<task>/executor_output.json`; iterations of a loop write to `<folder>/<loop>-iteration-<n>/`. This
+module walks the DAG and evaluates its conditions with the values in those files.
 """
 
 import json
@@ -23,11 +23,11 @@ State = Literal["succeeded", "reused", "skipped", "missing"]
 
 @dataclass(frozen=True)
 class Step:
-    """One task of the DAG: what should have happened to it, and whether it did."""
+    """A task of the DAG with its proven state."""
 
     name: str
     state: State
-    #: Why it was skipped, why it should have run, or that it ran and should not have.
+    #: Why the task was skipped, or should have run, or should not have run.
     why: str = ""
     folder: Path | None = None
     parameters: JsonView = field(default_factory=dict)
@@ -35,25 +35,25 @@ class Step:
 
 
 def prove(spec: PipelineSpec, arguments: JsonView, now: Sequence[Path], earlier: Sequence[Path] = ()) -> list[Step]:
-    """Every task of the pipeline in DAG order.
+    """Returns every task of the pipeline with its state, in the order of the DAG.
 
     Args:
         spec: The compiled pipeline.
-        arguments: Its parameters; the spec's defaults fill the rest.
-        now: The folder into which kfp.local put the tasks of this start; none if it reused them all.
-        earlier: The folders of earlier starts of the same run, newest first: what it may reuse.
+        arguments: Parameters of the run; missing ones have the spec's defaults.
+        now: kfp.local's folder of this start; empty if it reused all tasks.
+        earlier: Folders of earlier starts of this run, newest first, whose tasks it may reuse.
     """
-    return list(_Walk(now, earlier).group(spec.root, {**spec.defaults, **arguments}, _Place()))
+    return list(_Walk(now, earlier).walk_group(spec.root, {**spec.defaults, **arguments}, _Position()))
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where the walk stands: the loop iterations around it (`loop-iteration-2/`), and why it came here."""
+class _Position:
+    """A position in the DAG: the loop iterations around it (`loop-iteration-2/`), and why its tasks should run."""
 
     prefix: str = ""
-    why: str = "no condition stands before it"
+    why: str = "it has no condition"
 
-    def under(self, condition: str) -> "_Place":
+    def enter_condition(self, condition: str) -> "_Position":
         return replace(self, why=f"its condition holds: {condition}") if condition else self
 
 
@@ -62,54 +62,56 @@ class _Walk:
         self.folders: list[tuple[State, Path]] = [("succeeded", folder) for folder in now]
         self.folders += [("reused", folder) for folder in earlier]
 
-    def group(self, group: Component, values: JsonView, place: _Place) -> Iterator[Step]:
+    def walk_group(self, group: Component, values: JsonView, position: _Position) -> Iterator[Step]:
         outputs: dict[Output, Any] = {}
         for task in group.tasks.values():
-            steps = list(self.task(task, task.inputs(values, outputs), place))
-            outputs |= _outputs(task, {step.name.removeprefix(place.prefix): step.parameters for step in steps})
+            steps = list(self.walk_task(task, task.inputs(values, outputs), position))
+            outputs |= _collect_outputs(
+                task, {step.name.removeprefix(position.prefix): step.parameters for step in steps}
+            )
             yield from steps
 
-    def task(self, task: Task, inputs: JsonView, place: _Place) -> Iterator[Step]:
-        refused = _refused(task.condition, inputs)
-        inside = place.under(task.condition)
-        if refused:
-            yield from (self._left_out(replace(refused, name=place.prefix + name)) for name in _leaves(task))
+    def walk_task(self, task: Task, inputs: JsonView, position: _Position) -> Iterator[Step]:
+        skipped = _check_condition(task.condition, inputs)
+        inner = position.enter_condition(task.condition)
+        if skipped:
+            yield from (self._prove_skip(replace(skipped, name=position.prefix + name)) for name in _list_tasks(task))
         elif task.loop:
-            yield from self._loop(task, task.loop, inputs, inside)
+            yield from self._walk_loop(task, task.loop, inputs, inner)
         elif task.component.is_group:
-            yield from self.group(task.component, inputs, inside)
+            yield from self.walk_group(task.component, inputs, inner)
         else:
-            yield self._ran(place.prefix + task.name, inside.why, task.is_cached)
+            yield self._prove_step(position.prefix + task.name, inner.why, task.is_cached)
 
-    def _left_out(self, step: Step) -> Step:
-        """The step, unless it ran in this start all the same."""
+    def _prove_skip(self, step: Step) -> Step:
+        """Returns the skipped step, as `missing` if it ran in this start nevertheless."""
         ran = any((folder / step.name).is_dir() for state, folder in self.folders if state == "succeeded")
         return replace(step, state="missing", why=f"it ran, though {step.why}") if ran else step
 
-    def _loop(self, task: Task, loop: Loop, inputs: JsonView, place: _Place) -> Iterator[Step]:
+    def _walk_loop(self, task: Task, loop: Loop, inputs: JsonView, position: _Position) -> Iterator[Step]:
         for number, item in enumerate(loop.items(inputs)):
-            iteration = replace(place, prefix=f"{place.prefix}{task.name}-iteration-{number}/")
-            yield from self.group(task.component, {**inputs, loop.item: item}, iteration)
+            iteration = replace(position, prefix=f"{position.prefix}{task.name}-iteration-{number}/")
+            yield from self.walk_group(task.component, {**inputs, loop.item: item}, iteration)
 
-    def _ran(self, name: str, why: str, may_be_reused: bool) -> Step:
+    def _prove_step(self, name: str, why: str, may_be_reused: bool) -> Step:
         for state, folder in self.folders:
             if state == "reused" and not may_be_reused:
                 break
             with suppress(OSError, ValueError):
                 written = json.loads((folder / name / file_names.EXECUTOR_OUTPUT).read_text(encoding="utf-8"))
-                return _finished(name, state, why, folder / name, written)
+                return _read_step(name, state, why, folder / name, written)
         return Step(name, "missing", why)
 
 
-def _leaves(task: Task) -> Iterator[str]:
+def _list_tasks(task: Task) -> Iterator[str]:
     if not task.component.is_group:
         yield task.name
     for inner in task.component.tasks.values():
-        yield from _leaves(inner)
+        yield from _list_tasks(inner)
 
 
-def _refused(condition: str, inputs: JsonView) -> Step | None:
-    """What becomes of a task whose condition does not hold or cannot be told; None if it should run."""
+def _check_condition(condition: str, inputs: JsonView) -> Step | None:
+    """Returns a skipped step if the condition is false, a missing one if it cannot be evaluated, None if it holds."""
     try:
         if condition and not dag.holds(condition, inputs):
             return Step("", "skipped", f"its condition does not hold: {condition}")
@@ -118,7 +120,7 @@ def _refused(condition: str, inputs: JsonView) -> Step | None:
     return None
 
 
-def _finished(name: str, state: State, why: str, folder: Path, written: JsonView) -> Step:
+def _read_step(name: str, state: State, why: str, folder: Path, written: JsonView) -> Step:
     artifacts = {
         key: listed["artifacts"][0].get("uri", "")
         for key, listed in table(written, "artifacts").items()
@@ -127,8 +129,8 @@ def _finished(name: str, state: State, why: str, folder: Path, written: JsonView
     return Step(name, state, why, folder, table(written, "parameterValues"), artifacts)
 
 
-def _outputs(task: Task, parameters: Mapping[str, JsonView]) -> dict[Output, Any]:
-    """The values that a task, or a group of tasks, hands out; `parameters` are those of the steps in it."""
+def _collect_outputs(task: Task, parameters: Mapping[str, JsonView]) -> dict[Output, Any]:
+    """Returns the output values of a task or of a group of tasks, from the `parameters` of its steps by name."""
     if not task.component.is_group:
         return {Output(task.name, key): value for key, value in parameters.get(task.name, {}).items()}
     return {

@@ -1,8 +1,8 @@
-"""The program `python3` of a local run: a step imports from its repository, whatever folder the run was started in.
+"""The program `python3` of a local run, which lets a step import from its repository.
 
     python step.py ROOT WORKFLOWS -m kfp.dsl.executor_main ...
 
-Everything else that is started as `python3` is Python as it is.
+With any other arguments it is plain Python.
 """
 
 import os
@@ -19,9 +19,9 @@ def main(root: str, workflows: str, *words: str) -> None:
     from vgp.protocol.imports import search_repository_first
 
     search_repository_first(root, Path(workflows))
-    here = [] if os.path.realpath(workflows) == os.getcwd() else [os.getcwd()]  # a task of the user may lie in it
+    here = [] if os.path.realpath(workflows) == os.getcwd() else [os.getcwd()]  # it may contain the user's task
     sys.path += here
-    # Processes that the step starts are Python's own: to them the repository comes first of all.
+    # Processes that the step starts run plain Python, which finds the repository by PYTHONPATH.
     places = [root, *here, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     sys.argv[:] = list(words[1:])

@@ -1,4 +1,4 @@
-"""The steps of this library, asked in a process of their own: the desk imports none of them."""
+"""Calls steps of this library in a process of their own, because commands do not import PyTorch."""
 
 import importlib.util
 import json
@@ -14,18 +14,18 @@ from vgp.base.text.printable import printable
 from vgp.protocol.imports import python_variables
 
 
-def ask(root: Path, arguments: Sequence[str], *, failed: str) -> JsonObject:
-    """The JSON object that `python -m vgp.steps ARGUMENTS` prints.
+def run_step_command(root: Path, arguments: Sequence[str], *, failure: str) -> JsonObject:
+    """Runs `python -m vgp.steps ARGUMENTS` and returns the JSON object that it prints.
 
     Args:
-        root: The repository whose tasks the steps may need.
-        arguments: Of that command, --json among them; paths are relative to the current folder.
-        failed: What to say before its last words if it fails.
+        root: The repository with the tasks that the step may import.
+        arguments: Arguments with --json; paths are relative to the current folder.
+        failure: The message before the last lines of output if the command fails.
 
     Raises:
         ModuleNotFoundError: the extra `training` is not installed.
-        RequestError: the request is wrong.
-        WorkFailed: it failed.
+        RequestError: an argument is invalid.
+        WorkFailed: the command failed.
     """
     if importlib.util.find_spec("numpy") is None:
         raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
@@ -34,8 +34,8 @@ def ask(root: Path, arguments: Sequence[str], *, failed: str) -> JsonObject:
     command = [sys.executable, "-P", "-m", "vgp.steps", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
-        lines = printable(done.stderr).strip().splitlines() or [f"it ended with {done.returncode}"]
+        lines = printable(done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
         if done.returncode == RequestError.exit_code:
             raise RequestError("\n".join(lines).removeprefix("error: "))
-        raise WorkFailed("\n".join([f"{failed}:", *lines[-5:]]))
+        raise WorkFailed("\n".join([f"{failure}:", *lines[-5:]]))
     return dict(json.loads(done.stdout))

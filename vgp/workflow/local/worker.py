@@ -1,13 +1,12 @@
-"""The child process of a local run: kfp.local over a compiled spec, in a process group of its own.
+"""The child process of a local run: runs a compiled spec in kfp.local, in a process group of its own.
 
     python -m vgp.workflow.local.worker FOLDER ROOT < PIPE
 
-ROOT is that of the repository.
+FOLDER is the run's, ROOT the repository's. When the pipe closes because the parent has ended, the process ends itself
+and every process that it started.
 
-Ends itself and every process it started when the pipe is closed: the command that started it is gone.
-
-A command runs in the repository's root, as people start it there, with the variables of the terminal: what Python is
-told to import our steps by would hide the modules that lie beside a script.
+The user's commands run in the repository's root with the terminal's variables, as if started there by hand; the
+variables by which steps import this library would hide modules beside a script.
 """
 
 import json
@@ -31,7 +30,7 @@ from vgp.workflow import kfp_package
 
 def main(folder: str, root: str) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # kfp says for every step that machine settings have no effect here, and that its own modules are deprecated.
+    # kfp warns for every step that machine settings have no effect here, and that its own modules are deprecated.
     warnings.simplefilter("ignore")
     kfp_package.load()
     from kfp import components, local
@@ -40,17 +39,17 @@ def main(folder: str, root: str) -> int:
     with open(f"{folder}/request.json", encoding="utf-8") as file:
         values = json.load(file)["arguments"]
     steps = f"{folder}/steps"
-    # kfp.local writes this name, unquoted, over `python3` in shell scripts and in parameters: `python3` itself changes
-    # nothing, and the path leads to the right one (vgp.workflow.local.local_run).
+    # kfp.local replaces `python3` in shell scripts and in parameters by this value, without quotes. The value `python3`
+    # changes nothing, and PATH leads to the right program (vgp.workflow.local.local_run).
     sys.executable = "python3"
-    # It reads what a step prints as text, and would fail the run at a byte that is none.
+    # kfp.local decodes the output of steps, and would fail the run at an invalid byte.
     subprocess.Popen = partial(subprocess.Popen, errors="backslashreplace")  # type: ignore[assignment, misc]
-    serve_commands(root)
-    dags.ConditionEvaluator.evaluate_condition = staticmethod(_holds)
+    enable_commands(root)
+    dags.ConditionEvaluator.evaluate_condition = staticmethod(_evaluate_condition)
     local.init(
         local.SubprocessRunner(use_venv=False), pipeline_root=steps, enable_caching=True, cache_root=f"{steps}/reuse"
     )
-    pipeline = components.load_component_from_text(_named(folder))
+    pipeline = components.load_component_from_text(_read_spec(folder))
     try:
         pipeline(**values)
     except Exception as error:
@@ -59,12 +58,11 @@ def main(folder: str, root: str) -> int:
     return 0
 
 
-def _named(folder: str) -> str:
-    """The spec with the folder's name as the name of the run: kfp.local would make another one at every start, which a
-    registry's history would have and nobody could find.
+def _read_spec(folder: str) -> str:
+    """Returns the spec with the folder's name as the name of the run, by which the registry's history refers to it.
 
-    kfp.local takes a pipeline for the component of the same name, and would run that step alone: such a pipeline gets
-    another name here.
+    kfp.local would otherwise invent another name at every start. It also confuses a pipeline with a component of equal
+    name, and would run that step alone, so such a pipeline is renamed.
     """
     from kfp import dsl
 
@@ -79,8 +77,8 @@ def _named(folder: str) -> str:
     return json.dumps(spec)
 
 
-def _holds(condition: str, values: Any) -> bool:
-    """As kfp.local decides, but parsed: it makes Python of the values, where a quote breaks or turns the branch."""
+def _evaluate_condition(condition: str, values: Any) -> bool:
+    """Evaluates a condition by a parser; kfp.local evaluates it as Python code, in which quotes in values do harm."""
     from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
     names = dag.names(condition)
@@ -94,19 +92,19 @@ def _end_with_parent() -> None:
     os.killpg(0, signal.SIGTERM)
 
 
-def serve_commands(root: str) -> None:
-    """From now on kfp.local runs commands too."""
+def enable_commands(root: str) -> None:
+    """Makes kfp.local run the user's commands."""
     from kfp.local import subprocess_task_handler
     from kfp.local.status import Status
 
     class TaskHandler(subprocess_task_handler.SubprocessTaskHandler):  # type: ignore[misc]
         def validate_not_container_component(self, full_command: list[str]) -> None:
-            """Other containers were refused before anything started: vgp/workflow/local/portable.py."""
+            """Accepts all containers, because vgp/workflow/local/portable.py has refused those that cannot run."""
 
         def run(self) -> Any:
             if read({"command": self.full_command[:4], "args": self.full_command[4:]}) is None:
                 return super().run()
-            code = _followed(self.full_command, root, self.env_vars)
+            code = _run_command(self.full_command, root, self.env_vars)
             if code == 0:
                 _write_outputs(self.full_command)
             return Status.FAILURE if code else Status.SUCCESS
@@ -114,8 +112,8 @@ def serve_commands(root: str) -> None:
     subprocess_task_handler.SubprocessTaskHandler = TaskHandler
 
 
-def _followed(command: Sequence[str], root: str, variables: Mapping[str, str]) -> int:
-    environment = {**_of_the_terminal(), **variables}
+def _run_command(command: Sequence[str], root: str, variables: Mapping[str, str]) -> int:
+    environment = {**_restore_environment(), **variables}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, cwd=root, env=environment, text=True, bufsize=1, **pipes) as process:  # type: ignore[call-overload]
         for line in process.stdout:
@@ -124,8 +122,8 @@ def _followed(command: Sequence[str], root: str, variables: Mapping[str, str]) -
         return int(process.wait())
 
 
-def _of_the_terminal() -> dict[str, str]:
-    """The environment without what local_run.py added for imports."""
+def _restore_environment() -> dict[str, str]:
+    """Returns the environment without the variables that local_run.py added for imports."""
     environment = dict(os.environ)
     del environment["PYTHONSAFEPATH"]
     added = python_variables()["PYTHONPATH"].rpartition(os.pathsep)[2]
@@ -136,12 +134,12 @@ def _of_the_terminal() -> dict[str, str]:
 
 
 def _write_outputs(command: Sequence[str]) -> None:
-    """What kfp's executor would have written: where the outputs are, which also proves that the step ran."""
-    left = {name: uri for name, uri in artifacts(command).items() if name in ("model", "checkpoints")}
-    written = {name: {"artifacts": [{"name": name, "uri": uri, "metadata": {}}]} for name, uri in left.items()}
-    path = Path(left["model"]).with_name(file_names.EXECUTOR_OUTPUT)
+    """Writes the URIs of the outputs as kfp's executor does for a Python step; the file proves that the step ran."""
+    uris = {name: uri for name, uri in artifacts(command).items() if name in ("model", "checkpoints")}
+    outputs = {name: {"artifacts": [{"name": name, "uri": uri, "metadata": {}}]} for name, uri in uris.items()}
+    path = Path(uris["model"]).with_name(file_names.EXECUTOR_OUTPUT)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"artifacts": written}), encoding="utf-8")
+    path.write_text(json.dumps({"artifacts": outputs}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A repository of one's own: written by `vgp new project`, given a newer library by `vgp update`.
+"""Writes a new project (`vgp new project`), and updates the library in a project (`vgp update`).
 
-project_files.py  a name and a folder -> a repository; what this version would change in one, and the change
-originals.py      the files of ours that a project begins with, and the wheel of this library
+project_files.py  writes the files of a project; plans and applies an update
+originals.py      reads the workflows and steps that a new project starts with; builds the wheel of this library
 """

@@ -1,7 +1,7 @@
-"""The files of a project: written by `vgp new project`, and given a newer library by `vgp update`.
+"""Writes the files of a project for `vgp new project`, and updates its library for `vgp update`.
 
-An update changes the library alone. The changes of our workflows, steps and Dockerfile since the project's version are
-shown as a diff: both versions lie in the two wheels.
+An update replaces only the library. Changes in the library's workflows, steps and Dockerfile are shown as a diff
+between the old and the new wheel, which contain these files.
 """
 
 import difflib
@@ -24,28 +24,28 @@ from vgp.workflow.project import originals
 TEMPLATE = Path(__file__).with_name("template")
 #: The file of a project that pins the library.
 PIN = "vgp.txt"
-#: Also part of an image's name.
+#: A project's name is also part of an image's name.
 _NAME = re.compile(r"[a-z](?:-?[a-z0-9]+)*")
-_MOST = 40
+_MAX_LENGTH = 40
 
 
 def write(name: str, parent: Path = Path()) -> Path:
-    """Writes the project `name` into a folder of that name: all of it, or nothing.
+    """Writes the project `name` into a new folder of that name, completely or not at all.
 
     Raises:
-        RequestError: the name is none, the folder holds something, or cannot be written.
+        RequestError: the name is invalid, the folder is not empty, or cannot be written.
     """
-    if not _NAME.fullmatch(name) or len(name) > _MOST:
+    if not _NAME.fullmatch(name) or len(name) > _MAX_LENGTH:
         raise RequestError(
-            f"'{name}' is no name for a project: at most {_MOST} lower-case letters, digits and single -, "
-            "a letter first."
+            f"'{name}' is not a valid project name. Use at most {_MAX_LENGTH} lower-case letters, digits and single "
+            "hyphens, beginning with a letter."
         )
     folder = parent / name
     _refuse_occupied(folder)
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}.") as scratch:
             new = Path(scratch) / name
-            for path, content in contents(name).items():
+            for path, content in build_files(name).items():
                 (new / path).parent.mkdir(parents=True, exist_ok=True)
                 (new / path).write_bytes(content)
                 (new / path).chmod(0o755 if path.endswith(".sh") else 0o644)
@@ -55,18 +55,18 @@ def write(name: str, parent: Path = Path()) -> Path:
     return folder
 
 
-def contents(name: str) -> dict[str, bytes]:
-    """Every file of a new project, by its path."""
-    return {**originals.project_files(), **dict(_template(name)), **library()}
+def build_files(name: str) -> dict[str, bytes]:
+    """Returns every file of a new project, by its path."""
+    return {**originals.read_project_files(), **dict(_render_template(name)), **build_library()}
 
 
-def library() -> dict[str, bytes]:
-    """The library as a project has it: the wheel, and the line that pins it by its hash."""
-    packed = originals.library_wheel()
-    return {originals.WHEEL_NAME: packed, PIN: originals.requirement(packed).encode()}
+def build_library() -> dict[str, bytes]:
+    """Returns the library's files in a project: the wheel, and the requirements file that pins it by its hash."""
+    packed = originals.build_wheel()
+    return {originals.WHEEL_NAME: packed, PIN: originals.format_requirement(packed).encode()}
 
 
-def _template(name: str) -> Iterator[tuple[str, bytes]]:
+def _render_template(name: str) -> Iterator[tuple[str, bytes]]:
     values = {"__NAME__": name, "__VERSION__": vgp.__version__}
     for path in sorted(TEMPLATE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -78,12 +78,12 @@ def _template(name: str) -> Iterator[tuple[str, bytes]]:
 
 def _refuse_occupied(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise RequestError(f"{folder} is there already, and is no folder. Take another name.")
+        raise RequestError(f"{folder} already exists and is not a folder. Choose another name.")
     if folder.is_dir() and any(folder.iterdir()):
-        raise RequestError(f"{folder} is there already, and is not empty. Take another name, or empty it.")
+        raise RequestError(f"{folder} already exists and is not empty. Choose another name, or empty the folder.")
 
 
-# ---- `vgp update`: a project takes this version of the library; its own files stay as they are
+# ---- `vgp update`: a project gets this version of the library; its other files stay unchanged
 
 
 _PINNED = re.compile(r"\./(vgp-([0-9][\w.!+]*)-py3-none-any\.whl)(?:\s|$)")
@@ -91,39 +91,40 @@ _PINNED = re.compile(r"\./(vgp-([0-9][\w.!+]*)-py3-none-any\.whl)(?:\s|$)")
 
 @dataclass(frozen=True)
 class Update:
-    """What this version would change in the project at `root`."""
+    """The changes of an update of the project at `root`."""
 
     root: Path
+    #: Version of the library in the project, and after the update.
     before: str
     after: str
-    #: The library's files to write, by their paths in the project; empty: it has them.
+    #: Files to write, by their paths in the project; empty if the project is up to date.
     writes: dict[str, bytes]
-    #: The wheel that goes; empty: none.
+    #: The wheel to remove; "" for none.
     removes: str
-    #: What changed in ours since, as a unified diff; empty: nothing.
+    #: Unified diff of the library's workflows, steps and Dockerfile between the versions; "" for no change.
     diff: str
 
 
 def plan(root: Path) -> Update:
-    """What `apply` would do to the project at `root`.
+    """Returns the update of the project at `root` to this version.
 
     Raises:
-        RequestError: it is no such project, its wheel is damaged, or it is of a newer version than this command.
+        RequestError: `root` holds no project, its wheel is damaged, or its library is newer than this command.
     """
-    name, before = _pinned(root)
-    if _order(before) > _order(vgp.__version__):
+    name, before = _find_pinned(root)
+    if _parse_version(before) > _parse_version(vgp.__version__):
         raise RequestError(
-            f"the project has version {before} of the library, and this command is {vgp.__version__}. "
-            f"Install the newer one first: pip install --no-deps ./{name}"
+            f"the project has version {before} of the library, which is newer than this command, {vgp.__version__}. "
+            f"Install the project's version first: pip install --no-deps ./{name}"
         )
-    wanted = library()
-    writes = {path: content for path, content in wanted.items() if _content(root / path) != content}
-    removes = name if name not in wanted and (root / name).is_file() else ""
-    return Update(root, before, vgp.__version__, writes, removes, _changes(root / name) if writes else "")
+    files = build_library()
+    writes = {path: content for path, content in files.items() if _read_bytes(root / path) != content}
+    removes = name if name not in files and (root / name).is_file() else ""
+    return Update(root, before, vgp.__version__, writes, removes, _compare_originals(root / name) if writes else "")
 
 
 def apply(update: Update) -> None:
-    """Writes the wheel, then the line that pins it, then removes the earlier wheel; a second call goes on.
+    """Writes the wheel, then the file that pins it, then removes the old wheel; an interrupted update can be repeated.
 
     Raises:
         RequestError: a file cannot be written.
@@ -137,24 +138,26 @@ def apply(update: Update) -> None:
             raise RequestError(f"{update.removes} cannot be removed: {error.strerror}.") from None
 
 
-def _pinned(root: Path) -> tuple[str, str]:
-    """The file name and the version of the wheel that the project pins."""
+def _find_pinned(root: Path) -> tuple[str, str]:
+    """Returns file name and version of the wheel that the project pins."""
     if (root / "training/lock/vendored.json").is_file():
         raise RequestError(
-            f"{root} is a project of an earlier form, with a copy of the library in training/. Write a new one beside "
-            "it, vgp new project NAME, and take your tasks, settings and workflows over: docs/how-to/upgrade.md."
+            f"{root} is a project of an earlier version, with a copy of the library in training/. Write a new project "
+            "beside it, vgp new project NAME, and copy your tasks, settings and workflows: docs/how-to/upgrade.md."
         )
     try:
-        found = _PINNED.search((root / PIN).read_text(encoding="utf-8"))
+        match = _PINNED.search((root / PIN).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
-        found = None
-    if not found:
-        raise RequestError(f"{root} has no {PIN} that pins the library: it was not written by `vgp new project`.")
-    return found[1], found[2]
+        match = None
+    if not match:
+        raise RequestError(
+            f"{root} has no {PIN} that pins the library. Run the command in a project of `vgp new project`."
+        )
+    return match[1], match[2]
 
 
-def _changes(earlier: Path) -> str:
-    """How our files differ between the earlier wheel and this version."""
+def _compare_originals(earlier: Path) -> str:
+    """Returns the diff of the files for new projects between the earlier wheel and this version."""
     if not earlier.is_file():
         return ""
     prefix = "vgp/originals/"
@@ -164,25 +167,25 @@ def _changes(earlier: Path) -> str:
                 names = [name for name in archive.namelist() if name.startswith(prefix) and ".." not in name]
                 archive.extractall(folder, names)
         except (OSError, zipfile.BadZipFile) as error:
-            raise RequestError(f"{earlier} is damaged: {error}. Take it back: git checkout -- {earlier.name}") from None
-        before = originals.project_files(Path(folder, prefix))
-    after = originals.project_files()
+            raise RequestError(f"{earlier} is damaged: {error}. Restore it: git checkout -- {earlier.name}") from None
+        before = originals.read_project_files(Path(folder, prefix))
+    after = originals.read_project_files()
     return "".join(
         line
         for path in sorted({*before, *after})
         for line in difflib.unified_diff(
-            _lines(before.get(path)), _lines(after.get(path)), f"{path} (then)", f"{path} (now)"
+            _split_lines(before.get(path)), _split_lines(after.get(path)), f"{path} (then)", f"{path} (now)"
         )
     )
 
 
-def _lines(content: bytes | None) -> list[str]:
+def _split_lines(content: bytes | None) -> list[str]:
     return (content or b"").decode(errors="replace").splitlines(keepends=True)
 
 
-def _content(path: Path) -> bytes | None:
+def _read_bytes(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
-def _order(version: str) -> list[int]:
+def _parse_version(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]

@@ -16,7 +16,7 @@ from tools.emulator.cloud import Cloud
 from vgp.base.documents.document import Document
 from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, as_text, cached, pins_first, switched
-from vgp.settings import Settings, load, repository_of
+from vgp.settings import Settings, find_repository, load
 from vgp.vertex.runs.run_submission import Options, submit
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.compile_target import Local, Target
@@ -118,23 +118,23 @@ PINNED = ["decide", "evaluate", "prepare", "train"]
 
 @pytest.mark.parametrize("target", [Vertex(Settings()), Local()])
 def test_pinned_steps_are_cached_and_no_other(target: Target) -> None:
-    nightly = workflow_files.compiled("nightly", target, repository_of(TESTS / "nightly" / "pipelines.toml"))
+    nightly = workflow_files.compile_workflow("nightly", target, find_repository(TESTS / "nightly" / "pipelines.toml"))
     assert cached(nightly) == ["work"]
     assert "cacheKey" not in json.dumps(nightly.content), "a key of our own would hold for all inputs"
 
 
 def test_the_training_pipeline_pins_first_and_caches_what_follows() -> None:
     file = TESTS.parents[1] / "pipelines.toml"
-    spec = workflow_files.compiled("training", Vertex(Settings()), repository_of(file))
+    spec = workflow_files.compile_workflow("training", Vertex(Settings()), find_repository(file))
     assert cached(spec) == PINNED and pins_first(spec)
     (resolve,) = (step.task for step in spec.steps if step.name == "resolve")
     assert resolve.inputs({}, {})["run"] == "{{$.pipeline_job_name}}", "a hit in no run, even with --cache"
 
 
 def test_a_workflow_that_pins_nothing_has_no_cache_on_vertex_and_its_own_results_here() -> None:
-    repository = repository_of(TESTS / "small" / "pipelines.toml")
-    assert cached(workflow_files.compiled("small", Vertex(Settings()), repository)) == []
-    assert set(cached(workflow_files.compiled("small", Local(), repository))) >= {"own", "show"}
+    repository = find_repository(TESTS / "small" / "pipelines.toml")
+    assert cached(workflow_files.compile_workflow("small", Vertex(Settings()), repository)) == []
+    assert set(cached(workflow_files.compile_workflow("small", Local(), repository))) >= {"own", "show"}
 
 
 def test_each_task_counts_for_itself_and_the_workflow_has_the_last_word(

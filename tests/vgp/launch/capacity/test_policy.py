@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.capacity import rivals
 from benchmarks.capacity.simulation import Outcome, Policy, World, simulate
-from benchmarks.capacity.supply import ALWAYS, HOUR, Supply, drawn
+from benchmarks.capacity.supply import ALWAYS, HOUR, Supply, draw_supplies
 from vgp.launch.capacity.policy import Offer, Record, Situation, decide
 from vgp.launch.capacity.prospect import MARGIN_S
 
@@ -102,7 +102,7 @@ def test_a_rung_that_flaps_is_not_followed_up_and_down(there_s: float, gone_s: f
 def outcomes(slack: float, policy: str) -> list[Outcome]:
     made: dict[str, type[rivals.UniformProgress] | None] = {"ours": None, "Uniform Progress": rivals.UniformProgress}
     kind = made[policy]
-    jobs = [world(tuple(drawn(seed, 1, 24 * HOUR)), slack) for seed in range(18)]
+    jobs = [world(tuple(draw_supplies(seed, 1, 24 * HOUR)), slack) for seed in range(18)]
     return [simulate(job, _policy(kind)) for job in jobs]
 
 

@@ -32,7 +32,7 @@ def placed(region: str, way: str, **asked: object) -> Combination | None:
 
 
 def listed(accelerator: str, region: str, way: str, **sizes: object) -> Combination | None:
-    offers = search(machine_list.need(accelerator, region, way, DAY, **sizes))
+    offers = search(machine_list.build_need(accelerator, region, way, DAY, **sizes))
     return offers[0].combination if offers else None
 
 

@@ -16,9 +16,9 @@ from vgp.protocol import launching
 from vgp.protocol.launching.machines import cluster
 from vgp.protocol.launching.rank import Rank
 from vgp.protocol.launching.ranks import ranks_of
-from vgp.workflow.compiling.script_step import compact, joined_package
+from vgp.workflow.compiling.script_step import compact_source, join_package
 
-TEXT = compact(joined_package(launching))
+TEXT = compact_source(join_package(launching))
 #: What may come from the machine that runs the tests.
 OURS = ("TRAINING_", "CLUSTER_SPEC", "AIP_", "RANK", "WORLD_SIZE", "MASTER_", "CUDA_VISIBLE")
 #: A process of the command: python, and its text.

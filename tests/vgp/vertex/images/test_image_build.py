@@ -386,11 +386,11 @@ def test_a_dry_run_asks_nothing_and_prints_the_command(
 def test_every_step_of_the_compiled_pipeline_runs_in_the_image_of_the_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from vgp.workflow.compiling.compile import compiled
+    from vgp.workflow.compiling.compile import compile_pipeline
 
     def images(digest: str) -> list[str]:
         monkeypatch.setenv("PIPELINES_IMAGE", f"us-central1-docker.pkg.dev/p/images/training@sha256:{digest}")
-        return re.findall(r"us-central1-docker\.pkg\.dev/[^\"\\]+", compiled("training", load()).spec.text)
+        return re.findall(r"us-central1-docker\.pkg\.dev/[^\"\\]+", compile_pipeline("training", load()).spec.text)
 
     one, two = images("1" * 64), images("2" * 64)
     assert len(one) == 14, "of each of seven steps the image, and the variable that tells it"

@@ -16,7 +16,7 @@ from vgp.check.check_finding import RungRow, StepRow
 from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
-from vgp.settings import Settings, repository_of
+from vgp.settings import Settings, find_repository
 from vgp.vertex.preflight.quota import limit, needs, order
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.vertex import Vertex
@@ -163,7 +163,9 @@ def names_of(made):
 
 
 def test_the_steps_of_a_chain_never_overlap():
-    made = workflow_files.compiled("training", Vertex(Settings()), repository_of(REPOSITORY / "pipelines.toml")).content
+    made = workflow_files.compile_workflow(
+        "training", Vertex(Settings()), find_repository(REPOSITORY / "pipelines.toml")
+    ).content
     found = order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert all(found.beside(step) == {step} for step in found.before)

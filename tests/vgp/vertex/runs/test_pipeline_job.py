@@ -19,7 +19,7 @@ from vgp.settings import Settings
 from vgp.settings.settings_model import Mlflow, Notify
 from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job
-from vgp.workflow.compiling.compile import compiled
+from vgp.workflow.compiling.compile import compile_pipeline
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
@@ -91,7 +91,10 @@ def test_nothing_else_is(settings: Settings) -> None:
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_image_machines_and_who_is_told_are_part_of_the_spec(settings: Settings, name: str) -> None:
-    specs = [compiled("training", each).spec for each in (settings, settings.model_copy(update={name: COMPILED[name]}))]
+    specs = [
+        compile_pipeline("training", each).spec
+        for each in (settings, settings.model_copy(update={name: COMPILED[name]}))
+    ]
     assert len({spec.digest for spec in specs}) == 2
 
 
@@ -271,7 +274,7 @@ def test_a_template_of_another_environment_or_version_uses_the_registry_of_the_s
         given: str | None = body["runtimeConfig"]["parameterValues"].get("registry")
         return given
 
-    templates = {of.environment: compiled("training", of).spec.content for of in (dev, prod)}
+    templates = {of.environment: compile_pipeline("training", of).spec.content for of in (dev, prod)}
     assert registry(prod, templates["dev"]) == "gs://test-bucket/registry"
     assert registry(dev, templates["prod"]) == registry(dev, SPEC) == "gs://test-bucket/registry-dev"
     assert registry(dev, templates["dev"]) is registry(prod, templates["prod"]) is registry(prod, SPEC) is None

@@ -117,10 +117,10 @@ def test_the_cheap_checks_come_first_and_stop_everything(cloud: Cloud, write: An
 def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -> None:
     from vgp.vertex.schedules import schedule_list
     from vgp.vertex.templates.upload import upload
-    from vgp.workflow.compiling.compile import compiled
+    from vgp.workflow.compiling.compile import compile_pipeline
 
     settings = write(NIGHTLY + 'template = "training:latest"')
-    upload(settings, "training", compiled("training", settings).spec.text.encode(), tags=["latest"])
+    upload(settings, "training", compile_pipeline("training", settings).spec.text.encode(), tags=["latest"])
     (first,) = declared_schedule.read_declarations(settings)
     uri = schedule_list.job_of_schedule(first.message).template_uri
     assert uri.startswith("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/sha256:")
@@ -130,7 +130,7 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
 
     bigger = write(NIGHTLY + 'template = "training:latest"\n[steps.train]\nmachine = "g2-standard-48"')
     assert [each.kind for each in reconcile.plan_all(bigger)] == ["nothing"]  # what runs is the uploaded one
-    upload(bigger, "training", compiled("training", bigger).spec.text.encode(), tags=["latest"])
+    upload(bigger, "training", compile_pipeline("training", bigger).spec.text.encode(), tags=["latest"])
     (action,) = reconcile.plan_all(bigger)
     assert {"template", "pipeline"} <= {each.field for each in action.changes}
     assert "train: machine" in [each.field for each in action.template]
@@ -138,13 +138,13 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
 
 def test_a_workflow_is_found_in_templates_by_the_name_that_kfp_gave_it(cloud: Cloud, write: Any) -> None:
     from vgp.vertex.templates.upload import upload
-    from vgp.workflow.compiling.compile import compiled
+    from vgp.workflow.compiling.compile import compile_pipeline
 
     Path("pipelines").unlink()
     Path("pipelines").mkdir()
     Path("pipelines/say_hello.py").write_text(HELLO)
     settings = write(NIGHTLY.replace("training", "say_hello") + 'template = "say-hello:latest"')
-    upload(settings, "say-hello", compiled("say_hello", settings).spec.text.encode(), tags=["latest"])
+    upload(settings, "say-hello", compile_pipeline("say_hello", settings).spec.text.encode(), tags=["latest"])
     upload(settings, "training", TRAINING, tags=["latest"])
     assert declared_schedule.read_declarations(settings)[0].name == "nightly"
     with pytest.raises(RequestError, match='"training:latest" is no version of the pipeline say_hello'):

@@ -17,7 +17,7 @@ from .conftest import SPEC
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
-    return compile.differences(PipelineSpec(before), PipelineSpec(after))
+    return compile.compare_specs(PipelineSpec(before), PipelineSpec(after))
 
 
 def unified(before: Any, after: Any) -> list[str]:

@@ -25,8 +25,8 @@ from vgp.machines.placement.search import Need
 from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import Plan, fill_job
 from vgp.settings import Settings
-from vgp.workflow.compiling.capacity import base_image
-from vgp.workflow.compiling.compile import different_worlds
+from vgp.workflow.compiling.capacity import read_base_image
+from vgp.workflow.compiling.compile import list_world_sizes
 from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE, OTHER = "us-docker.pkg.dev/p/r/training:1", "us-docker.pkg.dev/p/r/blackwell:cuda13.0"
@@ -157,17 +157,17 @@ def test_the_workflow_is_told_the_gpus_of_each_rung(spec):
 
 
 def test_what_other_numbers_of_gpus_do_to_the_result_is_said(spec, tmp_path):
-    (said,) = different_worlds([SimpleNamespace(spec=PipelineSpec(spec))])
-    assert said.startswith("note: train: its rungs have 2 and 16 GPUs. Going on with another number gives the same cur")
+    (said,) = list_world_sizes([SimpleNamespace(spec=PipelineSpec(spec))])
+    assert said.startswith("note: train: its rungs have 2 and 16 GPUs. Resuming on another number of GPUs ")
     sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
     sized = laddered(tmp_path, rungs=[], step={"timeout": "6h", "sizes": sizes})
-    (said,) = different_worlds([SimpleNamespace(spec=PipelineSpec(sized))])
-    assert said.startswith("note: train, size large: 3 GPUs, no power of two: a global batch is divided")
+    (said,) = list_world_sizes([SimpleNamespace(spec=PipelineSpec(sized))])
+    assert said.startswith("note: train, size large: 3 GPUs is no power of two: the GPUs get shares")
 
 
 def test_exact_is_not_recommended_where_it_would_be_refused(tmp_path):
     spec = laddered(tmp_path, step={"machine": "g2-standard-4"}, rungs=[{"strategy": "spot", "nodes": 3}, {}])
-    first, second = different_worlds([SimpleNamespace(spec=PipelineSpec(spec))])
+    first, second = list_world_sizes([SimpleNamespace(spec=PipelineSpec(spec))])
     assert "exact" not in first and second.endswith('training_options = {"exact": true} is refused.')
 
 
@@ -216,17 +216,17 @@ def test_the_image_of_the_settings_is_known_by_its_dockerfile(tmp_path, monkeypa
         f'image = "{IMAGE}"\n[steps.train]\ncapacity = [{{machine = "a4-highgpu-8g", strategy = "spot"}}]\n'
     )
     settings = load(path)
-    assert base_image(settings) == "pytorch/pytorch:2.8-cuda12.6-x@sha256:12"
+    assert read_base_image(settings) == "pytorch/pytorch:2.8-cuda12.6-x@sha256:12"
     with pytest.raises(PlacementError, match=r"built on pytorch/pytorch:2.8-cuda12.6(?s:.)*needs 12.8"):
         spec_of(settings, tmp_path)
     (tmp_path / "Dockerfile").write_text("FROM a:cuda12.8 AS first\nFROM --platform=linux/amd64 b:cuda13.0\n")
     spec_of(settings, tmp_path)
-    assert base_image(Settings()) == ""
+    assert read_base_image(Settings()) == ""
 
 
 def test_a_plan_that_no_argument_holds_is_refused(tmp_path):
     env = {f"A{number}": f"{number:04}" * 400 for number in range(80)}
-    with pytest.raises(RequestError, match=r"capacity: its 1 rungs make a plan of [0-9,]+ bytes; a container takes"):
+    with pytest.raises(RequestError, match=r"capacity: the plan of 1 rungs has [0-9,]+ bytes"):
         laddered(tmp_path, rungs=[{"env": env}])
 
 

@@ -25,13 +25,13 @@ def git(folder: Path, *arguments: str) -> str:
 
 def test_a_clean_tree_has_the_commit_in_short_and_in_full(checkout: Path) -> None:
     sha = git(checkout, "rev-parse", "HEAD")
-    found = source_commit.current(checkout)
+    found = source_commit.read_commit(checkout)
     assert found == source_commit.Commit(sha) and found.tags == (sha[:12], sha)
 
 
 def test_files_that_git_does_not_track_do_not_count(checkout: Path) -> None:
     (checkout / "gha-creds-1.json").write_text("{}")
-    assert source_commit.current(checkout).tags
+    assert source_commit.read_commit(checkout).tags
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -40,18 +40,18 @@ def test_a_change_leaves_no_tag_and_is_named(checkout: Path, staged: bool) -> No
     (checkout / "more.py").write_text("b = 2\n")
     if staged:
         git(checkout, "add", "code.py", "more.py")
-    found = source_commit.current(checkout)
+    found = source_commit.read_commit(checkout)
     assert found.tags == ()
-    assert found.because == f"code.py and 1 more changed since {git(checkout, 'rev-parse', 'HEAD')[:12]}"
+    assert found.reason == f"code.py and 1 more changed since {git(checkout, 'rev-parse', 'HEAD')[:12]}"
 
 
 def test_without_a_repository_git_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    found = source_commit.current(tmp_path)
-    assert found.tags == () and found.because.startswith("git says: fatal: not a git repository")
+    found = source_commit.read_commit(tmp_path)
+    assert found.tags == () and found.reason.startswith("fatal: not a git repository")
 
 
 def test_without_git_there_is_no_tag(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    found = source_commit.current(checkout)
-    assert found.tags == () and found.because.startswith("git does not run")
+    found = source_commit.read_commit(checkout)
+    assert found.tags == () and found.reason.startswith("git did not run")

@@ -17,7 +17,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.step_request import Request
 from vgp.workflow.compiling import compile, workflow_files
-from vgp.workflow.compiling.compile import differences
+from vgp.workflow.compiling.compile import compare_specs
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[4]
@@ -29,7 +29,7 @@ STEPS = ("components", "comp-condition-2", "dag", "tasks")
 
 @pytest.fixture(scope="module")
 def compiled() -> PipelineSpec:
-    return workflow_files.compiled("training", Vertex(settings.load(FILE)), settings.repository_of(FILE))
+    return workflow_files.compile_workflow("training", Vertex(settings.load(FILE)), settings.find_repository(FILE))
 
 
 def compile_in(folder: Path, seed: str) -> bytes:
@@ -119,7 +119,7 @@ def test_train_is_a_custom_job_on_the_machine_of_the_settings(compiled: Pipeline
 def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -> None:
     train = Request(machine="a2-highgpu-2g", nodes=3, strategy="spot", env={"NCCL_DEBUG": "INFO"})
     target = Vertex(settings.Settings(steps={"train": train}))
-    compiled = workflow_files.compiled("training", target, settings.repository_of(FILE)).content
+    compiled = workflow_files.compile_workflow("training", target, settings.find_repository(FILE)).content
     inputs = compiled["components"]["comp-train"]["inputDefinitions"]["parameters"]
     pools = inputs["worker_pool_specs"]["defaultValue"]
     assert [pool["replica_count"] for pool in pools] == [1, 2]
@@ -140,7 +140,7 @@ def test_plain_steps_request_cpu_memory_and_gpu(compiled: PipelineSpec) -> None:
 
 def test_another_number_of_tries_is_a_difference_in_words(compiled: PipelineSpec) -> None:
     other = PipelineSpec(json.loads(compiled.text.replace('"maxRetryCount": 2', '"maxRetryCount": 4')))
-    words = {change.field: (change.before, change.after) for change in differences(compiled, other)}
+    words = {change.field: (change.before, change.after) for change in compare_specs(compiled, other)}
     ((before, after),) = [both for field, both in words.items() if field.startswith("prepare")]
     assert "at most 2 h, 3 tries" in str(before) and "at most 2 h, 5 tries" in str(after)
 
@@ -170,7 +170,7 @@ def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(rep
     file = repository / "pipelines.toml"
     file.write_text('[steps.trian]\nmachine = "a3-highgpu-8g"\n')
     compiled = compile.compile_all((), settings.load(file), out=repository)
-    (warning,) = compile.unknown_steps(settings.load(file), compiled.values())
+    (warning,) = compile.list_unknown_steps(settings.load(file), compiled.values())
     assert "[steps.trian] of the settings: no pipeline has this step. Did you mean" in warning and "train" in warning
 
 
@@ -185,7 +185,7 @@ def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(rep
 def test_an_image_that_nobody_has_built_is_told(repository: Path, text: str, notes: int) -> None:
     file = repository / "pipelines.toml"
     file.write_text(text)
-    lines = compile.placeholder_image(settings.load(file))
+    lines = compile.note_placeholder_image(settings.load(file))
     assert len(lines) == notes and all("vgp image build" in line for line in lines)
 
 
@@ -196,11 +196,14 @@ def test_mail_adds_nothing_to_the_most_and_its_step_has_no_settings(tmp_path: Pa
     text = f"[notify]\nemail = ['a@example.com']\n[steps.{step}]\ntimeout = '10m'\n"
     (tmp_path / "pipelines.toml").write_text((REPOSITORY / "pipelines.toml").read_text() + text)
     own, plain = settings.load(tmp_path / "pipelines.toml"), settings.load(FILE)
-    with_mail, without = compile.compiled("training", own, max_usd=22), compile.compiled("training", plain)
+    with_mail, without = (
+        compile.compile_pipeline("training", own, max_usd=22),
+        compile.compile_pipeline("training", plain),
+    )
     assert step in [each.name for each in with_mail.spec.steps]
     assert cost_bound.most_usd(with_mail.report.steps) == cost_bound.most_usd(
         without.report.steps
     ) and not cost_bound.unpriced(with_mail.report.steps)
-    every = [compile.compiled(name, own) for name in workflow_files.find(own.repository)]
-    [line] = [line for line in compile.unknown_steps(own, every) if step in line]
+    every = [compile.compile_pipeline(name, own) for name in workflow_files.find_workflows(own.repository)]
+    [line] = [line for line in compile.list_unknown_steps(own, every) if step in line]
     assert line.startswith(f"warning: [steps.{step}] of the settings has no effect")

@@ -9,7 +9,7 @@ from kfp import dsl
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.workflow.compiling import compile
-from vgp.workflow.compiling.placing import with_email
+from vgp.workflow.compiling.placing import add_email
 
 NAME = "vertex-pipelines-notification-email"
 
@@ -46,7 +46,7 @@ def bare() -> None:
 
 def test_both_exit_tasks_are_told_how_the_steps_ended(tmp_path: Path) -> None:
     before = compiled(handled, tmp_path)
-    spec = with_email(before, ["a@example.com", "b@example.com"])
+    spec = add_email(before, ["a@example.com", "b@example.com"])
     compile.verify(spec)
     tasks = spec.content["root"]["dag"]["tasks"]
     ours, mail = tasks["told"], tasks[NAME]
@@ -64,10 +64,10 @@ def test_both_exit_tasks_are_told_how_the_steps_ended(tmp_path: Path) -> None:
 
 
 def test_a_workflow_that_sends_mail_itself_sends_no_other(tmp_path: Path) -> None:
-    once = with_email(compiled(handled, tmp_path), ["a@example.com"])
-    assert with_email(once, ["b@example.com"]) == once
+    once = add_email(compiled(handled, tmp_path), ["a@example.com"])
+    assert add_email(once, ["b@example.com"]) == once
 
 
 def test_a_workflow_without_an_exit_handler_is_told_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"bare: \[notify\] email: .* dsl.ExitHandler, and this workflow has none"):
-        with_email(compiled(bare, tmp_path), ["a@example.com"])
+        add_email(compiled(bare, tmp_path), ["a@example.com"])

@@ -17,7 +17,7 @@ from vgp.check import checker
 from vgp.machines.catalog.prices import dataflow_usd
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.workflow.compiling import compile, workflow_files
-from vgp.workflow.compiling.compile_target import Local, Target, engines_on_vertex
+from vgp.workflow.compiling.compile_target import Local, Target, choose_vertex_engines
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[4]
@@ -53,7 +53,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> settings.Settings:
 
 
 def compiled(target: Target) -> dict[str, Any]:
-    spec = workflow_files.compiled("training", target, settings.repository_of(REPOSITORY / "pipelines.toml"))
+    spec = workflow_files.compile_workflow("training", target, settings.find_repository(REPOSITORY / "pipelines.toml"))
     return dict(spec.content)
 
 
@@ -111,9 +111,9 @@ def test_a_subnetwork_of_another_region_than_the_jobs_is_refused() -> None:
     with pytest.raises(
         RequestError, match=r"prepare.dataflow.subnetwork is in europe-west4, .* name a subnetwork of us"
     ):
-        engines_on_vertex(settings.Settings.model_validate(given), "prepare", "", IMAGE)
+        choose_vertex_engines(settings.Settings.model_validate(given), "prepare", "", IMAGE)
     near = settings.Settings.model_validate(given | {"region": "europe-west4"})
-    assert engines_on_vertex(near, "prepare", "", IMAGE).dataflow
+    assert choose_vertex_engines(near, "prepare", "", IMAGE).dataflow
 
 
 def test_workers_with_gpus_have_no_price_since_the_rates_are_without_them() -> None:
@@ -151,11 +151,11 @@ def test_what_a_step_uses_besides_its_machine_counts_in_every_try(vertex, loaded
     assert [used.name for used in rows["resolve"].services] == ["BigQuery"] and not rows["train"].services
     assert {"prepare", "resolve"}.isdisjoint(target.prices()) and "train" in target.prices()
     with pytest.raises(Exception, match=r"prepare, 1 x n2-highmem-16.* with BigQuery \(200 GB\), with Dataflow"):
-        compile.compiled("training", _of_this_repository(loaded), max_usd=3)
+        compile.compile_pipeline("training", _of_this_repository(loaded), max_usd=3)
 
 
 def _of_this_repository(loaded: settings.Settings) -> settings.Settings:
-    loaded._repository = settings.repository_of(REPOSITORY / "pipelines.toml")
+    loaded._repository = settings.find_repository(REPOSITORY / "pipelines.toml")
     return loaded.model_copy(update={"steps": {"prepare": loaded.steps["prepare"]}})
 
 
@@ -165,7 +165,7 @@ def test_an_input_that_would_take_the_place_of_the_jobs_own_is_refused(kind: str
     def work(timeout: int):
         print(timeout)
 
-    with pytest.raises(PlacementError, match="Its input timeout is one that the custom job has itself"):
+    with pytest.raises(PlacementError, match="Its input timeout has the name of an input of Google's wrapper"):
         one(work, kind, timeout=1)
 
 
@@ -173,7 +173,7 @@ def test_a_step_that_hears_how_the_run_ended_stays_plain() -> None:
     from components.notify import notify
 
     loaded = settings.Settings.model_validate({"image": IMAGE, "steps": {"notify": {"boot_disk_gb": 200}}})
-    with pytest.raises(PlacementError, match="tells how the run ended, which Vertex AI hands to plain steps only"):
+    with pytest.raises(PlacementError, match="is the run's final status"):
         Vertex(loaded).step(notify)
 
 

@@ -20,7 +20,7 @@ from components.prepare import prepare
 from components.train import train
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
-from vgp.workflow.compiling.entrypoint import entrypoint, passing_on
+from vgp.workflow.compiling.entrypoint import build_command, build_signal_prefix
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[4]
@@ -109,7 +109,7 @@ def placed(component: Any, kind: str) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         if kind == "job":
             return target.job(component).component_spec.inputs["worker_pool_specs"].default[0]["container_spec"]
-        container = target._ready(component).component_spec.implementation.container
+        container = target._prepare(component).component_spec.implementation.container
         return {"command": container.command, "args": container.args}
 
 
@@ -187,7 +187,7 @@ def test_a_step_that_may_go_on_after_sigterm_is_not_killed_a_minute_later(tmp_pa
     words = "import signal, time\nheard = []\nsignal.signal(15, lambda *_: heard.append(1))\n"
     words += "open('mark', 'w').close()\n"
     words += "while not heard: time.sleep(0.05)\ntime.sleep(3)"
-    command = [word.replace(" -k 60 ", " -k 1 ") for word in passing_on("train", "deadline", kill=False)]
+    command = [word.replace(" -k 60 ", " -k 1 ") for word in build_signal_prefix("train", "deadline", kill=False)]
     program = words.replace("mark", str(tmp_path / "mark"))
     container = {"command": [*command, "python3", "-c", program], "args": []}
     process = start(container, {}, tmp_path, STEP_TIMEOUT_S="3600")
@@ -233,7 +233,7 @@ def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("component", [prepare, train, installing, installing_apart, containerized])
 def test_every_form_of_kfps_command_passes_signals_on(component: Any) -> None:
-    made = entrypoint(component.component_spec.implementation.container.command, component.name)
+    made = build_command(component.component_spec.implementation.container.command, component.name)
     first, *later = [made[number + 2].strip() for number, word in enumerate(made) if word == "sh"]
     assert first.endswith("exit $code") and "$STEP_TIMEOUT_S" in first
     assert all("exec " in script.splitlines()[-1] for script in later)
@@ -241,10 +241,10 @@ def test_every_form_of_kfps_command_passes_signals_on(component: Any) -> None:
 
 def test_a_command_that_is_not_kfps_is_left_alone() -> None:
     own = ["sh", "-c", 'prepare && "$0" "$@"', "sh", "-ec", "exec serve"]
-    assert entrypoint(own, "own") == own
+    assert build_command(own, "own") == own
 
 
 def test_a_command_of_an_unknown_kfp_is_refused() -> None:
     script = train.component_spec.implementation.container.command[2].replace("python3 -m", "python3 -X dev -m")
     with pytest.raises(RequestError, match="SIGTERM"):
-        entrypoint(["sh", "-ec", script, ""], "train")
+        build_command(["sh", "-ec", script, ""], "train")

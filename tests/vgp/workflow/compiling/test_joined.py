@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vgp.protocol import launching
-from vgp.workflow.compiling.script_step import compact, joined_package
+from vgp.workflow.compiling.script_step import compact_source, join_package
 
 MODULES = [path for path in Path(launching.__path__[0]).glob("*.py") if path.name != "__init__.py"]
-TEXT = joined_package(launching)
+TEXT = join_package(launching)
 
 
 def meanings(text: str, module: str) -> Iterator[tuple[str, str]]:
@@ -47,6 +47,6 @@ def test_the_launching_text_is_python_3_8_and_of_the_standard_library_alone() ->
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert {str(module).partition(".")[0] for module in modules} <= set(sys.stdlib_module_names)
     assert TEXT.count("from __future__") == TEXT[:40].count("from __future__") == 1
-    quoted = json.dumps(json.dumps(compact(TEXT)))
+    quoted = json.dumps(json.dumps(compact_source(TEXT)))
     assert 3 * len(quoted) < 116_000, "one argument has 128 KiB, and holds the text of three pools, quoted twice"
     assert "{{$" not in TEXT and "/kfp-workspace" not in TEXT, "Vertex AI and kfp would replace it"

@@ -26,7 +26,7 @@ from vgp.protocol.placeholders import IMAGE
 from vgp.settings import Settings, load
 from vgp.workflow.compiling import compile, script_step
 from vgp.workflow.compiling.compile_target import Local
-from vgp.workflow.compiling.script_step import compact, joined_package
+from vgp.workflow.compiling.script_step import compact_source, join_package
 from vgp.workflow.compiling.vertex import Vertex
 
 OURS, MINE = "us-docker.pkg.dev/p/r/ours:1", "us-docker.pkg.dev/p/r/mine@sha256:" + "0" * 64
@@ -154,7 +154,7 @@ def test_an_image_that_the_code_names_is_never_replaced(compiled: Callable[[Any]
 
     asked = Settings(steps={"own": Request(image=MINE)})
     for target in (Vertex(asked), Local(asked)):
-        with pytest.raises(RequestError, match="code names its own, python:3.12, and that one stays"):
+        with pytest.raises(RequestError, match="the step's code names another image, python:3.12"):
             target.step(own)
 
 
@@ -162,7 +162,7 @@ def test_an_image_that_the_code_names_is_never_replaced(compiled: Callable[[Any]
     ("words", "options", "message"),
     [
         (("t",), {"collect": None}, r"\[steps.train\] command: .* target.job\(train, collect=collect\)"),
-        (("t", "{epoch}"), {}, r"nothing stands for {epoch}. Did you mean {epochs}\?"),
+        (("t", "{epoch}"), {}, r"{epoch} is no input of the step. Did you mean {epochs}\?"),
         (("t", "{options}"), {}, "{options} is a table or a list"),
         (("t", "{{$.pipeline_job_uuid}}"), {}, "holds a placeholder"),
         (("t", '{"Concat": ["a"]}'), {}, "holds a placeholder"),
@@ -187,7 +187,9 @@ def test_a_collect_that_takes_what_the_job_does_not_leave_is_told(compiled: Call
     def other(left_report: Input[Artifact]) -> None:
         pass
 
-    with pytest.raises(RequestError, match="other takes left_report, which train neither has nor leaves"):
+    with pytest.raises(
+        RequestError, match="other has an input left_report, which is neither an input nor an output of train"
+    ):
         compiled(pipeline(Local(settings()), collect=other))
 
 
@@ -196,7 +198,7 @@ def test_another_command_launch_or_image_has_other_checkpoints() -> None:
     keys = set()
     for fields in asked:
         request = settings(*fields.pop("command", ()), **fields).steps["train"]
-        component = script_step.with_command(script_step.in_image(train, request, OURS), request)
+        component = script_step.set_command(script_step.set_image(train, request, OURS), request)
         container = component.component_spec.implementation.container
         keys.add(container.args[container.args.index("--key") + 1])
     assert len(keys) == len(asked)
@@ -224,7 +226,7 @@ def test_parameter_servers_run_the_command_in_pool_two_and_are_paid(compiled: Ca
 
 
 def test_the_launching_text_without_comments_is_the_same_program() -> None:
-    text = joined_package(launching)
+    text = join_package(launching)
 
     def parsed(source: str) -> str:
         tree = ast.parse(source)
@@ -239,13 +241,14 @@ def test_the_launching_text_without_comments_is_the_same_program() -> None:
                 node.returns = None
         return ast.dump(tree)
 
-    short = compact(text)
+    short = compact_source(text)
     assert parsed(short) == parsed(text) and len(short) < len(text)
     assert all(f"{{{name}}}" in str(launching.__doc__) for name in OF_THE_RUN)  # it names what it replaces
     assert (
-        compact("def f(a: int = 1, *b: 'é') -> dict[str, int]:\n    c: int = a\n") == "def f(a = 1, *b):\n c: int = a\n"
+        compact_source("def f(a: int = 1, *b: 'é') -> dict[str, int]:\n    c: int = a\n")
+        == "def f(a = 1, *b):\n c: int = a\n"
     )
-    assert compact('a = """\n# no comment\n"""  # one\n') == 'a = """\n# no comment\n"""\n'
+    assert compact_source('a = """\n# no comment\n"""  # one\n') == 'a = """\n# no comment\n"""\n'
 
 
 def test_any_other_container_is_no_command() -> None:
@@ -278,13 +281,13 @@ def test_a_parameter_that_the_command_does_not_take_is_refused_unless_it_has_its
 
 def test_settings_of_collect_are_placed_or_said_to_have_no_effect(tmp_path: Path) -> None:
     (tmp_path / "pipelines").mkdir()
-    made = compile.Compiled("one", PipelineSpec({}), check([]), without_command={"collect"})
+    made = compile.CompiledPipeline("one", PipelineSpec({}), check([]), without_command={"collect"})
     (tmp_path / "pipelines" / "one.py").write_text("def build(target): ...\n")
     file = tmp_path / "pipelines.toml"
     file.write_text(f'[steps.collect]\nmachine = "e2-standard-4"\nimage = "{OURS}"\n')
-    (line,) = compile.unknown_steps(load(file), [made])
+    (line,) = compile.list_unknown_steps(load(file), [made])
     assert line.startswith("note: [steps.collect] of the settings has no effect")
-    (warning,) = compile.tagged_images(load(file))
+    (warning,) = compile.list_tagged_images(load(file))
     assert "[steps.collect]" in warning and "digest" in warning
     placed = Vertex(Settings(image=OURS, steps={"train": Request(command=("t",)), "collect": Request(min_vcpu=8)}))
     pipeline(placed)

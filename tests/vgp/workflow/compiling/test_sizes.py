@@ -17,7 +17,7 @@ from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings
 from vgp.workflow.compiling.compile import verify
-from vgp.workflow.compiling.sizes import with_sizes
+from vgp.workflow.compiling.sizes import add_size_parameters
 from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
@@ -46,7 +46,7 @@ def compiled(component, tmp_path, **asked):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiler.Compiler().compile(one, str(tmp_path / "p.json"))
-    return with_sizes(PipelineSpec(json.loads((tmp_path / "p.json").read_text())))
+    return add_size_parameters(PipelineSpec(json.loads((tmp_path / "p.json").read_text())))
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_the_parameter_reaches_the_launcher_through_the_groups_around_it(spec):
 
 
 def test_a_pipeline_with_a_parameter_of_that_name_says_so(spec):
-    with pytest.raises(RequestError, match="the pipeline has a parameter train_size, which the sizes of train need"):
-        with_sizes(spec)
+    with pytest.raises(RequestError, match="the pipeline has a parameter train_size, a name that"):
+        add_size_parameters(spec)
 
 
 def test_the_form_counts_all_nodes_of_a_size(tmp_path):
@@ -142,7 +142,7 @@ def test_a_step_with_an_input_of_that_name_says_so(tmp_path):
     def train(x: int, size: str = ""):
         print(x, size)
 
-    with pytest.raises(RequestError, match="has an input size of its own"):
+    with pytest.raises(RequestError, match="has an input size, a name that"):
         compiled(train, tmp_path, sizes=SIZES)
 
 

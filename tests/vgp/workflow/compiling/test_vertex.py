@@ -194,7 +194,7 @@ def test_a_container_with_a_command_of_its_own_has_no_limit_and_takes_no_timeout
     target = Vertex(Settings(image=IMAGE))
     assert target.step(serve).component_spec.implementation.container.env == {"TRAINING_IMAGE": "r/i:1"}
     assert target.placements["serve"].timeout_s == 604_800
-    with pytest.raises(PlacementError, match=r"GPU028.*\n.*command is its own.*\n.*timeout -k 60 4h"):
+    with pytest.raises(PlacementError, match=r"GPU028.*\n.*with another command.*\n.*timeout -k 60 4h"):
         Vertex(Settings(image=IMAGE, steps={"serve": Request(timeout="4h")})).step(serve)
 
 

@@ -13,7 +13,7 @@ from vgp.__main__ import main
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import cached
 from vgp.machines.placement.step_request import Request
-from vgp.settings import Repository, Settings, load, repository_of
+from vgp.settings import Repository, Settings, find_repository, load
 from vgp.workflow.compiling import compile, workflow_files
 from vgp.workflow.compiling.compile_target import Local
 from vgp.workflow.compiling.vertex import Vertex
@@ -59,7 +59,7 @@ def write(tmp_path: Path) -> Callable[..., Repository]:
         for name, text in {"pipelines.toml": settings, **files}.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text, encoding="utf-8")
-        return repository_of(tmp_path / "pipelines.toml")
+        return find_repository(tmp_path / "pipelines.toml")
 
     return write_
 
@@ -106,44 +106,48 @@ def test_the_workflow_itself_refuses_a_parameter(write: Callable[..., Repository
     check = FLOW.partition("def check")[2]
     text = PLAIN.replace("text: str,", 'text: str = "",') + f"def check{check}"
     repository = write({"pipelines/mine.py": text})
-    spec = workflow_files.compiled("mine", Local(), repository)
-    workflow_files.check("mine", spec, {"text": "a"}, repository)
+    spec = workflow_files.compile_workflow("mine", Local(), repository)
+    workflow_files.check_arguments("mine", spec, {"text": "a"}, repository)
     with pytest.raises(RequestError, match="^text is empty: say something.$"):
-        workflow_files.check("mine", spec, {"text": ""}, repository)
+        workflow_files.check_arguments("mine", spec, {"text": ""}, repository)
 
 
 def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() -> None:
     """Else every run of a pipeline with sizes would be refused: its `check` knows the parameters that it declares."""
     sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
     asked = {"train": Request.model_validate({"sizes": sizes, "timeout": "2h"})}
-    repository = repository_of(REPOSITORY / "pipelines.toml")
-    spec = workflow_files.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
-    workflow_files.check("training", spec, {"train_size": "large"}, repository)
+    repository = find_repository(REPOSITORY / "pipelines.toml")
+    spec = workflow_files.compile_workflow(
+        "training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository
+    )
+    workflow_files.check_arguments("training", spec, {"train_size": "large"}, repository)
     with pytest.raises(RequestError, match="train_size = 'huge': there is no such size"):
-        workflow_files.check("training", spec, {"train_size": "huge"}, repository)
+        workflow_files.check_arguments("training", spec, {"train_size": "huge"}, repository)
     exact = {"training_options": {"exact": True}}
-    workflow_files.check("training", spec, {"train_size": "small", **exact}, repository)
+    workflow_files.check_arguments("training", spec, {"train_size": "small", **exact}, repository)
     with pytest.raises(
         RequestError, match="not 4 microbatches on 3 processes, one for each GPU of the step's machines"
     ):
-        workflow_files.check("training", spec, {"train_size": "large", **exact}, repository)
+        workflow_files.check_arguments("training", spec, {"train_size": "large", **exact}, repository)
 
 
 def test_the_machines_of_a_step_without_a_ladder_are_told_too() -> None:
     asked = {"train": Request.model_validate({"machine": "g2-standard-4", "nodes": 3})}
-    repository = repository_of(REPOSITORY / "pipelines.toml")
-    spec = workflow_files.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
-    workflow_files.check("training", spec, {}, repository)
+    repository = find_repository(REPOSITORY / "pipelines.toml")
+    spec = workflow_files.compile_workflow(
+        "training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository
+    )
+    workflow_files.check_arguments("training", spec, {}, repository)
     with pytest.raises(RequestError, match="on 3 processes, one for each GPU"):
-        workflow_files.check("training", spec, {"training_options": {"exact": True}}, repository)
+        workflow_files.check_arguments("training", spec, {"training_options": {"exact": True}}, repository)
 
 
 def test_a_check_is_told_what_it_asks_for() -> None:
     def asking(parameters: object, *, commands: object) -> None: ...
     def older(parameters: object, *, remote: bool = False) -> None: ...
 
-    assert workflow_files._told(asking, remote=True, commands=("train",)) == {"commands": ("train",)}
-    assert workflow_files._told(older, remote=True, commands=()) == {"remote": True}
+    assert workflow_files._select_keywords(asking, remote=True, commands=("train",)) == {"commands": ("train",)}
+    assert workflow_files._select_keywords(older, remote=True, commands=()) == {"remote": True}
 
 
 def test_the_module_is_python_and_not_the_command_where_a_folder_is_on_the_path(hostile: Repository) -> None:
@@ -178,14 +182,14 @@ def test_the_module_is_python_and_not_the_command_where_a_folder_is_on_the_path(
 def test_a_file_with_a_pipeline_or_build_is_a_workflow_and_none_is_imported_to_know(
     write: Callable[..., Repository], text: str, is_one: bool
 ) -> None:
-    found = workflow_files.find(write({"pipelines/it.py": f"{text}\n"}))
+    found = workflow_files.find_workflows(write({"pipelines/it.py": f"{text}\n"}))
     assert list(found) == (["it"] if is_one else [])
 
 
 def test_a_folder_a_pipe_and_a_hidden_file_are_no_workflows(write: Callable[..., Repository]) -> None:
     repository = write({"pipelines/.hidden.py": FLOW, "pipelines/folder.py/x": "", "pipelines/_own.py": FLOW})
     os.mkfifo(repository.folder / "pipe.py")
-    assert workflow_files.find(repository) == {}
+    assert workflow_files.find_workflows(repository) == {}
 
 
 @pytest.fixture
@@ -229,13 +233,13 @@ def test_without_settings_nothing_is_compiled(tmp_path: Path, here: Callable[...
         ("raise SystemExit(3)\ndef build(target): ...", "pipelines/mine.py:1: SystemExit: 3"),
         ("def build(): ...", "pipelines/mine.py: TypeError: build() takes 0 positional arguments"),
         ("def build(target): ...", "pipelines/mine.py: build(target) must return its function with @dsl.pipeline."),
-        ("build = 3", "pipelines/mine.py: a workflow is a file with a @dsl.pipeline function"),
+        ("build = 3", "pipelines/mine.py holds no workflow: add a @dsl.pipeline function"),
     ],
 )
 def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repository], text: str, message: str) -> None:
     repository = write({"pipelines/mine.py": text, "lib.py": "\nit = 1 / 0\n"})
     with pytest.raises(RequestError) as refused:
-        workflow_files.compiled("mine", Local(), repository)
+        workflow_files.compile_workflow("mine", Local(), repository)
     assert str(refused.value).startswith(message)
 
 
@@ -258,21 +262,21 @@ def greeting(text: str, again: str = "b", also: str = "a"):
 
 def test_a_plain_kfp_file_is_placed_by_the_target_of_each_compilation(write: Callable[..., Repository]) -> None:
     repository = write({"pipelines/mine.py": PLAIN}, 'bucket = "gs://a-bucket"\n')
-    here = workflow_files.compiled("mine", Local(), repository)
-    there = workflow_files.compiled("mine", Vertex(load(repository.file)), repository)
+    here = workflow_files.compile_workflow("mine", Local(), repository)
+    there = workflow_files.compile_workflow("mine", Vertex(load(repository.file)), repository)
     assert here.content["root"].keys() == there.content["root"].keys()
     assert "defaultPipelineRoot" not in here.content
     assert there.content["defaultPipelineRoot"] == "gs://a-bucket/runs"
     assert "resource_name" in there.text and "resource_name" not in here.text
     assert list(there.parameters) == ["text", "again", "also"], "in the order of the signature"
-    assert workflow_files.compiled("mine", Local(), repository) == here
+    assert workflow_files.compile_workflow("mine", Local(), repository) == here
 
 
 def test_a_pipeline_that_is_not_placed_is_completed_all_the_same(write: Callable[..., Repository]) -> None:
     """Such a file is written for KFP alone."""
     text = PLAIN.replace("@placed\n", "").replace("step(hello, pinned=True)", "hello").replace("target().run", "text")
     repository = write({"pipelines/mine.py": text}, 'bucket = "gs://a-bucket"\n')
-    spec = workflow_files.compiled("mine", Vertex(load(repository.file)), repository)
+    spec = workflow_files.compile_workflow("mine", Vertex(load(repository.file)), repository)
     assert spec.content["defaultPipelineRoot"] == "gs://a-bucket/runs" and cached(spec) == []
 
 
@@ -294,13 +298,13 @@ def test_kfps_own_command_writes_the_same_spec(name: str, tmp_path: Path) -> Non
     )
     assert done.returncode == 0 and (tmp_path / "it.json").exists(), done
     settings = load(REPOSITORY / "pipelines.toml")
-    ours = workflow_files.compiled(name, Vertex(settings), settings.repository)
+    ours = workflow_files.compile_workflow(name, Vertex(settings), settings.repository)
     assert json.loads((tmp_path / "it.json").read_text()) == ours.content
 
 
 def test_an_unknown_workflow_is_refused_with_the_near_one(write: Callable[..., Repository]) -> None:
     with pytest.raises(RequestError, match="no pipeline 'trainning'. Did you mean training?"):
-        workflow_files.compiled("trainning", Local(), write({"pipelines/training.py": FLOW}))
+        workflow_files.compile_workflow("trainning", Local(), write({"pipelines/training.py": FLOW}))
 
 
 @pytest.mark.parametrize("folder", ["/etc", "../other", "", "a\\u0000b"])
@@ -314,25 +318,25 @@ def test_a_settings_file_of_somebody_else_above_is_not_taken(
 ) -> None:
     root = write({"deep/er/x": ""}).root
     monkeypatch.chdir(root / "deep" / "er")
-    assert repository_of().root == root
+    assert find_repository().root == root
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     if os.stat(root).st_uid:
         with pytest.raises(RequestError, match="belongs to another user"):
-            repository_of()
+            find_repository()
 
 
 @pytest.mark.parametrize("name", ["training", "batch_prediction"])
 def test_a_run_of_the_console_has_the_registry_of_the_settings_wherever_it_writes(name: str) -> None:
-    repository = repository_of(REPOSITORY / "pipelines.toml")
+    repository = find_repository(REPOSITORY / "pipelines.toml")
     own = Settings(image="example.com/own:1", bucket="gs://bucket/team", registry="gs://bucket/registry-dev")
-    spec = workflow_files.compiled(name, Vertex(own), repository)
+    spec = workflow_files.compile_workflow(name, Vertex(own), repository)
     compile.verify(spec)
     assert spec.content["defaultPipelineRoot"] == "gs://bucket/team/runs"
     assert spec.defaults["registry"] == "gs://bucket/registry-dev"
-    usual = workflow_files.compiled(name, Vertex(own.model_copy(update={"registry": None})), repository)
+    usual = workflow_files.compile_workflow(name, Vertex(own.model_copy(update={"registry": None})), repository)
     assert usual.defaults["registry"] == "gs://bucket/team/registry"
     for target in (Vertex(Settings(image="example.com/own:1")), Local(own)):
-        open_ = workflow_files.compiled(name, target, repository)
+        open_ = workflow_files.compile_workflow(name, target, repository)
         assert open_.defaults["registry"] == "" and "defaultPipelineRoot" not in open_.content
 
 
@@ -343,5 +347,5 @@ def test_a_parameter_of_another_meaning_keeps_its_default(write: Callable[..., R
     lines = [line for line in flow.splitlines() if not line.startswith(("import queue", "from "))]
     imports = "from kfp import dsl\n" + HELLO.replace("from kfp import dsl", "")
     repository = write({"flows/training.py": imports + "\n".join(lines)}, 'workflows = "flows"\n')
-    spec = workflow_files.compiled("training", Vertex(Settings(bucket="gs://bucket")), repository)
+    spec = workflow_files.compile_workflow("training", Vertex(Settings(bucket="gs://bucket")), repository)
     assert spec.defaults["registry"] in ("", "gs://mine") and spec.content["defaultPipelineRoot"] == "gs://bucket/runs"

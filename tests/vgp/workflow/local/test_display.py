@@ -1,10 +1,11 @@
-"""What the end of a local run says."""
+"""The printed result of a local run."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from vgp.workflow.local.display import _why_skipped
+from vgp.workflow.local.display import _find_skip_reason, _render_row
 from vgp.workflow.local.proof import Step
 
 RESOLVE = Step(
@@ -18,4 +19,11 @@ RESOLVE = Step(
      ([RESOLVE, Step("branch/train", "succeeded")], ""), ([Step("branch/train", "skipped")], "")],
 )  # fmt: skip
 def test_steps_that_were_skipped_have_the_reason_that_a_step_gave(steps, why):
-    assert _why_skipped(SimpleNamespace(steps=steps)) == why
+    assert _find_skip_reason(SimpleNamespace(steps=steps)) == why
+
+
+def test_a_row_lists_the_outputs_that_have_a_value():
+    parameters = {"Output": "train", "why": "", "count": 0, "uri": "/runs/one/pins/1.json"}
+    row = {"step": "resolve", "state": "succeeded", "seconds": 1.25, "parameters": parameters, "artifacts": ["record"]}
+    *_, outputs = _render_row(row, Path("/runs/one"))
+    assert outputs == "Output = train\ncount = 0\nuri = pins/1.json\nresolve/record"

@@ -15,16 +15,16 @@ import pytest
 
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import repository_of
+from vgp.settings import find_repository
 from vgp.workflow.local import local_folder as folders
 from vgp.workflow.local import local_run, worker
 from vgp.workflow.local.local_folder import Run
-from vgp.workflow.local.local_run import Result, finished, resumed
+from vgp.workflow.local.local_run import Result, execute_run, resume_run
 from vgp.workflow.local.process import Event
 from vgp.workflow.local.proof import prove
 
 SMALL = Path(__file__).parents[2] / "small" / "pipelines.toml"
-REPOSITORY = repository_of(SMALL)
+REPOSITORY = find_repository(SMALL)
 
 
 def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[Run, list[Any], list[Event]]:
@@ -143,7 +143,7 @@ def test_a_run_that_is_resumed_goes_on_with_what_it_pinned_whatever_moved_meanwh
     inputs = before.folder.parent
     (inputs / "data").write_text("two")
     (inputs / "broken").unlink()
-    result = finished(resumed("nightly", before.folder, REPOSITORY), lambda event: None)
+    result = execute_run(resume_run("nightly", before.folder, REPOSITORY), lambda event: None)
     assert result.steps[1].parameters == {"Output": f"{inputs}/one"}
     assert states(list(result.steps)) == {
         "resolve": "succeeded", "work": "reused", "after": "succeeded", "notify": "succeeded",
@@ -165,9 +165,9 @@ import json, sys
 from pathlib import Path
 from vgp.workflow.local import local_run, process
 from vgp.workflow.local.local_folder import Run
-from vgp.settings import repository_of
+from vgp.settings import find_repository
 folder, pids = Path(sys.argv[1]), sys.argv[2]
-repository = repository_of(Path(sys.argv[3]))
+repository = find_repository(Path(sys.argv[3]))
 try:
     local_run._execute(Run(folder, "sleeping", {"pids": pids}, repository), lambda event: None)
 except process.Interrupted as stop:
@@ -199,7 +199,7 @@ HUNG_UP = """
 import os, signal
 from vgp.workflow.local import process
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-with process.group(["sleep", "0.2"], {}) as child:
+with process.start_group(["sleep", "0.2"], {}) as child:
     os.kill(os.getpid(), signal.SIGHUP)
     raise SystemExit(child.wait())
 """
@@ -215,8 +215,8 @@ import json, sys
 from pathlib import Path
 from vgp.workflow.local import local_run
 from vgp.workflow.local.local_folder import Run
-from vgp.settings import repository_of
-run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
+from vgp.settings import find_repository
+run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), find_repository(Path(sys.argv[3])))
 steps = local_run._execute(run, lambda event: None)
 print(sys.prefix, *((step.name, step.state, dict(step.parameters)) for step in steps), sep="\\n")
 """
@@ -260,7 +260,7 @@ def test_the_name_of_a_run_is_that_of_its_folder_at_every_start(tmp_path: Path) 
     """What a registry's history says of who registered a version leads to the run."""
     spec = {"pipelineInfo": {"name": "{{$.pipeline_job_name}}"}, "components": {}}
     write_run(tmp_path / 'training-"1"', spec, {})
-    assert json.loads(worker._named(str(tmp_path / 'training-"1"')))["pipelineInfo"] == {"name": 'training-"1"'}
+    assert json.loads(worker._read_spec(str(tmp_path / 'training-"1"')))["pipelineInfo"] == {"name": 'training-"1"'}
 
 
 def test_a_step_cannot_speak_for_kfp(tmp_path: Path, small: dict[str, Any]) -> None:
@@ -277,7 +277,7 @@ def test_an_argument_that_would_be_replaced_is_refused(tmp_path: Path, small: di
 
 
 def new(out: Path) -> Run:
-    return folders.new(out, "training", PipelineSpec({}), {}, REPOSITORY)
+    return folders.create(out, "training", PipelineSpec({}), {}, REPOSITORY)
 
 
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:

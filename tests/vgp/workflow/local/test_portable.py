@@ -52,8 +52,8 @@ def pipeline(*components: Any) -> Any:
 
 def test_a_step_with_an_image_of_its_own_is_told(compiled: Callable[[Any], dict[str, Any]], tmp_path: Path) -> None:
     spec = PipelineSpec(compiled(pipeline(ours, python_of_its_own)))
-    portable.refuse(spec, tmp_path, tmp_path)
-    assert portable.notes(spec) == [
+    portable.refuse_unsupported(spec, tmp_path, tmp_path)
+    assert portable.list_notes(spec) == [
         f"note: python-of-its-own runs in this environment, not in its own image {OWN}."
     ]  # fmt: skip
 
@@ -62,15 +62,15 @@ def test_a_step_with_an_image_of_its_own_is_told(compiled: Callable[[Any], dict[
 def test_a_container_without_a_python_function_is_refused_before_any_work(
     compiled: Callable[[Any], dict[str, Any]], component: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(RequestError, match=f"{component.name} is a container, {OWN}; .* vgp submit"):
-        portable.refuse(PipelineSpec(compiled(pipeline(ours, component))), tmp_path, tmp_path)
+    with pytest.raises(RequestError, match=f"{component.name} is a container, {OWN}, .* vgp submit"):
+        portable.refuse_unsupported(PipelineSpec(compiled(pipeline(ours, component))), tmp_path, tmp_path)
 
 
 def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
-    from vgp.settings import repository_of
+    from vgp.settings import find_repository
     from vgp.workflow.compiling import workflow_files
     from vgp.workflow.compiling.compile_target import Local
 
-    made = workflow_files.compiled("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
-    portable.refuse(made, tmp_path, REPOSITORY)
-    assert portable.notes(made) == []
+    made = workflow_files.compile_workflow("training", Local(), find_repository(REPOSITORY / "pipelines.toml"))
+    portable.refuse_unsupported(made, tmp_path, REPOSITORY)
+    assert portable.list_notes(made) == []

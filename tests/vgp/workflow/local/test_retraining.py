@@ -10,15 +10,15 @@ import pytest
 from tests.vgp.workflow.local.test_execution import states, write_run
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import repository_of
+from vgp.settings import find_repository
 from vgp.workflow.compiling import workflow_files
-from vgp.workflow.compiling.compile_target import Local, marked
+from vgp.workflow.compiling.compile_target import Local, mark_pinned
 from vgp.workflow.local import local_run
 from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.local_run import Result
 from vgp.workflow.local.proof import prove
 
-REPOSITORY = repository_of(Path(__file__).parents[4] / "pipelines.toml")
+REPOSITORY = find_repository(Path(__file__).parents[4] / "pipelines.toml")
 #: What the steps return in place of their work.
 RETURNS = {
     "resolve": '"train" if force else "skip", "the reason", "d", "u", "pins", "", "root", "flights", {"epochs": 1}, {}',
@@ -36,7 +36,7 @@ class Hollow(Local):
         command = copied.component_spec.implementation.container.command
         head, _, _ = command[-1].partition("\n    from vgp")
         command[-1] = f"{head}\n    return {RETURNS.get(component.name, 'None')}\n"
-        return marked(copied, pinned)
+        return mark_pinned(copied, pinned)
 
     def job(self, component: Any, pinned: bool = False, collect: Any = None, form: Any = None) -> Any:
         return self.step(component, pinned)
@@ -44,7 +44,7 @@ class Hollow(Local):
 
 @pytest.fixture(scope="module")
 def spec() -> dict[str, Any]:
-    return dict(workflow_files.compiled("training", Hollow(), REPOSITORY).content)
+    return dict(workflow_files.compile_workflow("training", Hollow(), REPOSITORY).content)
 
 
 @pytest.mark.parametrize(("force", "branch"), [(False, "skipped"), (True, "succeeded")])
@@ -69,7 +69,7 @@ def test_a_step_that_ran_though_its_branch_was_not_taken_fails_the_proof(spec: d
     (tmp_path / "pipeline.json").write_text(json.dumps(spec))
     steps = prove(run.spec, {}, [start])
     assert {step.name for step in steps if step.state == "missing"} == {"train"}
-    assert "it ran, though its condition does not hold" in Result(run, steps).failure()
+    assert "it ran, though its condition does not hold" in Result(run, steps).describe_failure()
 
 
 def test_all_that_follows_the_first_step_stands_behind_its_decision(spec: dict[str, Any]) -> None:
@@ -82,5 +82,5 @@ def test_all_that_follows_the_first_step_stands_behind_its_decision(spec: dict[s
 
 def test_a_pipeline_of_before_is_refused_with_the_way_out() -> None:
     with pytest.raises(RequestError, match='when = "drift"') as refused:
-        workflow_files.compiled("retraining", Hollow(), REPOSITORY)
+        workflow_files.compile_workflow("retraining", Hollow(), REPOSITORY)
     assert "name training" in str(refused.value)

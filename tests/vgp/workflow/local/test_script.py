@@ -117,8 +117,8 @@ def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_i
 @pytest.mark.parametrize(
     ("command", "fields", "message"),
     [
-        (["no-such-program"], {}, "no program 'no-such-program' to start"),
-        (["./train"], {}, "no program './train' to start"),
+        (["no-such-program"], {}, "no program 'no-such-program'"),
+        (["./train"], {}, "no program './train'"),
         (["python", "-u", "work/trian.py", "x"], {}, "no file 'work/trian.py' in .*, where commands run"),
         (["bash", "work/train.sh"], {"image": "a/b:1"}, "On this machine it runs in this environment, not in a/b:1"),
     ],
@@ -128,7 +128,7 @@ def test_a_command_that_is_not_there_is_refused_before_anything_starts(
 ) -> None:
     asked(repository, command, **fields)
     with pytest.raises(RequestError, match=message):
-        local_run.started("own", (), load(repository / "pipelines.toml"), repository / "runs")
+        local_run.create_run("own", (), load(repository / "pipelines.toml"), repository / "runs")
     assert not (repository / "runs").exists()
 
 
@@ -144,21 +144,21 @@ def test_a_command_that_is_not_there_is_refused_before_anything_starts(
 def test_what_can_be_started_is_not_refused(repository: Path, command: list[str]) -> None:
     asked(repository, command)
     settings = load(repository / "pipelines.toml")
-    spec = workflow_files.compiled("own", Local(settings), settings.repository)
-    portable.refuse(spec, repository, repository)
-    assert portable.notes(spec) == []
+    spec = workflow_files.compile_workflow("own", Local(settings), settings.repository)
+    portable.refuse_unsupported(spec, repository, repository)
+    assert portable.list_notes(spec) == []
 
 
 def test_only_commands_run_on_several_nodes_here(repository: Path) -> None:
     (repository / "pipelines.toml").write_text("")
     settings = load(repository / "pipelines.toml")
-    with pytest.raises(RequestError, match="--nodes 2: only a command of a step"):
-        local_run.started("own", (), settings, repository / "runs", nodes=2)
+    with pytest.raises(RequestError, match="--nodes 2: on this machine, only a step with a command"):
+        local_run.create_run("own", (), settings, repository / "runs", nodes=2)
     with pytest.raises(RequestError, match="--nodes 0: at least 1 node"):
-        local_run.started("own", (), settings, repository / "runs", nodes=0)
+        local_run.create_run("own", (), settings, repository / "runs", nodes=0)
 
 
 def test_a_parameter_that_the_command_does_not_take_is_refused(repository: Path) -> None:
     asked(repository, ["python", "work/train.py"])
     with pytest.raises(RequestError, match=r"\[steps.train\] does not use epochs. Write {epochs} into the command"):
-        local_run.started("own", ["epochs=4"], load(repository / "pipelines.toml"), repository / "runs")
+        local_run.create_run("own", ["epochs=4"], load(repository / "pipelines.toml"), repository / "runs")

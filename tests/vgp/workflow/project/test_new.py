@@ -13,14 +13,14 @@ import pytest
 
 from vgp.base.errors import RequestError
 from vgp.workflow.project import originals
-from vgp.workflow.project.project_files import PIN, contents, write
+from vgp.workflow.project.project_files import PIN, build_files, write
 
 REPOSITORY = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
-    return contents("churn")
+    return build_files("churn")
 
 
 def texts(files: dict[str, bytes]) -> dict[str, str]:
@@ -58,7 +58,7 @@ def test_workflows_steps_and_dockerfile_are_our_own_but_for_the_task(files: dict
 
 
 def test_the_wheel_is_this_library_and_the_pin_is_its_hash(files: dict[str, bytes], tmp_path: Path) -> None:
-    assert files[PIN].decode() == originals.requirement(files[originals.WHEEL_NAME])
+    assert files[PIN].decode() == originals.format_requirement(files[originals.WHEEL_NAME])
     with zipfile.ZipFile(io.BytesIO(files[originals.WHEEL_NAME])) as archive:
         names = archive.namelist()
         assert archive.read("vgp/train/fit.py") == (REPOSITORY / "vgp/train/fit.py").read_bytes()
@@ -75,7 +75,7 @@ def test_the_wheel_is_this_library_and_the_pin_is_its_hash(files: dict[str, byte
 
 
 def test_the_wheel_has_the_same_bytes_every_time(files: dict[str, bytes]) -> None:
-    assert originals.library_wheel() == files[originals.WHEEL_NAME]
+    assert originals.build_wheel() == files[originals.WHEEL_NAME]
     with zipfile.ZipFile(io.BytesIO(files[originals.WHEEL_NAME])) as archive:
         made = {entry.date_time for entry in archive.infolist()}
     assert made == {(1980, 1, 1, 0, 0, 0)}, "no entry holds the time of its making"
@@ -95,7 +95,7 @@ def test_the_image_of_a_project_is_built_from_its_own_code_and_the_wheel(tmp_pat
 
 @pytest.mark.parametrize("name", ["", "a b", "Churn", "1x", "a--b", "a-", "../x", "a/b", "ü", "x" * 41, "-x", "a\n"])
 def test_a_bad_name_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(RequestError, match="is no name for a project"):
+    with pytest.raises(RequestError, match="is not a valid project name"):
         write(name, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -103,11 +103,11 @@ def test_a_bad_name_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_folder_that_holds_something_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "churn").mkdir()
     (tmp_path / "churn/.hidden").write_text("mine")
-    with pytest.raises(RequestError, match="churn is there already, and is not empty"):
+    with pytest.raises(RequestError, match="churn already exists and is not empty"):
         write("churn", tmp_path)
     assert [path.name for path in (tmp_path / "churn").iterdir()] == [".hidden"]
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(RequestError, match="file is there already, and is no folder"):
+    with pytest.raises(RequestError, match="file already exists and is not a folder"):
         write("file", tmp_path)
     (tmp_path / "empty").mkdir()
     assert (write("empty", tmp_path) / "pipelines.toml").is_file()

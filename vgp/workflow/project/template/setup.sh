@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv hold the library, as vgp.txt names it by its hash, all that it was tested with, and requirements.txt.
+# Installs into .venv the library (pinned by hash in vgp.txt), its tested dependencies, and requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")"
 [ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
@@ -8,7 +8,7 @@ pip_install() { .venv/bin/python -m pip install --disable-pip-version-check -q "
 locked() { .venv/bin/python -m vgp.base.lock "$@" >.venv/locked.txt; }
 
 pip_install --require-hashes --no-deps -r vgp.txt
-# First what builds packages, then PyTorch: which of its builds it is tells which further libraries it needs.
+# Build tools come first, then PyTorch, because its build (CPU or CUDA) decides which further libraries are needed.
 locked --build
 pip_install --require-hashes --no-deps -r .venv/locked.txt
 locked --only torch

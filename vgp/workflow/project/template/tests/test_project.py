@@ -1,4 +1,4 @@
-"""Every workflow compiles for Vertex AI with machines that exist, and the task trains on this machine.
+"""Checks that every workflow compiles for Vertex AI with existing machines, and that the task trains on this machine.
 
 python -m unittest discover tests
 """
@@ -11,12 +11,12 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: Your own task, with what makes it quick: a few rows, a small model.
+#: Your own task, with options for a quick run: few rows, a small model.
 RUN = {"task": "digits", "epochs": "2", "global_batch_size": "64", "task_options": '{"channels": 4}'}
 
 
 def vgp(*arguments: str) -> str:
-    """What the command prints; what it says when it fails becomes the test's message."""
+    """Runs a command and returns its output; if it fails, the test fails with the command's error."""
     command = [sys.executable, "-P", "-m", "vgp", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
@@ -36,14 +36,14 @@ class Project(unittest.TestCase):
         self.assertTrue(specs)
         vgp("check", *map(str, specs))
 
-    def test_the_parts_of_the_task_hold(self) -> None:
+    def test_the_task_meets_its_contract(self) -> None:
         from training.tasks.digits import Digits
 
         from vgp.testing import prepared
 
         prepared(Digits, channels=4).check()
 
-    def test_the_task_goes_from_its_data_to_a_decision(self) -> None:
+    def test_the_task_trains_from_its_data_to_a_decision(self) -> None:
         settings = [word for name, value in RUN.items() for word in ("--set", f"{name}={value}")]
         result = json.loads(vgp("run", "training", "--out", str(self.folder), "--json", *settings))
         self.assertEqual(result["state"], "succeeded")
