@@ -9,7 +9,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import advice
-from vgp.vertex.preflight.preflight_questions import patience
+from vgp.vertex.preflight.preflight_questions import call_options
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.remote_run import Run
 
@@ -200,7 +200,7 @@ def _quotas(cloud: Cloud) -> Row:
     parent = f"projects/{clients.project(cloud.settings)}/locations/global/services/aiplatform.googleapis.com"
     expected = f"the Cloud Quotas API lists the {len(metrics)} metrics of the catalog's GPUs"
     try:
-        listed = {info.metric for info in clients.quotas(cloud.settings).list_quota_infos(parent=parent, **patience())}
+        listed = {info.metric for info in clients.quotas(cloud.settings).list_quota_infos(parent=parent, **call_options())}
     except Exception as error:
         return _judged("quota-names", _PREFLIGHT, expected, f"{type(error).__name__}: {error}", None)
     missing = [metric.rpartition("/")[2] for metric in metrics if metric not in listed]

@@ -22,7 +22,7 @@ from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 from vgp.vertex.images import cloud_build
 from vgp.vertex.images.source import Source, archive, find
-from vgp.vertex.preflight.step_image import Image, parsed
+from vgp.vertex.preflight.step_image import Image, parse_image
 from vgp.workflow.compiling import source_commit
 
 #: Where `plan` puts Cloud Build's configuration.
@@ -75,7 +75,7 @@ def build(settings: Settings, options: Options, *, root: Path, console: Console,
     finished = None if digest else _build(settings, order, console)
     if finished:
         digest = _pushed(settings, order, finished)
-    reference = order.image.at(str(digest))
+    reference = order.image.pin(str(digest))
     if place:
         write_value(*place, reference)
     where = f"{place[0]}: {'.'.join(place[1])}" if place else None
@@ -230,7 +230,7 @@ def named(settings: Settings) -> Image:
     Raises:
         RequestError: it is not in Artifact Registry.
     """
-    image = parsed(settings.image)
+    image = parse_image(settings.image)
     if image is None:
         raise RequestError(
             f"image: '{settings.image}' is not in Artifact Registry, where `vgp image build` puts it. "

@@ -23,7 +23,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.images import image_contents
-from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.preflight import require_basics
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.remote_run import read
 from vgp.vertex.runs.run_cost import last_runs
@@ -88,7 +88,7 @@ def submit(
         write(console, "\n".join([*doubts, f"dry run: {job_id} was not started"]))
         return {"id": job_id, "started": False, "exit_code": 0, **cost_bound.as_json(steps), "job": body}
     if options.preflight:
-        refuse_cheaply(settings)
+        require_basics(settings)
         spec = PipelineSpec(body["pipelineSpec"])
         workflow_files.look(name, spec, body["runtimeConfig"].get("parameterValues", {}), settings.repository)
     if options.id is not None:

@@ -19,7 +19,7 @@ from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import resource_names, rest
 from vgp.vertex.google_errors import explained
-from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.preflight import require_basics
 from vgp.vertex.runs import attempts, pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import Policy
@@ -121,7 +121,7 @@ def run(
         WorkFailed: Google refused or could not be reached; repeating the command goes on where it ended.
     """
     if preflight and made.todo:
-        refuse_cheaply(settings)
+        require_basics(settings)
     return _Work(settings, made, clock or Clock(), tell).done()
 
 

@@ -16,7 +16,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.patient_reads import passing
-from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.preflight import require_basics
 from vgp.vertex.resource_names import schedule_link, short
 from vgp.vertex.runs.run_cost import LastRuns, last_runs
 from vgp.vertex.schedules import schedule_control, schedule_fields, schedule_list
@@ -82,7 +82,7 @@ def apply_all(
     """
     pending = [action for action in actions if action.pending]
     if pending and preflight:
-        refuse_cheaply(settings)
+        require_basics(settings)
     outcomes = []
     for action in pending:
         if action.declaration is not None:
