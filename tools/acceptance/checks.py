@@ -200,7 +200,9 @@ def _quotas(cloud: Cloud) -> Row:
     parent = f"projects/{clients.project(cloud.settings)}/locations/global/services/aiplatform.googleapis.com"
     expected = f"the Cloud Quotas API lists the {len(metrics)} metrics of the catalog's GPUs"
     try:
-        listed = {info.metric for info in clients.quotas(cloud.settings).list_quota_infos(parent=parent, **call_options())}
+        listed = {
+            info.metric for info in clients.quotas(cloud.settings).list_quota_infos(parent=parent, **call_options())
+        }
     except Exception as error:
         return _judged("quota-names", _PREFLIGHT, expected, f"{type(error).__name__}: {error}", None)
     missing = [metric.rpartition("/")[2] for metric in metrics if metric not in listed]

@@ -1,4 +1,4 @@
-"""What the steps of scripts/acceptance.sh do on Vertex AI, as the documents expect it, played on the loopback cloud."""
+"""The steps of scripts/acceptance.sh on the loopback cloud, with the behaviour that Google documents."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find 
 
 
 def played(cloud: "Cloud") -> None:
-    """Adds the scripts of the steps, and the quotas that a project may have."""
+    """Adds the scripts of the steps, and quotas of a project."""
     cloud.on(CREATE, lambda call: _refuse(cloud, call))
     cloud.script("write", outputs=lambda task: _write(cloud, task), metadata={"file": {"uid": 1000}})
     metadata = {"model": {"steps": 3, "driver": "550.90.07, Tesla T4"}}
@@ -36,7 +36,7 @@ def played(cloud: "Cloud") -> None:
 
 
 def _run(cloud: "Cloud", task: Any) -> str:
-    """The resource name of the task's run."""
+    """Returns the resource name of the task's run."""
     return f"projects/{cloud.project_number}/locations/{cloud.region}/pipelineJobs/{task.root.rpartition('/')[2]}"
 
 
@@ -46,7 +46,7 @@ def _write(cloud: "Cloud", task: Any) -> dict[str, Any]:
 
 
 def _fit(cloud: "Cloud", task: Any) -> dict[str, Any]:
-    """The custom job of a training step: of its run's account, network and key."""
+    """Creates the custom job of a training step, with the account, network and key of its run."""
     run = next(call.body for call in reversed(cloud.requests) if call.method == CREATE)
     message = new("CustomJob")
     message.name = f"projects/{cloud.project_number}/locations/{cloud.region}/customJobs/{task.id}"

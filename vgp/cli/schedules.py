@@ -79,14 +79,14 @@ def plan(
     """
     loaded = load_settings(settings, environment)
     if terraform:
-        print(schedule_terraform.text(loaded, declared_schedule.read_declarations(loaded, names or ())), end="")
+        print(schedule_terraform.render_text(loaded, declared_schedule.read_declarations(loaded, names or ())), end="")
         return
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
     costs = reconcile.last_costs(loaded, actions)
     if as_json:
         print_json(schedule_view.plan_json(actions, now, costs))
     else:
-        console().print(schedule_view.plan(actions, now, costs, full=full), soft_wrap=full)
+        console().print(schedule_view.render_plan(actions, now, costs, full=full), soft_wrap=full)
     if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 
@@ -108,11 +108,11 @@ def apply(
     """
     loaded = load_settings(settings, environment)
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
-    console(as_json).print(schedule_view.plan(actions, now, {}))
+    console(as_json).print(schedule_view.render_plan(actions, now, {}))
     if any(action.pending for action in actions):
-        confirm(f"{schedule_view.summary(actions)}. Continue?", yes, "vgp schedule plan")
+        confirm(f"{schedule_view.summarize(actions)}. Continue?", yes, "vgp schedule plan")
     tell = partial(say, stderr=as_json)
-    outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
+    outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, log=tell)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
         print_json({"applied": applied, **schedule_view.plan_json(actions, now, {})})
@@ -121,12 +121,12 @@ def apply(
 @schedule.command("list", epilog="Example: vgp schedule list --env prod --json")
 def list_(environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """List every schedule of the project and region; those of vgp with their last run."""
-    rows = schedule_list.rows(load_settings(settings, environment))
+    rows = schedule_list.list_rows(load_settings(settings, environment))
     if as_json:
         print_json([row.as_json() for row in rows])
     else:
         console().print(
-            schedule_view.listing(rows)
+            schedule_view.render_list(rows)
             if rows
             else "There are no schedules. Create the declared ones: vgp schedule apply."
         )
@@ -192,12 +192,12 @@ def backfill(
         return
     tell(("" if made.todo else "nothing was started: ") + backfill_page.summarize_plan(made))
     try:
-        runs = nights.run(loaded, made, preflight=preflight, tell=tell)
+        runs = nights.run(loaded, made, preflight=preflight, log=tell)
     except KeyboardInterrupt:
         tell("stopped; active runs continue. Repeat the command to run the remaining nights.")
         raise typer.Exit(DETACHED) from None
     if as_json:
-        print_json(backfill_page.done_json(loaded, made, runs))
+        print_json(backfill_page.results_json(loaded, made, runs))
     else:
         console().print(backfill_page.render_results(loaded, made, runs))
     raise typer.Exit(backfill_page.exit_code(made, runs))
@@ -258,5 +258,5 @@ def doctor(
     if as_json:
         print_json({"ok": well, "schedules": [diagnosis.as_json() for diagnosis in diagnoses]})
     else:
-        console().print(schedule_doctor.page(diagnoses, since), highlight=False)
+        console().print(schedule_doctor.render_page(diagnoses, since), highlight=False)
     raise typer.Exit(int(not well))

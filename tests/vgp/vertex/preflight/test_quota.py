@@ -168,7 +168,7 @@ def test_the_steps_of_a_chain_never_overlap():
     made = workflow_files.compiled("training", Vertex(Settings()), repository_of(REPOSITORY / "pipelines.toml")).content
     found = read_order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
-    assert all(found.beside(step) == {step} for step in found.before)
+    assert all(found.list_overlapping(step) == {step} for step in found.before)
     assert found.before["decide"] == {"resolve", "prepare", "train", "evaluate"}
     assert found.before["register"] == {"decide", *found.before["decide"]}
     assert found.before["notify"] == {"register", *found.before["register"]}
@@ -181,8 +181,8 @@ def test_branches_overlap_and_what_follows_both_does_not(compiled):
         task(left, right)
 
     found = read_order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
-    assert found.beside("work-2") == {"work-2", "work-3"}
-    assert found.beside("work") == {"work"} and found.beside("work-4") == {"work-4"}
+    assert found.list_overlapping("work-2") == {"work-2", "work-3"}
+    assert found.list_overlapping("work") == {"work"} and found.list_overlapping("work-4") == {"work-4"}
 
 
 def test_steps_in_groups_wait_for_what_their_group_waits_for(compiled):
@@ -197,7 +197,7 @@ def test_steps_in_groups_wait_for_what_their_group_waits_for(compiled):
     found = read_order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert found.before["work-3"] == {"work", "work-2"}
-    assert found.beside("work-3") == {"work-3", "work-4"}
+    assert found.list_overlapping("work-3") == {"work-3", "work-4"}
 
 
 def test_a_step_after_a_group_waits_for_all_in_it(compiled):
@@ -209,7 +209,7 @@ def test_a_step_after_a_group_waits_for_all_in_it(compiled):
 
     found = read_order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
     assert found.before["work"] == {"work-2", "work-3"}
-    assert found.beside("work-2") == {"work-2", "work-3"}
+    assert found.list_overlapping("work-2") == {"work-2", "work-3"}
 
 
 @pytest.mark.parametrize(("limit", "copies"), [(None, 3), (2, 2), (8, 3)])
