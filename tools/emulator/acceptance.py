@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from .cloud import Cloud
 
 #: The account that the acceptance may not act as: tools/acceptance/checks.py.
-NOBODY = "acceptance-nobody"
-ACT_AS = f"You do not have permission to act as service_account: {NOBODY}@test-project.iam.gserviceaccount.com."
+MISSING_ACCOUNT = "acceptance-missing"
+ACT_AS = (
+    f"You do not have permission to act as service_account: {MISSING_ACCOUNT}@test-project.iam.gserviceaccount.com."
+)
 #: The call that starts a run.
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find out more, see the logs."
@@ -60,7 +62,7 @@ def _fit(cloud: "Cloud", task: Any) -> dict[str, Any]:
 def _stay(cloud: "Cloud", task: Any) -> dict[str, Any]:
     marks = task.output_uri(task.root, "marks")
     _put(cloud, f"{marks}/began")
-    cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", lambda call: _put(cloud, f"{marks}/told-000"))
+    cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", lambda call: _put(cloud, f"{marks}/sigterm-000"))
     return {}
 
 
@@ -72,7 +74,7 @@ def _put(cloud: "Cloud", uri: str) -> None:
 
 
 def _refuse(cloud: "Cloud", call: Any) -> None:
-    if NOBODY in str(call.body.get("serviceAccount")):
-        for name in [name for name in cloud.pipeline_jobs.jobs if name.endswith("-nobody")]:
+    if MISSING_ACCOUNT in str(call.body.get("serviceAccount")):
+        for name in [name for name in cloud.pipeline_jobs.jobs if name.endswith("-missing")]:
             del cloud.pipeline_jobs.jobs[name]
         raise ApiError(400, ACT_AS)

@@ -38,7 +38,7 @@ def status(
             {"@type": TYPES + "ErrorInfo", "reason": reason, "domain": domain, "metadata": metadata or {}}
         )
     headers = {} if retry_after is None else {"Retry-After": f"{retry_after:g}"}
-    return Fault(answer=ApiError(code, message or f"told to answer {code}", details=error_details, headers=headers))
+    return Fault(answer=ApiError(code, message or f"fault: {code}", details=error_details, headers=headers))
 
 
 def reset() -> Fault:
