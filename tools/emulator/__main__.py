@@ -27,7 +27,7 @@ PROXY = ("HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_
 
 
 def folder(text: str) -> Path:
-    """Made, if it is not there."""
+    """Returns the folder of an option, and creates it if needed."""
     try:
         Path(text).mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -35,7 +35,7 @@ class Place:
 class Series:
     """Alternating times with capacity and without, in seconds since the world began."""
 
-    #: Times of change; `first_up` is the state before the first one.
+    #: Times of change; `up_first` is the state before the first one.
     changes: list[float]
     up_first: bool
     #: Draws further changes; None for a series with fixed times.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FILTERS = {"display_name": "= !=", "displayName": "= !=", "endpoint": "= !=", "labels.*": "= != :"}
 FIELDS = {"display_name", "description", "labels", "traffic_split"}
 TYPE = "type.googleapis.com/google.cloud.aiplatform.v1."
-#: Timeout of a health check, which is made at each poll of the operation, and of a prediction.
+#: Seconds for a health check, which is made at each poll of the operation, and for a prediction.
 LOOK_S, PREDICT_S = 1.0, 60.0
 #: The most bytes of a request to the shared host, and to an endpoint's own host.
 #: https://cloud.google.com/vertex-ai/docs/predictions/choose-endpoint-type

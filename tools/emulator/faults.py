@@ -10,13 +10,13 @@ from .errors import TYPES, ApiError
 class Fault:
     """A fault of one request; without arguments it changes nothing."""
 
-    #: Actions before the request is handled.
+    #: A delay, an error or a reset in place of the handling of the request.
     slow_s: float = 0
     answer: ApiError | None = None
     reset: bool = False
     #: Whether the request is handled twice, as with a proxy that repeats it; the client gets the second answer.
     repeated: bool = False
-    #: Actions after the request was handled.
+    #: A reset or a delay of the answer, after the request was handled.
     lost: bool = False
     late_s: float = 0
 

@@ -116,7 +116,7 @@ def route(request: Request) -> tuple[Method, dict[str, str]]:
 
 
 def matches_method(pattern: str, method: str) -> bool:
-    """Whether `pattern` matches the method; methods that google-auth calls by itself need a literal match."""
+    """Whether `pattern` matches the method; for calls that google-auth makes by itself it must begin with their API."""
     api = method.partition(".")[0]
     return fnmatchcase(method, pattern) and (api not in SIGN_INS or pattern.startswith(api))
 

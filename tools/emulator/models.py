@@ -63,7 +63,7 @@ class Models:
         self.failures: list[tuple[int, str]] = []
         #: Whether an alias of another version is moved, or refused until it is removed there: not documented.
         self.aliases_move = True
-        #: Versions, as model@version, that another project's endpoint uses, so that they cannot be deleted.
+        #: Versions, as model@version, on an endpoint that is not emulated, so they cannot be deleted.
         self.deployed: set[str] = set()
 
     def upload(self, call: Call) -> dict[str, Any]:

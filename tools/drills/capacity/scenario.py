@@ -100,6 +100,6 @@ def faults(chance: random.Random, name: str, rate: float = 0.08, count: int = 60
     kinds = [status(503), status(500), status(429, BUSY), reset(), lost_response(), late(0.3), slow(0.3)]
     if name == "create":
         kinds.append(repeated())
-    if name == "storage":  # storage has no fault `repeated`
+    if name == "storage":  # storage gets no 429 and no `repeated`
         kinds = [status(503), reset(), lost_response(), late(0.1)]
     return [chance.choice(kinds) if chance.random() < rate else Fault() for _ in range(count)]

@@ -46,7 +46,7 @@ class Log:
 
     def new(self) -> Iterator[str]:
         """Yields the complete lines since the last call."""
-        *lines, self._rest = (self._rest + self._bytes()).split(b"\n")
+        *lines, self._rest = (self._rest + self._read_bytes()).split(b"\n")
         for line in lines:
             yield printable(line.decode("utf-8", errors="replace"))
         if self._broken and self._link:
@@ -63,7 +63,7 @@ class Log:
     def close(self) -> None:
         self._session.close()
 
-    def _bytes(self) -> bytes:
+    def _read_bytes(self) -> bytes:
         """Reads the bytes since the last read: https://cloud.google.com/storage/docs/json_api/v1/objects/get
 
         Google's library is of no use here: after its first read it keeps asking for that generation of the object, and

@@ -126,8 +126,8 @@ def read_order(settings: Settings, options: Options, root: Path) -> Order:
             f"{_summarize_files(source.changed)} not committed, so the image could not be traced to its sources. "
             "Commit, or build all the same: --allow-dirty."
         )
-    arguments = _arguments(settings, options, source)
-    tags = _tags(source, arguments)
+    arguments = _list_arguments(settings, options, source)
+    tags = _list_tags(source, arguments)
     configuration = cloud_build.configuration(
         [f"{untagged_name(image)}:{tag}" for tag in tags],
         source.dockerfile,
@@ -138,7 +138,7 @@ def read_order(settings: Settings, options: Options, root: Path) -> Order:
     return Order(image, source, tags, configuration)
 
 
-def _arguments(settings: Settings, options: Options, source: Source) -> dict[str, str]:
+def _list_arguments(settings: Settings, options: Options, source: Source) -> dict[str, str]:
     """Returns the build arguments: another base image, and extra packages if a step uses Dataflow."""
     dataflow_steps = [step for step, request in sorted(settings.steps.items()) if request.dataflow]
     has_extras = re.search(r"(?mi)^\s*ARG\s+EXTRAS\b", (source.root / source.dockerfile).read_text(encoding="utf-8"))
@@ -146,7 +146,7 @@ def _arguments(settings: Settings, options: Options, source: Source) -> dict[str
     return {name: value for name, value in arguments.items() if value}
 
 
-def _tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
+def _list_tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the tags of the image. Build arguments change its content, so it then gets no tag of the commit."""
     inputs = " ".join([source.digest, *arguments.values()])
     content = hashlib.sha256(inputs.encode()).hexdigest() if arguments else source.digest

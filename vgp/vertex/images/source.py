@@ -93,11 +93,11 @@ def _to_regular(part: re.Match[str]) -> str:
 
 def copied_files(text: str) -> tuple[str, ...]:
     """Returns the files, folders and patterns that the instructions of a Dockerfile copy; `.` for one in a variable."""
-    sources = [source for instruction in _instructions(text) for source in _list_sources(*instruction)]
+    sources = [source for instruction in _list_instructions(text) for source in _list_sources(*instruction)]
     return tuple(dict.fromkeys("." if "$" in source else source for source in sources))
 
 
-def _instructions(text: str) -> Iterator[tuple[str, str]]:
+def _list_instructions(text: str) -> Iterator[tuple[str, str]]:
     """Yields each instruction as (name in capitals, arguments), with continued lines joined, without here-documents."""
     lines = iter(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     for line in lines:
@@ -123,10 +123,10 @@ def _list_sources(name: str, rest: str) -> list[str]:
         rest = rest[flag.end() :]
     if any(flag.startswith("--from") for flag in flags):
         return []
-    return [source for source in _words(rest)[:-1] if not _ELSEWHERE.match(source)]
+    return [source for source in _split_words(rest)[:-1] if not _ELSEWHERE.match(source)]
 
 
-def _words(rest: str) -> list[str]:
+def _split_words(rest: str) -> list[str]:
     try:
         return [str(word) for word in json.loads(rest)] if rest.startswith("[") else shlex.split(rest)
     except ValueError:
@@ -168,7 +168,7 @@ class Selection:
                 f"{root} has no {' and no '.join(choices)}, from which the image is built. Write it, or name yours in "
                 'pipelines.toml: dockerfile = "docker/Dockerfile".'
             )
-        return cls(name, copied_files(_text(root / name)), IgnoreRules.read(_text(root / ".dockerignore")))
+        return cls(name, copied_files(_read_text(root / name)), IgnoreRules.read(_read_text(root / ".dockerignore")))
 
     def copies(self, name: str) -> bool:
         """Whether the Dockerfile copies the file or one of its folders."""
@@ -192,7 +192,7 @@ def find_source(root: Path, dockerfile: str | None = None) -> Source:
     files = tuple(sorted({name for name in names if name and selection.includes(name) and (root / name).is_file()}))
     _refuse_missing(selection, files)
     _refuse_foreign(root, files)
-    return Source(root, selection.dockerfile, files, _digest(root, files), _changed(root, selection))
+    return Source(root, selection.dockerfile, files, _compute_digest(root, files), _list_changed(root, selection))
 
 
 def is_known_to_git(root: Path, name: str) -> bool:
@@ -203,14 +203,14 @@ def is_known_to_git(root: Path, name: str) -> bool:
         return True
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{path} cannot be read: {error}.") from None
 
 
-def _changed(root: Path, selection: Selection) -> tuple[str, ...]:
+def _list_changed(root: Path, selection: Selection) -> tuple[str, ...]:
     status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".").split("\0")
     above = _git(root, "rev-parse", "--show-prefix").strip()  # git names files from its own root
     names = (line[3:].removeprefix(above) for line in status if line)
@@ -253,7 +253,7 @@ def archive(source: Source) -> bytes:
     return output.getvalue()
 
 
-def _digest(root: Path, files: tuple[str, ...]) -> str:
+def _compute_digest(root: Path, files: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for name in files:
         content = hashlib.sha256((root / name).read_bytes()).hexdigest()

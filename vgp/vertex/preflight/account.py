@@ -68,11 +68,11 @@ def check_project(settings: Settings, known: Project) -> Iterator[Finding]:
 
 def list_questions(settings: Settings, known: Project) -> Iterator[Question]:
     """Lists the questions about billing and permissions."""
-    yield Question("account.billing", known.id, lambda: _billing(settings, known))
-    yield Question("account.permissions", known.principal, lambda: _permissions(settings, known))
+    yield Question("account.billing", known.id, lambda: _check_billing(settings, known))
+    yield Question("account.permissions", known.principal, lambda: _check_permissions(settings, known))
 
 
-def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
+def _check_billing(settings: Settings, known: Project) -> Iterator[Finding]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo"""
     answer = rest.call(settings, "cloudbilling", f"v1/projects/{known.id}/billingInfo", **call_options())
     if answer.get("billingEnabled"):
@@ -84,7 +84,7 @@ def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
     )
 
 
-def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
+def _check_permissions(settings: Settings, known: Project) -> Iterator[Finding]:
     """Checks that the caller holds the project permissions of every verb that does more than read."""
     own_calls = [
         call for call in calls() if (call.by, call.on) == ("caller", "project") and not set(call.when) <= _READ_ONLY
@@ -97,12 +97,12 @@ def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
     if not missing:
         yield Finding("account.permissions", known.principal, "ok", "may start, follow and schedule runs")
     for role in dict.fromkeys(call.role for call in own_calls if missing & set(call.permissions)):
-        yield _missing_role(
+        yield _report_missing_role(
             known, role, [call for call in own_calls if call.role == role and missing & set(call.permissions)], missing
         )
 
 
-def _missing_role(known: Project, role: str, refused: Sequence[Call], missing: set[str]) -> Finding:
+def _report_missing_role(known: Project, role: str, refused: Sequence[Call], missing: set[str]) -> Finding:
     verbs = dict.fromkeys(verb for call in refused for verb in call.when if verb not in _READ_ONLY)
     names = sorted(missing & {name for call in refused for name in call.permissions})
     level: Level = "error" if _VERBS & set(verbs) else "warning"

@@ -36,14 +36,14 @@ _AREAS = {"us": ("us-", "us", "nam"), "eu": ("europe-", "eu", "eur")}
 def list_questions(settings: Settings, project: Project, policies: Policies, spec: PipelineSpec) -> Iterator[Question]:
     requests = list(dict.fromkeys(engines.bigquery for engines in engines_of_steps(spec).values() if engines.bigquery))
     for paying in dict.fromkeys(one.project or project.id for one in requests):
-        yield Question("bigquery.runner", paying, partial(_runner, settings, project, paying, policies))
-    for name in _tables(settings, spec) if requests else ():
+        yield Question("bigquery.runner", paying, partial(_check_runner, settings, project, paying, policies))
+    for name in _list_tables(settings, spec) if requests else ():
         yield Question(
-            "bigquery.table", f"{_SCHEME}{name}", partial(_table, settings, project, policies, name, requests)
+            "bigquery.table", f"{_SCHEME}{name}", partial(_check_table, settings, project, policies, name, requests)
         )
 
 
-def _tables(settings: Settings, spec: PipelineSpec) -> list[str]:
+def _list_tables(settings: Settings, spec: PipelineSpec) -> list[str]:
     """Returns project.dataset.table of every bq:// in a parameter, except the table that the run writes."""
     schedules = [schedule.parameters for schedule in settings.schedules.values() if schedule.pipeline == spec.name]
     arguments = [pair for values in (spec.defaults, *schedules) for pair in values.items() if pair[0] != _WRITTEN]
@@ -53,13 +53,13 @@ def _tables(settings: Settings, spec: PipelineSpec) -> list[str]:
     return list(dict.fromkeys(name for name in names if name.count(".") >= 2))
 
 
-def _runner(settings: Settings, project: Project, paying: str, policies: Policies) -> Iterator[Finding]:
+def _check_runner(settings: Settings, project: Project, paying: str, policies: Policies) -> Iterator[Finding]:
     grant = f"gcloud projects add-iam-policy-binding {paying}"
     thing = Resource("bigquery.runner", paying, paying, Policy(), grant)
     yield policies.check(find_runner(settings, project), needed("runner", "project", "bigquery"), thing)
 
 
-def _table(
+def _check_table(
     settings: Settings, project: Project, policies: Policies, name: str, requests: list[BigQuery]
 ) -> Iterator[Finding]:
     """https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets/get"""
@@ -75,9 +75,9 @@ def _table(
         hint = f"List the tables: bq ls --project_id={owner} {dataset_id}"
         yield Finding("bigquery.table", uri, "error", "is not there", hint)
         return
-    yield _size(uri, table, min(one.max_gb for one in requests))
-    yield from _location(settings, uri, str(dataset.get("location", "")), requests)
-    thing = Resource("bigquery.reader", uri, owner, _policy(dataset, owner), "")
+    yield _check_size(uri, table, min(one.max_gb for one in requests))
+    yield from _check_location(settings, uri, str(dataset.get("location", "")), requests)
+    thing = Resource("bigquery.reader", uri, owner, _read_policy(dataset, owner), "")
     reader, permissions = find_runner(settings, project), needed("runner", "tables")
     finding = policies.check(reader, permissions, thing)
     role = role_for(*permissions)
@@ -85,7 +85,7 @@ def _table(
     yield replace(finding, hint=f"bq query --use_legacy_sql=false '{grant}'") if finding.hint else finding
 
 
-def _size(uri: str, table: JsonObject, max_gb: float) -> Finding:
+def _check_size(uri: str, table: JsonObject, max_gb: float) -> Finding:
     if table.get("type") != "TABLE":
         return Finding("bigquery.table", uri, "ok", f"is there, a {str(table.get('type', '')).lower()}")
     gigabytes = int(table.get("numBytes") or 0) / 2**30
@@ -96,7 +96,7 @@ def _size(uri: str, table: JsonObject, max_gb: float) -> Finding:
     return Finding("bigquery.table", uri, "warning", seen, "In pipelines.toml: max_gb of [steps.prepare.bigquery]")
 
 
-def _location(settings: Settings, uri: str, location: str, requests: list[BigQuery]) -> Iterator[Finding]:
+def _check_location(settings: Settings, uri: str, location: str, requests: list[BigQuery]) -> Iterator[Finding]:
     """Checks that settings and bucket fit the table's location: BigQuery does not join across locations."""
     conflicting = next(
         (one.location for one in requests if one.location and one.location.lower() != location.lower()), ""
@@ -126,18 +126,18 @@ def is_near(dataset: str, bucket: str) -> bool:
     )
 
 
-def _policy(dataset: JsonObject, owner: str) -> Policy:
+def _read_policy(dataset: JsonObject, owner: str) -> Policy:
     """Returns the dataset's access list as a policy:
     https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets#access"""
     bindings = []
     for entry in dataset.get("access", ()):
         role = str(entry.get("role", ""))
         if role:
-            bindings.append({"role": _ROLES.get(role, role), "members": [_member(entry, owner)]})
+            bindings.append({"role": _ROLES.get(role, role), "members": [_format_member(entry, owner)]})
     return Policy.from_json({"bindings": bindings})
 
 
-def _member(entry: JsonObject, owner: str) -> str:
+def _format_member(entry: JsonObject, owner: str) -> str:
     if email := str(entry.get("userByEmail", "")):
         return f"{'serviceAccount' if email.endswith('gserviceaccount.com') else 'user'}:{email}"
     if special := str(entry.get("specialGroup", "")):

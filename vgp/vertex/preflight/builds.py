@@ -38,10 +38,10 @@ def _check_account(settings: Settings, project: Project, policies: Policies, ima
     if not email:
         return
     if not email.endswith(_LEGACY):
-        yield from _act_as(settings, email, project)
+        yield from _check_act_as(settings, email, project)
     may = [
-        policies.check(email, needed("builder", "images"), _images(settings, image)),
-        *(policies.check(email, permissions, thing) for permissions, thing in _bucket(settings, project)),
+        policies.check(email, needed("builder", "images"), _image_repository(settings, image)),
+        *(policies.check(email, permissions, thing) for permissions, thing in _list_bucket_needs(settings, project)),
         policies.check(email, needed("builder", "project"), _project(project)),
     ]
     yield from (replace(one, level="warning") if one.level == "error" else one for one in may)
@@ -68,7 +68,7 @@ def _report_account(settings: Settings, email: str, project: Project) -> Finding
     return Finding("builds.account", email, "warning", seen, create)
 
 
-def _act_as(settings: Settings, email: str, project: Project) -> Iterator[Finding]:
+def _check_act_as(settings: Settings, email: str, project: Project) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     path, body = f"v1/projects/-/serviceAccounts/{email}:testIamPermissions", {"permissions": [ACT_AS]}
@@ -85,7 +85,7 @@ def _act_as(settings: Settings, email: str, project: Project) -> Iterator[Findin
     yield Finding("builds.act_as", email, "warning", seen, act_as(email, member, project.id))
 
 
-def _images(settings: Settings, image: Image) -> Resource:
+def _image_repository(settings: Settings, image: Image) -> Resource:
     subject = f"{image.location}-docker.pkg.dev/{image.project}/{image.repository}"
     return Resource("builds.images", subject, image.project, read_repository_policy(settings, image), image.grant)
 
@@ -95,7 +95,7 @@ def _project(project: Project) -> Resource:
     return Resource("builds.logs", project.id, project.id, Policy(), grant)
 
 
-def _bucket(settings: Settings, project: Project) -> Iterator[tuple[tuple[str, ...], Resource]]:
+def _list_bucket_needs(settings: Settings, project: Project) -> Iterator[tuple[tuple[str, ...], Resource]]:
     """Yields the permissions that the builder needs, on the objects below builds/ and on the bucket."""
     name, folder = google_names.split_uri(f"{clients.bucket(settings)}/builds/")
     policy = clients.storage(settings).bucket(name).get_iam_policy(requested_policy_version=3, **call_options())

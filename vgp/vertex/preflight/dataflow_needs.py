@@ -30,38 +30,40 @@ class _Need:
 def list_questions(settings: Settings, project: Project, policies: Policies, spec: PipelineSpec) -> Iterator[Question]:
     for step, engines in engines_of_steps(spec).items():
         if job := engines.dataflow:
-            yield from _questions(settings, project, policies, step, job)
+            yield from _list_job_questions(settings, project, policies, step, job)
 
 
-def _questions(settings: Settings, project: Project, policies: Policies, step: str, job: Job) -> Iterator[Question]:
+def _list_job_questions(
+    settings: Settings, project: Project, policies: Policies, step: str, job: Job
+) -> Iterator[Question]:
     own = find_runner(settings, project)
     worker = job.service_account or own
-    yield Question("dataflow.jobs", project.id, lambda: _jobs(own, project, policies))
-    yield Question("dataflow.worker", worker or "the workers", lambda: _worker(worker, project, policies))
+    yield Question("dataflow.jobs", project.id, lambda: _check_jobs(own, project, policies))
+    yield Question("dataflow.worker", worker or "the workers", lambda: _check_worker(worker, project, policies))
     if worker and worker != own:
-        yield Question("dataflow.act_as", worker, lambda: _act_as(settings, own, worker, project, policies))
+        yield Question("dataflow.act_as", worker, lambda: _check_act_as(settings, own, worker, project, policies))
         yield Question(
             "dataflow.writer", worker, lambda: run_bucket.check_writer(settings, project, policies, worker, "dataflow")
         )
-        yield Question("dataflow.image", worker, lambda: _image(settings, worker, job.image, policies))
+        yield Question("dataflow.image", worker, lambda: _check_image(settings, worker, job.image, policies))
     yield Question(
         "dataflow.machine", job.machine, lambda: region.check_machine(settings, project, job.machine, job.region)
     )
-    yield Question("dataflow.quota", job.region, lambda: _quota(settings, project, step, job))
+    yield Question("dataflow.quota", job.region, lambda: _check_quota(settings, project, step, job))
 
 
-def _jobs(own: str | None, project: Project, policies: Policies) -> Iterator[Finding]:
+def _check_jobs(own: str | None, project: Project, policies: Policies) -> Iterator[Finding]:
     thing = Resource("dataflow.jobs", project.id, project.id, Policy(), _grant_command(project))
     yield policies.check(own, needed("runner", "project", "dataflow"), thing)
 
 
-def _worker(worker: str | None, project: Project, policies: Policies) -> Iterator[Finding]:
+def _check_worker(worker: str | None, project: Project, policies: Policies) -> Iterator[Finding]:
     """https://cloud.google.com/dataflow/docs/concepts/security-and-permissions#worker-service-account"""
     thing = Resource("dataflow.worker", project.id, project.id, Policy(), _grant_command(project))
     yield policies.check(worker, needed("worker", "project"), thing)
 
 
-def _act_as(
+def _check_act_as(
     settings: Settings, own: str | None, worker: str, project: Project, policies: Policies
 ) -> Iterator[Finding]:
     from google.api_core import exceptions
@@ -76,7 +78,7 @@ def _act_as(
     yield policies.check(own, (ACT_AS,), Resource("dataflow.act_as", worker, home, policy, grant))
 
 
-def _image(settings: Settings, worker: str, name: str, policies: Policies) -> Iterator[Finding]:
+def _check_image(settings: Settings, worker: str, name: str, policies: Policies) -> Iterator[Finding]:
     parts = step_image.parse_image(name)
     if parts:
         thing = Resource(
@@ -85,10 +87,10 @@ def _image(settings: Settings, worker: str, name: str, policies: Policies) -> It
         yield policies.check(worker, IMAGES, thing)
 
 
-def _quota(settings: Settings, project: Project, step: str, job: Job) -> Iterator[Finding]:
+def _check_quota(settings: Settings, project: Project, step: str, job: Job) -> Iterator[Finding]:
     """https://cloud.google.com/dataflow/quotas#compute-engine-quotas"""
     parent = f"projects/{project.id}/locations/global/services/{_SERVICE}"
-    needs = _needs(job)
+    needs = _list_needs(job)
     limits: dict[str, list[int]] = {need.metric: [] for need in needs}
     for info in clients.quotas(settings).list_quota_infos(parent=parent, **call_options()):
         value = quota.read_limit(info, job.region) if info.metric in limits else None
@@ -112,8 +114,8 @@ def _quota(settings: Settings, project: Project, step: str, job: Job) -> Iterato
             yield Finding("dataflow.quota", subject, "ok", seen)
 
 
-def _needs(job: Job) -> list[_Need]:
-    family, vcpu = job.machine.split("-")[0], _vcpu(job.machine)
+def _list_needs(job: Job) -> list[_Need]:
+    family, vcpu = job.machine.split("-")[0], _count_vcpu(job.machine)
     cpus = "cpus" if family in ("e2", "n1") else f"{family}_cpus"
     amounts = [(cpus, vcpu * job.max_workers, "vCPU")] if vcpu else []
     if not job.subnetwork:
@@ -122,7 +124,7 @@ def _needs(job: Job) -> list[_Need]:
     return [_Need(f"{_SERVICE}/{name}", amount, f"{amount:,} {noun}") for name, amount, noun in amounts]
 
 
-def _vcpu(machine: str) -> int:
+def _count_vcpu(machine: str) -> int:
     """Returns the vCPU of one machine by the catalog, else by its name; 0 if both leave it open."""
     known = catalog.machines().get(machine)
     size = machine.rsplit("-", 1)[-1]

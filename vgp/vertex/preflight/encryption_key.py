@@ -18,17 +18,17 @@ def list_questions(settings: Settings, project: Project, policies: Policies) -> 
     if not name:
         yield skip_question("key.exists", "encryption key", "none is set: Google's own keys encrypt")
         return
-    yield Question("key.exists", short(name), lambda: _exists(settings, name))
-    yield Question("key.agent", short(name), lambda: _agent(settings, name, project, policies))
+    yield Question("key.exists", short(name), lambda: _check_key(settings, name))
+    yield Question("key.agent", short(name), lambda: _check_agent(settings, name, project, policies))
 
 
-def _exists(settings: Settings, name: str) -> Iterator[Finding]:
+def _check_key(settings: Settings, name: str) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     try:
         key = clients.keys(settings).get_crypto_key(name=name, **call_options())
     except exceptions.NotFound:
-        yield _finding(name, "error", "is not there", f"{_gcloud('create', name)} --purpose encryption")
+        yield _finding(name, "error", "is not there", f"{_format_command('create', name)} --purpose encryption")
         return
     if key.purpose.name != "ENCRYPT_DECRYPT":
         seen = f"is for {key.purpose.name}, Vertex AI takes symmetric encryption"
@@ -36,22 +36,24 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
     elif key.primary.state.name != "ENABLED":
         state = key.primary.state.name.removeprefix("CRYPTO_KEY_VERSION_STATE_").lower()
         number = short(key.primary.name) if key.primary.name else "VERSION"
-        yield _finding(name, "error", f"its primary version is {state}", f"{_gcloud('versions enable', name, number)}")
+        yield _finding(
+            name, "error", f"its primary version is {state}", f"{_format_command('versions enable', name, number)}"
+        )
     else:
         yield _finding(name, "ok", f"is enabled, in {settings.region}")
 
 
-def _agent(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Finding]:
+def _check_agent(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Finding]:
     """Checks the key for Vertex AI's service agent, which encrypts no matter who started the run."""
     from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
 
     client = clients.keys(settings)
     own = Policy.from_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=name), **call_options()))
-    thing = Resource("key.agent", short(name), name.split("/")[1], own, _gcloud("add-iam-policy-binding", name))
+    thing = Resource("key.agent", short(name), name.split("/")[1], own, _format_command("add-iam-policy-binding", name))
     yield policies.check(next(iter(list_service_agents(project)), None), KEYS, thing)
 
 
-def _gcloud(verb: str, name: str, argument: str = "") -> str:
+def _format_command(verb: str, name: str, argument: str = "") -> str:
     _, project, _, location, _, ring, _, key = name.split("/")
     arguments = f"{argument} --key {key}" if argument else key
     return f"gcloud kms keys {verb} {arguments} --keyring {ring} --location {location} --project {project}"

@@ -20,10 +20,10 @@ def list_questions(settings: Settings, steps: Sequence[StepRow]) -> Iterator[Que
     if not name:
         yield skip_question("network.exists", "network", "none is set: steps use the public one")
         return
-    yield Question("network.exists", name, lambda: _exists(settings, name, steps))
+    yield Question("network.exists", name, lambda: _check_network(settings, name, steps))
 
 
-def _exists(settings: Settings, name: str, steps: Sequence[StepRow]) -> Iterator[Finding]:
+def _check_network(settings: Settings, name: str, steps: Sequence[StepRow]) -> Iterator[Finding]:
     """https://cloud.google.com/compute/docs/reference/rest/v1/networks/get"""
     from google.api_core import exceptions
 
@@ -34,7 +34,7 @@ def _exists(settings: Settings, name: str, steps: Sequence[StepRow]) -> Iterator
         yield Finding("network.exists", name, "error", "is not there", hint)
         return
     yield Finding("network.exists", name, "ok", "is there")
-    yield from _routes(settings, name, network, steps)
+    yield from _check_routes(settings, name, network, steps)
     states = [peering.get("state") for peering in network.get("peerings", ()) if peering.get("name") == _PEERING]
     if "ACTIVE" in states:
         yield Finding("network.peering", name, "ok", "has private services access")
@@ -47,7 +47,7 @@ def _exists(settings: Settings, name: str, steps: Sequence[StepRow]) -> Iterator
     yield Finding("network.peering", name, "error", seen, hint)
 
 
-def _routes(settings: Settings, name: str, network: JsonObject, steps: Sequence[StepRow]) -> Iterator[Finding]:
+def _check_routes(settings: Settings, name: str, network: JsonObject, steps: Sequence[StepRow]) -> Iterator[Finding]:
     """Warns of regional routes if a job runs in another region: only global routes reach a VPN or Interconnect there.
 
     https://cloud.google.com/vpc/docs/vpc#routing_for_hybrid_networks

@@ -32,10 +32,10 @@ def _question(
     name: str, version: str, loss: str, settings: Settings, project: Project, policies: Policies
 ) -> Question:  # fmt: skip
     secret = version.partition("/versions/")[0]
-    return Question(name, secret, lambda: _reader(name, settings, secret, loss, project, policies))
+    return Question(name, secret, lambda: _check_reader(name, settings, secret, loss, project, policies))
 
 
-def _reader(
+def _check_reader(
     question: str, settings: Settings, secret: str, loss: str, project: Project, policies: Policies
 ) -> Iterator[Finding]:
     from google.api_core import exceptions

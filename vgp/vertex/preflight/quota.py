@@ -71,7 +71,7 @@ def _visit(
     for name, task in group.tasks.items():
         predecessors = ended.union(*(steps[producer] for producer in task.dependencies if producer in steps))
         predecessors = predecessors.union(*(result.before[step] for step in predecessors))
-        number = copies * _copies(task)
+        number = copies * _count_copies(task)
         if task.component.is_group:
             steps[name] = _visit(result, task.component, f"{path}{task.way}", names, predecessors, number)
         else:
@@ -81,7 +81,7 @@ def _visit(
     return set().union(*steps.values())
 
 
-def _copies(task: Task) -> int:
+def _count_copies(task: Task) -> int:
     """Returns how many iterations of a loop run at once: its number of items, bounded by its limit."""
     loop = task.loop
     if loop is None:

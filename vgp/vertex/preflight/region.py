@@ -68,8 +68,8 @@ def _check_compute_engine(settings: Settings, project: Project, requests: Sequen
     """https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
     accelerators = {request.accelerator for request in requests if request.accelerator}
     gpus = {name: catalog.accelerators()[name].compute_name for name in accelerators}
-    with_machine = _zones(settings, project, "machineTypes", {request.machine for request in requests})
-    with_gpu = _zones(settings, project, "acceleratorTypes", set(gpus.values())) if gpus else {}
+    with_machine = _list_zones(settings, project, "machineTypes", {request.machine for request in requests})
+    with_gpu = _list_zones(settings, project, "acceleratorTypes", set(gpus.values())) if gpus else {}
     for request in requests:
         zones = with_machine[request.machine]
         if request.accelerator:
@@ -87,7 +87,7 @@ def _report_zones(request: _Request, zones: Sequence[str], project: Project) -> 
     return Finding("region.now", str(request), "warning", seen, hint)
 
 
-def _zones(settings: Settings, project: Project, kind: str, names: set[str]) -> dict[str, set[str]]:
+def _list_zones(settings: Settings, project: Project, kind: str, names: set[str]) -> dict[str, set[str]]:
     """Returns the zones, of all regions, that have each of `names`."""
     zones: dict[str, set[str]] = defaultdict(set)
     query = {

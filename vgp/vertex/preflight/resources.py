@@ -69,7 +69,7 @@ def _check(settings: Settings, name: str, kind: _Kind) -> Iterator[Finding]:
 
 def _list_names(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[tuple[str, str]]:
     """Yields the names of the resources with their regions."""
-    for job, region in _jobs(settings, spec):
+    for job, region in _list_jobs(settings, spec):
         if resource := job.get("persistentResourceId"):
             yield f"projects/{project.id}/locations/{region}/persistentResources/{resource}", region
         if board := job.get("tensorboard"):
@@ -78,7 +78,7 @@ def _list_names(settings: Settings, project: Project, spec: PipelineSpec) -> Ite
             yield str(attachment), region
 
 
-def _jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, object], str]]:
+def _list_jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, object], str]]:
     """Yields the fields of every job with its region: jobs of rungs, and the arguments of Google's wrapper."""
     for component in spec.components.values():
         ladder = spec_ladder.plan(table(spec.executor(component), "container"))

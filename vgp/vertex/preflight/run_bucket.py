@@ -60,10 +60,10 @@ def list_early_deletions(bucket: "Bucket", folder: str, today: date | None = Non
     `bucket` is that of Google's client. Rules that delete only replaced versions are left out.
     """
     rules = list(bucket.lifecycle_rules)
-    classes = _classes(bucket, rules)
+    classes = _list_classes(bucket, rules)
     deleting = [rule.get("condition", {}) for rule in rules if rule["action"]["type"] == "Delete"]
     day = today or datetime.now(UTC).date()
-    return [_words(c) for c in deleting if _applies_to_runs(c, folder, classes) and _is_early(c, day)]
+    return [_format_condition(c) for c in deleting if _applies_to_runs(c, folder, classes) and _is_early(c, day)]
 
 
 def _applies_to_runs(condition: JsonObject, folder: str, classes: set[str] | None) -> bool:
@@ -85,7 +85,7 @@ def _is_early(condition: JsonObject, today: date) -> bool:
     return not old and int(condition.get("age") or 0) <= NEEDED_DAYS
 
 
-def _classes(bucket: "Bucket", rules: Iterable[JsonObject]) -> set[str] | None:
+def _list_classes(bucket: "Bucket", rules: Iterable[JsonObject]) -> set[str] | None:
     """Returns the storage classes that an object may get, or None for all (Autoclass)."""
     if bucket.autoclass_enabled:
         return None
@@ -98,7 +98,7 @@ def _list_target_classes(rules: Iterable[JsonObject]) -> Iterator[str]:
             yield rule["action"]["storageClass"]
 
 
-def _words(condition: JsonObject) -> str:
+def _format_condition(condition: JsonObject) -> str:
     """Returns the condition as text: `age 7; matchesPrefix runs/`."""
     shown = {key: ", ".join(value) if isinstance(value, list) else value for key, value in condition.items()}
     return "; ".join(f"{key} {value}" for key, value in shown.items()) or "no condition"
@@ -120,7 +120,7 @@ def list_questions(
         yield Question(
             "bucket.writer", _uri(settings), lambda: check_writer(settings, project, policies, email, "bucket")
         )
-        yield Question("registry.own", settings.registry_root, lambda: [_own_registry(settings)])
+        yield Question("registry.own", settings.registry_root, lambda: [_check_registry(settings)])
         if (registry_bucket := google_names.join_uri(google_names.split_uri(settings.registry_root)[0])) != _uri(
             settings
         ):
@@ -145,24 +145,24 @@ def _check_state(settings: Settings, project: Project, steps: Sequence[StepRow])
     try:
         bucket = clients.storage(settings).get_bucket(_name(settings), **call_options())
     except exceptions.NotFound:
-        yield Finding("bucket.exists", uri, "error", "is not there", _create(settings, project))
+        yield Finding("bucket.exists", uri, "error", "is not there", _create_command(settings, project))
         return
     yield Finding("bucket.exists", uri, "ok", "is there")
-    yield _owner(uri, bucket, project)
-    yield _region(uri, bucket, settings)
-    yield from _egress(uri, bucket, settings, steps)
-    yield _access(uri, bucket)
-    yield _retention(uri, bucket, settings)
+    yield _check_owner(uri, bucket, project)
+    yield _check_region(uri, bucket, settings)
+    yield from _check_egress(uri, bucket, settings, steps)
+    yield _check_access(uri, bucket)
+    yield _check_retention(uri, bucket, settings)
 
 
-def _create(settings: Settings, project: Project) -> str:
+def _create_command(settings: Settings, project: Project) -> str:
     return (
         f"gcloud storage buckets create {_uri(settings)} --project {project.id} --location {settings.region} "
         "--uniform-bucket-level-access --public-access-prevention"
     )
 
 
-def _owner(uri: str, bucket: "Bucket", project: Project) -> Finding:
+def _check_owner(uri: str, bucket: "Bucket", project: Project) -> Finding:
     """Checks that the bucket belongs to the project: a stranger may own its name, and would get the data."""
     owner = str(bucket.project_number or "")
     if not owner or not project.number:
@@ -174,20 +174,20 @@ def _owner(uri: str, bucket: "Bucket", project: Project) -> Finding:
     return Finding("bucket.owner", uri, "error", seen, hint)
 
 
-def _region(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
+def _check_region(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
     location = str(bucket.location or "").lower()
     if location == settings.region:
         return Finding("bucket.region", uri, "ok", f"is in {location}")
     hint = f"Take a bucket in {settings.region}: what crosses regions costs money and time"
     seen = f"is in {location} ({bucket.location_type}), the runs are in {settings.region}"
-    if settings.region in _regions(bucket):
+    if settings.region in _list_regions(bucket):
         return Finding("bucket.region", uri, "ok", seen)
     return Finding("bucket.region", uri, "error", seen, hint)
 
 
-def _egress(uri: str, bucket: "Bucket", settings: Settings, steps: Sequence[StepRow]) -> Iterator[Finding]:
+def _check_egress(uri: str, bucket: "Bucket", settings: Settings, steps: Sequence[StepRow]) -> Iterator[Finding]:
     """Warns of steps that may run in other regions: data that leaves the bucket's region is billed."""
-    near = {settings.region, str(bucket.location or "").lower(), *_regions(bucket)}
+    near = {settings.region, str(bucket.location or "").lower(), *_list_regions(bucket)}
     rows = [row for step in steps for row in step.every if row.region and row.region not in near]
     for region in sorted({row.region or "" for row in rows}):
         who = ", ".join(dict.fromkeys(row.step for row in rows if row.region == region))
@@ -196,7 +196,7 @@ def _egress(uri: str, bucket: "Bucket", settings: Settings, steps: Sequence[Step
         yield Finding("bucket.egress", f"{uri} -> {region}", "warning", seen, hint)
 
 
-def _regions(bucket: "Bucket") -> list[str]:
+def _list_regions(bucket: "Bucket") -> list[str]:
     """Returns the regions of a dual-region, or the regions that are near a multi-region.
 
     https://cloud.google.com/storage/docs/locations
@@ -207,7 +207,7 @@ def _regions(bucket: "Bucket") -> list[str]:
     return [region.lower() for region in bucket.data_locations or ()]
 
 
-def _own_registry(settings: Settings) -> Finding:
+def _check_registry(settings: Settings) -> Finding:
     """Warns if environments share a registry: their runs replace each other's champion."""
     root, others = settings.registry_root, settings.registry_sharers
     if not others:
@@ -218,7 +218,7 @@ def _own_registry(settings: Settings) -> Finding:
     return Finding("registry.own", root, "warning", seen, settings.registry_fix)
 
 
-def _access(uri: str, bucket: "Bucket") -> Finding:
+def _check_access(uri: str, bucket: "Bucket") -> Finding:
     rules = bucket.iam_configuration
     if not rules.uniform_bucket_level_access_enabled:
         hint = f"gcloud storage buckets update {uri} --uniform-bucket-level-access"
@@ -229,7 +229,7 @@ def _access(uri: str, bucket: "Bucket") -> Finding:
     return Finding("bucket.access", uri, "ok", "uniform, never public")
 
 
-def _retention(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
+def _check_retention(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
     """Checks that the bucket keeps the files of cached results, and that runs can replace other files."""
     if lock := find_lock(bucket):
         seen = (

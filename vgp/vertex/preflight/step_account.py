@@ -16,7 +16,7 @@ _DEFAULT = "Compute Engine's default account"
 def ask_act_as(settings: Settings, project: Project) -> Question:
     """Returns the question whether the caller may start jobs that run as the account."""
     subject = find_runner(settings, project) or _DEFAULT
-    return Question("identity.act_as", subject, lambda: _act_as(settings, project))
+    return Question("identity.act_as", subject, lambda: _check_act_as(settings, project))
 
 
 def list_questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
@@ -25,26 +25,26 @@ def list_questions(settings: Settings, project: Project, policies: Policies) -> 
     if not email:
         yield skip_question("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
         return
-    yield Question("identity.account", email, lambda: _account(settings, email))
+    yield Question("identity.account", email, lambda: _check_account(settings, email))
     if settings.service_account:
         yield Question("identity.itself", email, lambda: _check_self(settings, email, project, policies))
-    yield Question("identity.roles", email, lambda: _roles(settings, email, project, policies))
+    yield Question("identity.roles", email, lambda: _check_roles(settings, email, project, policies))
 
 
-def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
+def _check_act_as(settings: Settings, project: Project) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     email = find_runner(settings, project)
     if not settings.service_account:
         seen = "is what steps run as, since no service account is set; it may do much more than a run needs"
-        yield Finding("identity.chosen", email or _DEFAULT, "warning", seen, _create(project))
+        yield Finding("identity.chosen", email or _DEFAULT, "warning", seen, _create_command(project))
     if not email:
         return
     body = {"permissions": [ACT_AS]}
     try:
         answer = rest.call(settings, "iam", f"{_path(email)}:testIamPermissions", body=body, **call_options())
     except exceptions.NotFound:
-        yield _missing(email)
+        yield _report_missing(email)
         return
     if ACT_AS in answer.get("permissions", ()):
         yield Finding("identity.act_as", email, "ok", "lets you act as it")
@@ -56,14 +56,14 @@ def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
     )
 
 
-def _account(settings: Settings, email: str) -> Iterator[Finding]:
+def _check_account(settings: Settings, email: str) -> Iterator[Finding]:
     """https://cloud.google.com/iam/docs/reference/rest/v1/projects.serviceAccounts/get"""
     from google.api_core import exceptions
 
     try:
         account = rest.call(settings, "iam", _path(email), **call_options())
     except exceptions.NotFound:
-        yield _missing(email)
+        yield _report_missing(email)
         return
     if account.get("disabled"):
         yield Finding("identity.account", email, "error", "is disabled", f"gcloud iam service-accounts enable {email}")
@@ -86,7 +86,7 @@ def _check_self(settings: Settings, email: str, project: Project, policies: Poli
     yield policies.check(email, (ACT_AS,), Resource("identity.itself", email, home, own, grant))
 
 
-def _roles(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
+def _check_roles(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
     grant = f"gcloud projects add-iam-policy-binding {project.id}"
     for check, needed in (("identity.jobs", JOBS), ("identity.logs", LOGS)):
         yield policies.check(email, needed, Resource(check, project.id, project.id, Policy(), grant))
@@ -105,14 +105,14 @@ def _roles(settings: Settings, email: str, project: Project, policies: Policies)
         yield Finding("identity.least", email, "ok", "is neither owner nor editor")
 
 
-def _create(project: Project) -> str:
+def _create_command(project: Project) -> str:
     return (
         f"gcloud iam service-accounts create pipelines-runner --project {project.id}\n"
         f'then in pipelines.toml: service_account = "pipelines-runner@{project.id}.iam.gserviceaccount.com"'
     )
 
 
-def _missing(email: str) -> Finding:
+def _report_missing(email: str) -> Finding:
     name, _, domain = email.partition("@")
     home = domain.removesuffix(".iam.gserviceaccount.com")
     hint = f"gcloud iam service-accounts create {name} --project {home}" if home != domain else ""

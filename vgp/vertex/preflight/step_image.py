@@ -57,28 +57,28 @@ def parse_image(name: str) -> Image | None:
 def list_questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     own = [image for _, request in sorted(settings.steps.items()) for image in request.images]
     for name in dict.fromkeys([settings.image, *own]):
-        yield from _questions(settings, name, project, policies)
+        yield from _list_image_questions(settings, name, project, policies)
 
 
-def _questions(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Question]:
+def _list_image_questions(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Question]:
     image = parse_image(name)
     if image is None:
         seen = "is not in Artifact Registry and was not looked at"
         hint = f"Vertex AI pulls fastest from {settings.region}-docker.pkg.dev: vgp image build"
         yield Question("image.exists", name, lambda: [Finding("image.exists", name, "unknown", seen, hint)])
         return
-    yield Question("image.exists", name, lambda: _exists(settings, name, image))
-    yield Question("image.region", name, lambda: [_region(settings, name, image)])
-    yield Question("image.reader", name, lambda: _reader(settings, name, image, project, policies))
+    yield Question("image.exists", name, lambda: _check_image(settings, name, image))
+    yield Question("image.region", name, lambda: [_check_region(settings, name, image)])
+    yield Question("image.reader", name, lambda: _check_reader(settings, name, image, project, policies))
 
 
-def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
+def _check_image(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
     """https://cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.dockerImages/get"""
     from google.api_core import exceptions
 
     client = clients.artifact_registry(settings)
     try:
-        digest = image.digest or _digest(client, image)
+        digest = image.digest or _read_digest(client, image)
         stored = client.get_docker_image(
             name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **call_options()
         )
@@ -86,7 +86,7 @@ def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
         hint = "Build it: vgp image build" if name == settings.image else "Push it, or name one that is there"
         yield Finding("image.exists", name, "error", "is not there", hint)
         return
-    yield Finding("image.exists", name, "ok", _size(stored))
+    yield Finding("image.exists", name, "ok", _format_size(stored))
     if image.digest:
         yield Finding("image.digest", name, "ok", "is named by its digest")
         return
@@ -94,20 +94,20 @@ def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
     yield Finding("image.digest", name, "warning", seen, f'In pipelines.toml: image = "{image.pin(digest)}"')
 
 
-def _digest(client: "ArtifactRegistryClient", image: Image) -> str:
+def _read_digest(client: "ArtifactRegistryClient", image: Image) -> str:
     tag = client.get_tag(
         name=f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{image.tag}", **call_options()
     )
     return str(tag.version.rsplit("/", 1)[-1])
 
 
-def _size(stored: "DockerImage") -> str:
+def _format_size(stored: "DockerImage") -> str:
     uploaded = f", uploaded {stored.upload_time:%Y-%m-%d}" if stored.upload_time else ""
     size = f" ({stored.image_size_bytes / 1e9:.1f} GB{uploaded})" if stored.image_size_bytes else ""
     return f"is there{size}"
 
 
-def _region(settings: Settings, name: str, image: Image) -> Finding:
+def _check_region(settings: Settings, name: str, image: Image) -> Finding:
     """Regions and multi-regions: https://cloud.google.com/artifact-registry/docs/repositories/repo-locations"""
     is_near = image.location == settings.region or image.location == settings.region.split("-")[0]
     if is_near:
@@ -126,7 +126,9 @@ def read_repository_policy(settings: Settings, image: Image) -> Policy:
     )
 
 
-def _reader(settings: Settings, name: str, image: Image, project: Project, policies: Policies) -> Iterator[Finding]:
+def _check_reader(
+    settings: Settings, name: str, image: Image, project: Project, policies: Policies
+) -> Iterator[Finding]:
     """Checks that the runner can pull the image, and Vertex AI's agents too if it is in another project."""
     own = read_repository_policy(settings, image)
     thing = Resource("image.reader", name, image.project, own, image.grant)

@@ -15,10 +15,10 @@ def list_questions(settings: Settings) -> Iterator[Question]:
     if not url:
         yield skip_question("repository.exists", "template repository", "none is set: vgp upload needs one")
         return
-    yield Question("repository.exists", url, lambda: _exists(settings, url))
+    yield Question("repository.exists", url, lambda: _check_repository(settings, url))
 
 
-def _exists(settings: Settings, url: str) -> Iterator[Finding]:
+def _check_repository(settings: Settings, url: str) -> Iterator[Finding]:
     """https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template"""
     from google.api_core import exceptions
 

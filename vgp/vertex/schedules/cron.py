@@ -106,7 +106,7 @@ class Cron:
         if len(self._hours) == 24:
             return []
         days = [day for day in self._year(now) if self._has_change(day) and self._matches(day)]
-        return [self._describe(local) for day in days for local in self._times(day) if _is_doubtful(local)]
+        return [self._describe(local) for day in days for local in self._list_times(day) if _is_doubtful(local)]
 
     @property
     def days_differ(self) -> bool:
@@ -141,7 +141,7 @@ class Cron:
         first = now.astimezone(self.zone).date()
         return (first + number * _DAY for number in range(_YEAR_DAYS))
 
-    def _times(self, day: date) -> Iterator[datetime]:
+    def _list_times(self, day: date) -> Iterator[datetime]:
         """Yields the declared times of a day on the wall clock."""
         for hour in self._hours:
             for minute in self._minutes:
@@ -152,14 +152,14 @@ class Cron:
         if not self._matches(day):
             return []
         if self._has_change(day):
-            return [moment for local in self._times(day) for moment in self._moments(local)]
-        return [local.astimezone(UTC) for local in self._times(day)]
+            return [moment for local in self._list_times(day) for moment in self._list_moments(local)]
+        return [local.astimezone(UTC) for local in self._list_times(day)]
 
     def _has_change(self, day: date) -> bool:
         start, end = (datetime.combine(date_, time(), self.zone).utcoffset() for date_ in (day, day + _DAY))
         return start != end
 
-    def _moments(self, local: datetime) -> list[datetime]:
+    def _list_moments(self, local: datetime) -> list[datetime]:
         before, after = _offsets(local)
         if before == after:
             return [local.astimezone(UTC)]
@@ -170,7 +170,7 @@ class Cron:
     def _describe(self, local: datetime) -> ClockChange:
         change = _find_change(local)
         before, after = ((change + offset).time() for offset in _offsets(local))
-        runs = tuple(moment.astimezone(self.zone) for moment in self._moments(local))
+        runs = tuple(moment.astimezone(self.zone) for moment in self._list_moments(local))
         return ClockChange(local.replace(tzinfo=None), before, after, runs)
 
 

@@ -181,13 +181,13 @@ def _diagnose(
         schedule.name,
         moment(schedule.next_run_time) if state == "active" else None,
         list_nights(schedule, spec, runs, since, now),
-        _problems(name, declared, state, ours),
+        _list_problems(name, declared, state, ours),
         [] if declared else ["it is declared no longer, and runs on: vgp schedule apply --prune deletes it"],
         settings=settings,
     )
 
 
-def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence["LiveSchedule"]) -> list[str]:
+def _list_problems(name: str, declared: Schedule | None, state: str, ours: Sequence["LiveSchedule"]) -> list[str]:
     problems = []
     if declared and state == "paused" and not declared.paused:
         when = moment(ours[0].last_pause_time)
@@ -208,7 +208,7 @@ def _read_steps(settings: Settings, runs: Sequence[Run]) -> list[Run]:
 def render_page(diagnoses: Sequence[Diagnosis], since: str) -> Group:
     """Renders every schedule, those with problems last, next to the prompt, and a summary."""
     ordered = sorted(diagnoses, key=lambda one: not one.ok)
-    parts = [line for one in ordered for line in [*_schedule(one, since), Text()]]
+    parts = [line for one in ordered for line in [*_render_schedule(one, since), Text()]]
     return Group(*parts, Text(summarize(diagnoses), "bold"))
 
 
@@ -225,7 +225,7 @@ def summarize(diagnoses: Sequence[Diagnosis]) -> str:
     )
 
 
-def _schedule(one: Diagnosis, since: str) -> Iterator[Text]:
+def _render_schedule(one: Diagnosis, since: str) -> Iterator[Text]:
     mark = Text("✓", "green") if one.ok else Text("✗", "bold red")
     where = f" ({one_line(one.environment)})" if one.environment else ""
     when = f"  {one_line(one.cron.expression)} {one_line(one.cron.time_zone)}"
@@ -235,30 +235,30 @@ def _schedule(one: Diagnosis, since: str) -> Iterator[Text]:
     for text in one.notes:
         yield Text(f"  {one_line(text)}", "yellow")
     if one.schedule:
-        yield from _facts(one, since)
+        yield from _render_facts(one, since)
     for night in one.bad[-_SHOWN_BAD:]:
-        yield from _night(one, night)
+        yield from _render_night(one, night)
     yield from _count_hidden(len(one.bad) - _SHOWN_BAD, "of these")
     for night in one.made_good[-_SHOWN_MADE_GOOD:]:
         yield Text(f"  {_describe_night(one, night)}; a later night went well", "dim")
     yield from _count_hidden(len(one.made_good) - _SHOWN_MADE_GOOD, "that later nights made good")
 
 
-def _facts(one: Diagnosis, since: str) -> Iterator[Text]:
+def _render_facts(one: Diagnosis, since: str) -> Iterator[Text]:
     good = one.last_good
     run = f"  {good.run.id}" if good and good.run else ""
-    yield _fact("last good", f"{_format_local(one, good.time)}{run}" if good else f"none since {since}")
+    yield _render_fact("last good", f"{_format_local(one, good.time)}{run}" if good else f"none since {since}")
     if one.next_run:
-        yield _fact("next", _format_local(one, one.next_run))
+        yield _render_fact("next", _format_local(one, one.next_run))
     counts = [f"{count} {_WORDS.get(kind, kind)}" for kind, count in sorted(one.counts.items(), key=_order)]
-    yield _fact("nights", f"{len(one.nights)} since {since}" + (f": {', '.join(counts)}" if counts else ""))
+    yield _render_fact("nights", f"{len(one.nights)} since {since}" + (f": {', '.join(counts)}" if counts else ""))
 
 
 def _order(count: tuple[str, int]) -> int:
     return [*_WORDS, count[0]].index(count[0])
 
 
-def _night(one: Diagnosis, night: Night) -> Iterator[Text]:
+def _render_night(one: Diagnosis, night: Night) -> Iterator[Text]:
     yield Text(f"  {_describe_night(one, night)}", "red")
     yield from (Text(f"    {one_line(line)}") for line in one.remedy(night))
 
@@ -270,7 +270,7 @@ def _describe_night(one: Diagnosis, night: Night) -> str:
     return f"{_WORDS.get(night.kind, night.kind)}  {_format_local(one, night.time)}  {one_line(why, _ERROR)}".rstrip()
 
 
-def _fact(name: str, text: str) -> Text:
+def _render_fact(name: str, text: str) -> Text:
     return Text.assemble((f"  {name:<10}", "dim"), one_line(text))
 
 

@@ -122,12 +122,12 @@ def _plan_declared(settings: Settings, declaration: Declaration, ours: Sequence[
         differences(*specs) if changed else (),
         specs if changed else None,
         surplus,
-        list(_notes(live, changes, is_replacement)),
+        list(_list_notes(live, changes, is_replacement)),
         declaration,
     )
 
 
-def _notes(schedule: "LiveSchedule", changes: Sequence[Change], is_replacement: bool) -> list[str]:
+def _list_notes(schedule: "LiveSchedule", changes: Sequence[Change], is_replacement: bool) -> list[str]:
     notes = []
     if schedule_list.read_state(schedule) == "completed":
         notes.append(f"completed after {schedule.started_run_count} runs")

@@ -42,7 +42,7 @@ Costs = Mapping[str, LastRuns]
 
 def render_plan(actions: Sequence[Action], now: datetime, last: Costs, *, full: bool = False) -> Group:
     """Returns the whole plan, and a summary of it; `full` adds the differences of changed pipelines line by line."""
-    parts = (part for action in actions for part in _action(action, now, full, last.get(action.name)))
+    parts = (part for action in actions for part in _render_action(action, now, full, last.get(action.name)))
     return Group(*parts, Text(summarize(actions), "bold"))
 
 
@@ -72,10 +72,10 @@ def render_list(rows: Sequence[Row]) -> Table:
     titles = (
         "schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "last state", "started",
     )  # fmt: skip
-    return table(titles, map(_cells, rows), right=("started",))
+    return table(titles, map(_list_cells, rows), right=("started",))
 
 
-def _cells(row: Row) -> list[str | Text]:
+def _list_cells(row: Row) -> list[str | Text]:
     times = [f"{time:%Y-%m-%d %H:%M}" if time else "-" for time in (row.next_run, row.last_run)]
     cells = (row.state, row.cron, row.time_zone, *times, row.last_state or "-", str(row.started))
     return [_name(row), *map(one_line, cells)]
@@ -89,7 +89,7 @@ def _name(row: Row) -> Text:
     return Text.assemble(one_line(row.name), (environment, "dim"), (undeclared, "magenta"))
 
 
-def _action(action: Action, now: datetime, full: bool, last: LastRuns | None) -> Iterator[RenderableType]:
+def _render_action(action: Action, now: datetime, full: bool, last: LastRuns | None) -> Iterator[RenderableType]:
     sign, colour = _SIGNS[action.kind]
     head = Text(f"{sign} {_WORDS.get(action.kind, action.kind):<10} ", style=colour)
     head.append(one_line(action.name), style="bold")
@@ -98,17 +98,17 @@ def _action(action: Action, now: datetime, full: bool, last: LastRuns | None) ->
     yield from (_line(note, "dim") for note in action.notes)
     yield from (_line(f"a duplicate to delete: {resource_names.short(resource)}", "red") for resource in action.surplus)
     if action.changes:
-        yield _differences([one for one in action.changes if one.field not in _DERIVED] or action.changes, 4)
+        yield _render_differences([one for one in action.changes if one.field not in _DERIVED] or action.changes, 4)
     if action.template:
-        yield _differences(action.template, 6)
+        yield _render_differences(action.template, 6)
     if full and action.specs:
         yield Text("\n").join(_diff_line(line) for line in unified(*action.specs))
     if action.declaration:
-        yield from _forecast(action.declaration, now, last)
+        yield from _render_forecast(action.declaration, now, last)
     yield Text()
 
 
-def _differences(changes: Sequence[Change | Difference], indent: int) -> Table:
+def _render_differences(changes: Sequence[Change | Difference], indent: int) -> Table:
     return facts_table(((" " * indent + one_line(change.field), _both_sides(change)) for change in changes), gap=2)
 
 
@@ -123,7 +123,7 @@ def _shown(value: object) -> str:
     return '""' if value == "" else one_line(summarise_texts(value), _WIDE)
 
 
-def _forecast(declaration: Declaration, now: datetime, last: LastRuns | None) -> Iterator[RenderableType]:
+def _render_forecast(declaration: Declaration, now: datetime, last: LastRuns | None) -> Iterator[RenderableType]:
     coming = next_runs(declaration, now)
     local = [f"{run:%a %Y-%m-%d %H:%M %Z}" for run in coming]
     for number, run in enumerate(coming):
@@ -136,13 +136,13 @@ def _forecast(declaration: Declaration, now: datetime, last: LastRuns | None) ->
             *([("follows", derived)] if derived else []),
             ("cost", first),
             *(("", text) for text in (*more, *([last.words] if last else []))),
-            ("cache", _cache(declaration)),
+            ("cache", _describe_cache(declaration)),
         ]
         yield facts_table(((_label(name), text) for name, text in rows), gap=2)
     yield from (_line(f"warning: {text}", "yellow") for text in list_warnings(declaration, now))
 
 
-def _cache(declaration: Declaration) -> str:
+def _describe_cache(declaration: Declaration) -> str:
     """Returns a sentence on which steps can be cached."""
     steps = [step for step, cached in list_caching(declaration).items() if cached]
     if not steps:

@@ -165,10 +165,10 @@ def _find_certain_start(
 def _build_night(time: datetime, spec: PipelineSpec, run: Run) -> Night:
     # A list of runs has no specs, so names and groups come from the schedule's spec.
     steps = steps_of(spec, run.job.job_detail.task_details, run.id, over=run.over)
-    return Night(time, _kind(run, steps, cached(spec)), run, steps)
+    return Night(time, _decide_kind(run, steps, cached(spec)), run, steps)
 
 
-def _kind(run: Run, steps: Sequence[Step], pinned: Sequence[str]) -> str:
+def _decide_kind(run: Run, steps: Sequence[Step], pinned: Sequence[str]) -> str:
     if not run.over:
         return OPEN
     if run.state != "succeeded":

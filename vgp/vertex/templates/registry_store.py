@@ -76,7 +76,7 @@ class Repository:
     def versions(self, name: str) -> list[Version]:
         request = {"parent": self._package(name), "page_size": _PAGE}
         versions = self._list_all(self._registry.list_versions, request)
-        sizes = self._sizes() if versions else {}
+        sizes = self._read_sizes() if versions else {}
         return [Version(short(one.name), one.create_time, sizes.get(_owner(one.name))) for one in versions]
 
     def find(self, name: str, digest: str) -> Version | None:
@@ -162,7 +162,7 @@ class Repository:
         except exceptions.NotFound:
             return []
 
-    def _sizes(self) -> dict[str, int]:
+    def _read_sizes(self) -> dict[str, int]:
         """Returns the bytes of each version, or nothing if they cannot be listed, so that a listing never fails here.
 
         Lists the files of the whole repository, because the API filters by one version at most.
