@@ -145,7 +145,7 @@ variable "submitters" {
 
   validation {
     condition     = alltrue([for member in var.submitters : can(regex("^(user|group|serviceAccount):[^@ ]+@[^@ ]+$", member))])
-    error_message = "Each is user:, group: or serviceAccount: and an address; allUsers and whole domains are refused."
+    error_message = "Each is user:, group: or serviceAccount: and an address; public access and whole domains are refused."
   }
 }
 
