@@ -1,7 +1,7 @@
 # Mails about runs that failed, and about nights without a run that succeeded; only with `alert_email`.
 #
 # Vertex AI writes an entry into this log whenever the state of a run changes. Its own metrics
-# (aiplatform.googleapis.com/pipelinejob/duration and task_completed_count) do not tell how a run ended.
+# (aiplatform.googleapis.com/pipelinejob/duration and task_completed_count) do not have the result of a run.
 # https://cloud.google.com/vertex-ai/docs/pipelines/logging, https://cloud.google.com/logging/docs/api/platform-logs
 
 locals {
@@ -95,7 +95,7 @@ resource "google_logging_metric" "succeeded" {
 }
 
 # No condition of the kind metric absence: the longest that it can wait is 23.5 hours, less than from night to night, and it
-# says nothing of a pipeline that never succeeded. https://cloud.google.com/monitoring/alerts/metric-absence
+# does not cover a pipeline that never succeeded. https://cloud.google.com/monitoring/alerts/metric-absence
 resource "google_monitoring_alert_policy" "missed" {
   for_each = local.missed
 

@@ -1,6 +1,6 @@
-# GitHub Actions without any key: GitHub signs who is asking, and only jobs of one repository in one of its environments
-# are believed. A job of an environment that deploys is the submitter; who may deploy there is set in GitHub (required
-# reviewers, branches). A job of the environment `refresh`, which waits for nobody, reads machine types and nothing else.
+# GitHub Actions without a key: GitHub signs the identity of a job, and only jobs of one repository in one of its
+# environments get access. A job of an environment that deploys is the submitter; who may deploy there is set in GitHub (required
+# reviewers, branches). A job of the environment `refresh`, which needs no approval, only reads machine types.
 # https://docs.github.com/actions/reference/security/oidc
 
 locals {

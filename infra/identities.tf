@@ -168,7 +168,7 @@ resource "google_secret_manager_secret_iam_member" "runner_webhook" {
   member    = google_service_account.runner.member
 }
 
-# The token of the MLflow server that is told of trainings: [mlflow] of pipelines.toml.
+# The token of the MLflow server that logs trainings: [mlflow] of pipelines.toml.
 resource "google_secret_manager_secret_iam_member" "runner_mlflow" {
   for_each = var.mlflow_secret == null ? {} : { this = var.mlflow_secret }
 

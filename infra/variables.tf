@@ -9,7 +9,7 @@ variable "project" {
 }
 
 variable "region" {
-  description = "Region of the bucket, the repositories, the key and the runs. `vgp machines` tells which GPUs it has."
+  description = "Region of the bucket, the repositories, the key and the runs. `vgp machines` lists its GPUs."
   type        = string
 
   validation {
@@ -145,7 +145,7 @@ variable "submitters" {
 
   validation {
     condition     = alltrue([for member in var.submitters : can(regex("^(user|group|serviceAccount):[^@ ]+@[^@ ]+$", member))])
-    error_message = "Each is user:, group: or serviceAccount: and an address. Nobody anonymous, no whole domain."
+    error_message = "Each is user:, group: or serviceAccount: and an address; public access and whole domains are refused."
   }
 }
 
@@ -220,7 +220,7 @@ variable "nightly_pipelines" {
 
   validation {
     condition     = length(var.nightly_pipelines) == 0 || var.alert_email != null
-    error_message = "Without alert_email nobody would hear of it."
+    error_message = "nightly_pipelines needs alert_email, the address of the mails."
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Turns what the documents call not verified into facts, on a real project, for about a dollar:
+# Checks on a real project the behaviour that the documents call not verified, for about a dollar:
 #   scripts/acceptance.sh PROJECT [--yes] [--no-gpu] [--public] [--clean]
-# It tells its cost and asks, leaves nothing behind, and writes a transcript without names: docs/internals/acceptance.md.
+# It shows its cost, asks, deletes everything that it created, and writes a transcript without names: docs/internals/acceptance.md.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

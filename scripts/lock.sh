@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes constraints.txt anew: every version that any extra needs, on every platform, with the hash of each of its files.
-# Versions stay as they are unless you say otherwise: `scripts/lock.sh --upgrade-package rich`, or `--upgrade`.
+# Writes constraints.txt: every version that any extra needs, on every platform, with the hash of each of its files.
+# Versions do not change unless you ask for it: `scripts/lock.sh --upgrade-package rich`, or `--upgrade`.
 # Needs uv (`pip install uv`); installing from constraints.txt does not.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -44,7 +44,7 @@ rm -f "$stamp"
 log=.venv/install.log
 : >"$log"
 
-# One step of the installation; what it says is shown if it fails.
+# Runs one step of the installation, and shows its output if it fails.
 pip_install() {
   try_install "$@" && return
   cat "$log" >&2
@@ -68,8 +68,8 @@ locked --build
 pip_install --require-hashes --no-deps -r .venv/requirements.txt
 locked "$@"
 if grep -q '^torch==' .venv/requirements.txt; then
-  # First PyTorch by itself: which of its builds it is tells which further libraries it needs. A build for CPUs is taken
-  # where there is one, as pip would; but pip's hash mode prefers an index, which tells hashes, to a folder of files.
+  # PyTorch comes first, because its build decides which further libraries it needs. A build for CPUs is preferred, as
+  # in plain pip; pip's hash mode prefers an index, which lists hashes, to a folder of files.
   locked --only torch
   sed 's/^torch==[0-9.]*/&+cpu/' .venv/requirements.txt >.venv/cpu.txt
   try_install --require-hashes --no-deps -r .venv/cpu.txt ||

@@ -1,6 +1,6 @@
-"""Programs beside the library: Google Cloud played on this machine, drills of hours, and facts of a real project.
+"""Programs beside the library: an emulator of Google Cloud, long drills, and an acceptance test on a real project.
 
 emulator/     Google's services on loopback: python -m tools.emulator
-drills/       many kills and random runs, each with its own command
-acceptance/   what only a real project shows: scripts/acceptance.sh
+drills/       programs of many kills and random runs, each with its own command
+acceptance/   checks that only a real project can answer: scripts/acceptance.sh
 """

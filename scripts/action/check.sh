@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what a pull request changes, or what is named, in the current folder; writes SARIF and the comment's text.
-# Nothing of the checked files is run. What they say reaches no command line but as a file's name behind ./ or --.
+# Checks the changes of a pull request, or the named files, in the current folder; writes SARIF and the comment's text.
+# It runs no code of the checked files, and uses their names on command lines only behind ./ or --.
 set -euo pipefail
 
 folder="$RUNNER_TEMP/pipelines-check"

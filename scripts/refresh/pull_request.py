@@ -1,9 +1,9 @@
-"""Opens what a refresh changed as a pull request, or brings the open one up to date: `pull_request.py REPORT FOLDER`.
+"""Opens a pull request with the changes of a refresh, or updates the open one: `pull_request.py REPORT FOLDER`.
 
-REPORT is the difference in words; FOLDER holds the data files as they are now. Both come from a job that may not write
-here, and are text: a file counts by its name in the checkout of GITHUB_SHA alone, and nothing of them is run. Reads
-TOKEN, BASE, GITHUB_API_URL, GITHUB_REPOSITORY and GITHUB_SHA. Without a change nothing is opened. One branch is used,
-and moved: whoever adds a commit to it loses that at the next refresh. https://docs.github.com/en/rest/git
+REPORT describes the changes; FOLDER has the new data files. Both come from a job without write access, and are only
+read as text; a file is used only if the checkout of GITHUB_SHA has one of its name. Reads TOKEN, BASE, GITHUB_API_URL,
+GITHUB_REPOSITORY and GITHUB_SHA. Without a change it opens nothing. It uses one branch and resets it at each refresh,
+which drops other commits there. https://docs.github.com/en/rest/git
 """
 
 import json

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from linked import link_locked, link_pip, link_torch, packages_of
 
-from vgp.vertex.images.source import find
+from vgp.vertex.images.source import find_source
 
 REPOSITORY = Path(__file__).parents[2]
 DOCKERFILE = (REPOSITORY / "training" / "Dockerfile").read_text()
@@ -76,7 +76,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app.mkdir()
     for line in instructions("COPY"):
         *patterns, destination = shlex.split(line)
-        for name, pattern in product(find(REPOSITORY).files, patterns):
+        for name, pattern in product(find_source(REPOSITORY).files, patterns):
             first, _, below = name.partition("/")
             if fnmatch(first, pattern):  # a folder gives what it holds
                 place = app / destination / (below or name)

@@ -16,7 +16,7 @@ from kfp.dsl.base_component import BaseComponent
 
 import components
 from vgp import steps
-from vgp.vertex.images.source import find
+from vgp.vertex.images.source import find_source
 from vgp.workflow.project.project_files import write
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ OURS = ("components", "pipelines", "training", "vgp")
 
 def in_image(root: Path) -> dict[str, str]:
     """Place below /app -> text, of every file that the Dockerfile copies; a wheel is installed there."""
-    source = find(root)
+    source = find_source(root)
     lines = (root / source.dockerfile).read_text().replace("\\\n", " ").splitlines()
     places: dict[str, Path] = {}
     for *origins, destination in (shlex.split(line)[1:] for line in lines if line.startswith("COPY ")):

@@ -1,9 +1,9 @@
-"""What the documents call not verified, as facts: `scripts/acceptance.sh PROJECT`, about a dollar on a real project.
+"""Checks on a real project the behaviour that the documents call not verified: `scripts/acceptance.sh PROJECT`.
 
-__main__.py     says what it costs, asks, runs the checks, cleans up, writes the transcript
-workflows.py    the pipelines that it runs: small steps that show one thing each
-cloud.py        runs started, waited for, and everything taken away again
-checks.py       what was expected, what was seen, and the verdict
-transcript.py   the rows, redacted: JSON lines that tests read as data, and text
+__main__.py     shows the cost, asks, runs the checks, cleans up, writes the transcript
+workflows.py    the pipelines of small steps, each of which shows one behaviour
+cloud.py        starts runs, waits for them, and deletes everything
+checks.py       the checks: expected, seen, verdict
+transcript.py   the redacted rows: JSON lines that tests read, and text
 transcripts/    transcripts of earlier runs; a test reads them all
 """

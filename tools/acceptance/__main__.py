@@ -1,13 +1,13 @@
-"""Turns what the documents call not verified into facts, on a real project, for about a dollar.
+"""Checks on a real project the behaviour that the documents call not verified, for about a dollar.
 
-    scripts/acceptance.sh PROJECT                    # tells its cost first, and asks
+    scripts/acceptance.sh PROJECT                    # shows its cost and asks
     scripts/acceptance.sh PROJECT --yes --no-gpu     # without asking, without a GPU
-    scripts/acceptance.sh PROJECT --clean            # what an interrupted one left is deleted
+    scripts/acceptance.sh PROJECT --clean            # deletes what an interrupted acceptance left
 
 Region, bucket, image, account, network and key are those of pipelines.toml or PIPELINES_... variables; set the last
-three to have their placeholders looked at. Nothing stays but the transcript, from which all names are removed.
+three to check their placeholders. Only the transcript stays, and all names are removed from it.
 
-Exit codes: 0 all as expected, or not known; 1 something is different; 2 wrong request; 130 interrupted.
+Exit codes: 0 all as expected, or unknown; 1 a check differs; 2 wrong request; 130 interrupted.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from vgp.workflow.compiling.compile import note_placeholder_image
 
 from . import checks, cloud, transcript, workflows
 
-#: Vertex AI Pipelines charges so much a run: https://cloud.google.com/vertex-ai/pricing#pipelines
+#: The price of a run in Vertex AI Pipelines: https://cloud.google.com/vertex-ai/pricing#pipelines
 RUN_USD = 0.03
 SMALL = Request(machine="e2-standard-4", timeout="10m", retries=0)
 STEPS = {
@@ -54,36 +54,36 @@ def main() -> int:
         if given.clean:
             return 1 if cloud.clean(here, "*") else 0
         specs = workflows.specs(settings, public=given.public, gpu=given.gpu)
-        ask(settings, specs, given.yes)
+        confirm(settings, specs, given.yes)
         rows = accept(here, specs)
     except (RequestError, WorkFailed) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    whose = "another: endpoints are set" if settings.endpoints else "Google's"
-    about = {"stamp": stamp, "cloud": whose, "region": settings.region, "version": __version__}
-    paths = transcript.write(given.out, about, rows, names(settings))
+    owner = "another: endpoints are set" if settings.endpoints else "Google's"
+    about = {"stamp": stamp, "cloud": owner, "region": settings.region, "version": __version__}
+    paths = transcript.write(given.out, about, rows, list_private_names(settings))
     print(f"\nwritten: {', '.join(map(str, paths))}. Put the first into tools/acceptance/transcripts/.")
     return int(any(row.verdict == transcript.DIFFERENT for row in rows))
 
 
 def accept(here: cloud.Cloud, specs: dict[str, PipelineSpec]) -> list[transcript.Row]:
-    """All rows, each printed when it is known; what was made is gone when this returns."""
+    """Runs the checks, prints each row at once, and returns all rows. Deletes everything that it created."""
     rows = []
-    with cloud.leaving_nothing(here):
+    with cloud.clean_up_after(here):
         for row in checks.rows(here, specs):
-            here.say(transcript.redacted(f"\n{row}", names(here.settings)))
+            here.log(transcript.redact(f"\n{row}", list_private_names(here.settings)))
             rows.append(row)
     return rows
 
 
-def names(settings: Settings) -> list[str]:
-    """What must not stand in a transcript."""
+def list_private_names(settings: Settings) -> list[str]:
+    """Returns the names that a transcript must not contain."""
     bucket = (settings.bucket or "").removeprefix("gs://").split("/")[0]
     return [settings.project or "", bucket]
 
 
-def ask(settings: Settings, specs: dict[str, PipelineSpec], yes: bool) -> None:
-    """Raises RequestError: nobody has said yes."""
+def confirm(settings: Settings, specs: dict[str, PipelineSpec], yes: bool) -> None:
+    """Shows the cost and asks for confirmation. Raises RequestError without one."""
     report = check([Document(name, dict(spec.content), spec.text) for name, spec in specs.items()],
                    regions=[settings.region])  # fmt: skip
     machines, runs = cost_bound.most_usd(report.steps), len(specs) + 1
@@ -111,7 +111,7 @@ def _arguments() -> Any:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # to be killed is to be interrupted
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # SIGTERM cleans up too
     try:
         raise SystemExit(main())
     except KeyboardInterrupt:

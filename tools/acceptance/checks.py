@@ -1,4 +1,4 @@
-"""What was expected, what was seen, and the verdict: one row for each thing that the documents call not verified."""
+"""The checks of behaviour that the documents call not verified, each with a row: expected, seen, verdict."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -9,20 +9,20 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import advice
-from vgp.vertex.preflight.preflight_questions import patience
+from vgp.vertex.preflight.preflight_questions import call_options
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.remote_run import Run
 
 from .cloud import CRON, Cloud
 from .transcript import AS_EXPECTED, DIFFERENT, UNKNOWN, Row
 
-#: What CUDA 12 needs: https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/
+#: The oldest driver for CUDA 12: https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/
 OLDEST_DRIVER = (525, 60, 13)
-NOBODY = "acceptance-nobody"
+MISSING_ACCOUNT = "acceptance-missing"
 
 
 def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
-    """Starts everything at once, and yields each row as soon as it is known."""
+    """Starts all runs at once, and yields each row as soon as it is known."""
     first = cloud.start("main", specs["main"], {"value": cloud.stamp})
     stop, late = cloud.start("stop", specs["stop"]), cloud.start("late", specs["late"])
     gpu = cloud.start("gpu", specs["gpu"]) if "gpu" in specs else ""
@@ -31,14 +31,14 @@ def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
     yield from _errors(cloud, specs["tick"])
     yield _quotas(cloud)
     yield _sigterm(cloud, stop)
-    run = cloud.ended(first)
+    run = cloud.wait_for_end(first)
     yield from (_non_root(cloud, run), _from_a_job(run), _placeholders(cloud, run), _iterations(run))
     yield from (_without_schedule(run), _exit_step(run))
-    yield from _cache(cloud.ended(cloud.start("second", specs["main"], {"value": cloud.stamp})))
+    yield from _cache(cloud.wait_for_end(cloud.start("second", specs["main"], {"value": cloud.stamp})))
     yield from _lists(cloud, run)
     yield _tick(cloud, schedule)
-    yield from _timeout(cloud.ended(late))
-    yield _driver(cloud.ended(gpu)) if gpu else Row("driver", _VERTEX, "", "left out: --no-gpu", UNKNOWN)
+    yield from _timeout(cloud.wait_for_end(late))
+    yield _driver(cloud.wait_for_end(gpu)) if gpu else Row("driver", _VERTEX, "", "left out: --no-gpu", UNKNOWN)
 
 
 _VERTEX, _RUNS = "docs/reference/not-verified.md", "docs/how-to/follow-a-run.md"
@@ -46,7 +46,7 @@ _PREFLIGHT, _SCHEDULES = "docs/how-to/preflight.md", "docs/tutorials/nightly.md"
 _NOTIFICATIONS, _DECISIONS = "docs/how-to/alerts.md", "docs/internals/decisions.md"
 
 
-def _judged(check: str, docs: str, expected: str, seen: str, holds: bool | None) -> Row:
+def _judge(check: str, docs: str, expected: str, seen: str, holds: bool | None) -> Row:
     verdict = UNKNOWN if holds is None else AS_EXPECTED if holds else DIFFERENT
     return Row(check, docs, expected, seen, verdict)
 
@@ -55,30 +55,30 @@ def _non_root(cloud: Cloud, run: Run) -> Row:
     expected = "a step that is not root writes its outputs below /gcs"
     written = [artifact for artifact in outputs.artifacts(run) if artifact.step == "write"]
     if not written:
-        return _judged("non-root-gcs", _VERTEX, expected, _failure(run, "write"), False)
+        return _judge("non-root-gcs", _VERTEX, expected, _failure(run, "write"), False)
     uid, path = written[0].metadata.get("uid"), written[0].uri.split("/", 3)[-1]
     seen = f"uid {uid}; the object {'is there' if path in cloud.objects() else 'is missing'}"
-    return _judged("non-root-gcs", _VERTEX, expected, seen, bool(uid) and path in cloud.objects())
+    return _judge("non-root-gcs", _VERTEX, expected, seen, bool(uid) and path in cloud.objects())
 
 
 def _from_a_job(run: Run) -> Row:
     expected = "metadata (steps: 3) and URI (...-kept) that were set inside the custom job are the artifact's"
     made = [artifact for artifact in outputs.artifacts(run) if artifact.step == "fit"]
     if not made:
-        return _judged("artifact-from-job", _VERTEX, expected, _failure(run, "fit"), False)
+        return _judge("artifact-from-job", _VERTEX, expected, _failure(run, "fit"), False)
     steps, uri = made[0].metadata.get("steps"), made[0].uri
     seen = f"steps: {steps}; URI ends in {uri.rpartition('/')[2]}"
-    return _judged("artifact-from-job", _VERTEX, expected, seen, steps == 3 and uri.endswith("-kept"))
+    return _judge("artifact-from-job", _VERTEX, expected, seen, steps == 3 and uri.endswith("-kept"))
 
 
 def _placeholders(cloud: Cloud, run: Run) -> Row:
     expected = "the custom job has account, network and key of its run"
     try:
         job = cloud.custom_job(run, "fit")
-    except Exception as error:  # whatever Google says is what was seen
-        return _judged("placeholders", _DECISIONS, expected, f"{type(error).__name__}: {error}", None)
+    except Exception as error:  # any error is a result
+        return _judge("placeholders", _DECISIONS, expected, f"{type(error).__name__}: {error}", None)
     if job is None:
-        return _judged("placeholders", _DECISIONS, expected, "the run names no custom job", None)
+        return _judge("placeholders", _DECISIONS, expected, "the run names no custom job", None)
     of_run = (run.job.service_account, run.job.network, run.job.encryption_spec.kms_key_name)
     of_job = (job.job_spec.service_account, job.job_spec.network, job.encryption_spec.kms_key_name)
     words = [
@@ -86,13 +86,13 @@ def _placeholders(cloud: Cloud, run: Run) -> Row:
         for what, asked, has in zip(("account", "network", "key"), of_run, of_job, strict=True)
     ]
     holds = all(asked == has for asked, has in zip(of_run, of_job, strict=True) if asked)
-    return _judged("placeholders", _DECISIONS, expected, "; ".join(words), holds if any(of_run) else None)
+    return _judge("placeholders", _DECISIONS, expected, "; ".join(words), holds if any(of_run) else None)
 
 
 def _iterations(run: Run) -> Row:
     expected = "both iterations of a loop are steps of their own"
     turns = [step.name for step in run.steps if step.task == "turn"]
-    return _judged("loop-iterations", _RUNS, expected, ", ".join(turns) or "none", len(turns) == 2)
+    return _judge("loop-iterations", _RUNS, expected, ", ".join(turns) or "none", len(turns) == 2)
 
 
 def _scheduled(cloud: Cloud, name: str) -> Iterator[Row]:
@@ -100,9 +100,9 @@ def _scheduled(cloud: Cloud, name: str) -> Iterator[Row]:
     request = {"parent": resource_names.location(cloud.settings), "filter": f'display_name="acceptance-{cloud.stamp}"'}
     listed = [schedule.name for schedule in client.list_schedules(request=request, **clients.reading())]
     text = "a list shows a schedule right after its creation"
-    yield _judged("schedule-listed", _SCHEDULES, text, "listed" if name in listed else "not listed", name in listed)
+    yield _judge("schedule-listed", _SCHEDULES, text, "listed" if name in listed else "not listed", name in listed)
     cron = client.get_schedule(name=name, **clients.reading()).cron
-    yield _judged("schedule-cron", _SCHEDULES, f"its cron comes back as it was sent: {CRON}", cron, cron == CRON)
+    yield _judge("schedule-cron", _SCHEDULES, f"its cron comes back as it was sent: {CRON}", cron, cron == CRON)
 
 
 def _cache(run: Run) -> Iterator[Row]:
@@ -110,25 +110,27 @@ def _cache(run: Run) -> Iterator[Row]:
     hits = [states.get(step) for step in ("write", "echo", "fit")]
     text = "a second run with the same parameters takes write, echo and fit from the cache"
     seen = ", ".join(f"{step}: {state}" for step, state in states.items())
-    yield _judged("cache-parameters", _DECISIONS, text, seen, hits == ["cached"] * 3)
+    yield _judge("cache-parameters", _DECISIONS, text, seen, hits == ["cached"] * 3)
     text = "read runs anew: its input has the same bytes and another id"
     holds = states.get("read") == "succeeded" and states.get("again") == "succeeded"
-    yield _judged("cache-artifacts", _DECISIONS, text, f"again: {states.get('again')}, read: "
+    yield _judge("cache-artifacts", _DECISIONS, text, f"again: {states.get('again')}, read: "
                   f"{states.get('read')}", holds)  # fmt: skip
 
 
 def _sigterm(cloud: Cloud, name: str) -> Row:
     expected = "SIGTERM reaches the Python of a plain step when its run is cancelled"
-    began = cloud.until(lambda: _marks(cloud, "began") or cloud.look(name).over, minutes=20)
+    began = cloud.wait_until(lambda: _marks(cloud, "began") or cloud.read_run(name).over, minutes=20)
     if began is True:
-        return _judged("sigterm", _VERTEX, expected, _failure(cloud.look(name), "stay"), None)
+        return _judge("sigterm", _VERTEX, expected, _failure(cloud.read_run(name), "stay"), None)
     cloud.cancel(name)
-    cloud.ended(name)
-    told = _marks(cloud, "told-")
+    cloud.wait_for_end(name)
+    seconds = _marks(cloud, "sigterm-")
     seen = (
-        f"{len(told)} s from SIGTERM to the end; our own command ends it after 60" if told else "no SIGTERM was noticed"
+        f"{len(seconds)} s from SIGTERM to the end; the step ends itself after 60"
+        if seconds
+        else "no SIGTERM was noticed"
     )
-    return _judged("sigterm", _VERTEX, expected, seen, bool(told))
+    return _judge("sigterm", _VERTEX, expected, seen, bool(seconds))
 
 
 def _marks(cloud: Cloud, beginning: str) -> list[str]:
@@ -139,26 +141,26 @@ def _timeout(run: Run) -> Iterator[Row]:
     (step,) = run.steps
     text = "a plain step is ended after its timeout, with exit code 124"
     error = step.error + run.error
-    yield _judged("step-timeout", "docs/reference/settings.md", text, step.error or run.error, "124" in error)
+    yield _judge("step-timeout", "docs/reference/settings.md", text, step.error or run.error, "124" in error)
     failed = [status for status in step.detail.pipeline_task_status if status.error.message]
     seen = f"{len(step.jobs)} jobs, {len(failed)} failures listed"
-    yield _judged("step-retries", "docs/reference/settings.md", "it is tried twice, as its retryPolicy says", seen,
+    yield _judge("step-retries", "docs/reference/settings.md", "it is tried twice, as in its retryPolicy", seen,
                   2 in (len(step.jobs), len(failed), len(failed) + 1))  # fmt: skip
 
 
 def _without_schedule(run: Run) -> Row:
-    """Every run of the shipped workflow has this placeholder, whoever started it."""
+    """Checks a run without a schedule, which has the placeholder of the schedule's time too."""
     expected = "a run that no schedule started goes on: the placeholder of the schedule's time is some text"
     values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("tick")]
     seen = f"{', '.join(values)!r}" if values else _failure(run, "tick")
-    return _judged("no-schedule", _SCHEDULES, expected, seen, bool(values))
+    return _judge("no-schedule", _SCHEDULES, expected, seen, bool(values))
 
 
 def _exit_step(run: Run) -> Row:
-    expected = "an exit step is told SUCCEEDED, and the resource name of its run"
+    expected = "an exit step gets SUCCEEDED, and the resource name of its run"
     values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("ended")]
     seen = ", ".join(values) or _failure(run, "ended")
-    return _judged("exit-step", _NOTIFICATIONS, expected, seen, f"SUCCEEDED {run.name}" in values)
+    return _judge("exit-step", _NOTIFICATIONS, expected, seen, f"SUCCEEDED {run.name}" in values)
 
 
 def _tick(cloud: Cloud, schedule: str) -> Row:
@@ -169,13 +171,13 @@ def _tick(cloud: Cloud, schedule: str) -> Row:
         jobs = cloud.runs(f'labels.acceptance="{cloud.stamp}"')
         return [job for job in jobs if resource_names.short(job.schedule_name) == number]
 
-    jobs = cloud.until(ticked, minutes=15)
+    jobs = cloud.wait_until(ticked, minutes=15)
     if not jobs:
-        return _judged("schedule-tick", _SCHEDULES, expected, "no run within 15 minutes", None)
-    run = cloud.ended(jobs[0].name)
+        return _judge("schedule-tick", _SCHEDULES, expected, "no run within 15 minutes", None)
+    run = cloud.wait_for_end(jobs[0].name)
     values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("tick")]
     seen = ", ".join(values) or _failure(run, "tick")
-    return _judged("schedule-tick", _SCHEDULES, expected, seen, any(map(_is_a_tick, values)))
+    return _judge("schedule-tick", _SCHEDULES, expected, seen, any(map(_is_a_tick, values)))
 
 
 def _is_a_tick(text: str) -> bool:
@@ -191,8 +193,8 @@ def _driver(run: Run) -> Row:
     drivers = [str(artifact.metadata.get("driver", "")) for artifact in outputs.artifacts(run)]
     numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", drivers[0]) if drivers else None
     if numbers is None:
-        return _judged("driver", _VERTEX, expected, _failure(run, "fit"), None)
-    return _judged("driver", _VERTEX, expected, drivers[0], tuple(map(int, numbers.groups())) >= OLDEST_DRIVER)
+        return _judge("driver", _VERTEX, expected, _failure(run, "fit"), None)
+    return _judge("driver", _VERTEX, expected, drivers[0], tuple(map(int, numbers.groups())) >= OLDEST_DRIVER)
 
 
 def _quotas(cloud: Cloud) -> Row:
@@ -200,28 +202,30 @@ def _quotas(cloud: Cloud) -> Row:
     parent = f"projects/{clients.project(cloud.settings)}/locations/global/services/aiplatform.googleapis.com"
     expected = f"the Cloud Quotas API lists the {len(metrics)} metrics of the catalog's GPUs"
     try:
-        listed = {info.metric for info in clients.quotas(cloud.settings).list_quota_infos(parent=parent, **patience())}
+        listed = {
+            info.metric for info in clients.quotas(cloud.settings).list_quota_infos(parent=parent, **call_options())
+        }
     except Exception as error:
-        return _judged("quota-names", _PREFLIGHT, expected, f"{type(error).__name__}: {error}", None)
+        return _judge("quota-names", _PREFLIGHT, expected, f"{type(error).__name__}: {error}", None)
     missing = [metric.rpartition("/")[2] for metric in metrics if metric not in listed]
     seen = f"{len(metrics) - len(missing)} are listed; not: {', '.join(missing) or 'none'}"
-    return _judged("quota-names", _PREFLIGHT, expected, seen, not missing)
+    return _judge("quota-names", _PREFLIGHT, expected, seen, not missing)
 
 
 def _lists(cloud: Cloud, run: Run) -> Iterator[Row]:
     jobs = cloud.runs(f'labels.acceptance="{cloud.stamp}"')
     whole = [job for job in jobs if job.job_detail.task_details]
     seen = f"{len(whole)} of {len(jobs)}"
-    yield _judged("list-details", _RUNS, "a list of runs has their tasks if its mask asks", seen, bool(whole))
+    yield _judge("list-details", _RUNS, "a list of runs has their tasks if its mask asks", seen, bool(whole))
     jobs = cloud.runs(f'pipeline_job_user_id:"{run.id[:-2]}*"')
     seen = f"{len(jobs)} runs, that one {'among' if run.name in [job.name for job in jobs] else 'not among'} them"
-    yield _judged("list-prefix", _RUNS, "pipeline_job_user_id:\"abc*\" finds a run by the beginning of its id", seen,
+    yield _judge("list-prefix", _RUNS, "pipeline_job_user_id:\"abc*\" finds a run by the beginning of its id", seen,
                   run.name in [job.name for job in jobs])  # fmt: skip
 
 
 def _errors(cloud: Cloud, spec: PipelineSpec) -> Iterator[Row]:
-    """Requests that Google must refuse, and whether the wording is one that this tool explains."""
-    account = f"{NOBODY}@{cloud.settings.project}.iam.gserviceaccount.com"
+    """Sends requests that Google must refuse, and checks whether vgp explains the error."""
+    account = f"{MISSING_ACCOUNT}@{cloud.settings.project}.iam.gserviceaccount.com"
     job = cloud.body(spec) | {"serviceAccount": account}
     service = clients.pipeline_service(cloud.settings)
     parent = resource_names.location(cloud.settings)
@@ -232,29 +236,29 @@ def _errors(cloud: Cloud, spec: PipelineSpec) -> Iterator[Row]:
         request = {
             "parent": parent,
             "pipeline_job": message(job),
-            "pipeline_job_id": f"acceptance-{cloud.stamp}-nobody",
+            "pipeline_job_id": f"acceptance-{cloud.stamp}-missing",
         }
         return service.create_pipeline_job(request=request, **clients.once())
 
     def unknown_run() -> Any:
         return service.get_pipeline_job(name=f"{parent}/pipelineJobs/acceptance-never-was", **clients.once())
 
-    yield _refused(cloud, "error-act-as", _VERTEX, act_as, explained=True)
-    yield _refused(cloud, "error-not-found", _RUNS, unknown_run, explained=False)
+    yield _check_refusal(cloud, "error-act-as", _VERTEX, act_as, explained=True)
+    yield _check_refusal(cloud, "error-not-found", _RUNS, unknown_run, explained=False)
 
 
-def _refused(cloud: Cloud, check: str, docs: str, call: Callable[[], Any], *, explained: bool) -> Row:
+def _check_refusal(cloud: Cloud, check: str, docs: str, call: Callable[[], Any], *, explained: bool) -> Row:
     expected = "refused" + (", in words that this tool explains" if explained else "")
     try:
         call()
     except Exception as error:
         code, message = getattr(error, "code", None), str(getattr(error, "message", error))
         hint = advice(message, cloud.settings, code=int(code) if code else None) if explained else "-"
-        return _judged(check, docs, expected, f"{code and int(code)}: {message}", bool(hint))
-    return _judged(check, docs, expected, "accepted", False)
+        return _judge(check, docs, expected, f"{code and int(code)}: {message}", bool(hint))
+    return _judge(check, docs, expected, "accepted", False)
 
 
 def _failure(run: Run, task: str) -> str:
-    """Why a step has nothing to show, in Google's words."""
+    """Returns Google's reason why a step has no output."""
     errors = [step.error for step in run.steps if step.task == task and step.error]
     return errors[0] if errors else f"the run {run.state}; {run.error or 'no reason is given'}"

@@ -1,4 +1,4 @@
-"""The acceptance's own things on Google Cloud: started, waited for, and all taken away again, found by their label."""
+"""The runs and schedules of an acceptance: starts them, waits for them, and deletes all of them by their label."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,50 +12,50 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.runs import pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
 
-#: The label of every run, and the beginning of the names of schedules, which have no labels.
+#: The label of every run, and the prefix of the names of schedules, which have no labels.
 LABEL = "acceptance"
 CRON = "*/5 * * * *"
 
 
 class Cloud:
-    """One acceptance: its stamp is in the name of everything that it makes."""
+    """One acceptance, whose stamp is in the name of everything that it creates."""
 
-    def __init__(self, settings: Settings, stamp: str, clock: Clock, poll_s: float, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, stamp: str, clock: Clock, poll_s: float, log: Callable[[str], None]) -> None:
         folder = f"{clients.bucket(settings)}/{LABEL}/{stamp}"
         self.settings = settings.model_copy(update={"bucket": folder, "labels": {**settings.labels, LABEL: stamp}})
-        self.stamp, self.clock, self.poll_s, self.say = stamp, clock, poll_s, say
+        self.stamp, self.clock, self.poll_s, self.log = stamp, clock, poll_s, log
 
     def body(self, spec: PipelineSpec, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return pipeline_job.build_body(self.settings, spec.content, values or {})
 
     def start(self, name: str, spec: PipelineSpec, values: Mapping[str, Any] | None = None) -> str:
-        """The resource name of a run that was started now."""
+        """Starts a run and returns its resource name."""
         run_id = f"{LABEL}-{self.stamp}-{name}"
-        self.say(f"started {run_id}")
+        self.log(f"started {run_id}")
         return str(pipeline_job.create(self.settings, self.body(spec, values), run_id)[0].name)
 
-    def look(self, name: str) -> Run:
+    def read_run(self, name: str) -> Run:
         client = clients.pipeline_service(self.settings)
         return read(client.get_pipeline_job(name=name, **clients.reading()))
 
-    def until(self, reached: Callable[[], Any], *, minutes: float = 40) -> Any:
-        """The first answer that is true, or after so many minutes the last one."""
+    def wait_until(self, reached: Callable[[], Any], *, minutes: float = 40) -> Any:
+        """Calls `reached` until it returns a true value, for at most `minutes`; returns the last value."""
         deadline = self.clock.moment() + timedelta(minutes=minutes)
         while not (answer := reached()) and self.clock.moment() < deadline:
             self.clock.sleep(self.poll_s)
         return answer
 
-    def ended(self, name: str) -> Run:
-        self.until(lambda: self.look(name).over)
-        run = self.look(name)
-        self.say(f"{run.id} {run.state}")
+    def wait_for_end(self, name: str) -> Run:
+        self.wait_until(lambda: self.read_run(name).over)
+        run = self.read_run(name)
+        self.log(f"{run.id} {run.state}")
         return run
 
     def cancel(self, name: str) -> None:
         clients.pipeline_service(self.settings).cancel_pipeline_job(name=name, **clients.reading())
 
     def custom_job(self, run: Run, step: str) -> Any:
-        """The CustomJob that a step of the run started; None if none is told or there."""
+        """Returns the CustomJob of a step, or None if the step names none or it does not exist."""
         numbers = [number for other in run.steps if other.task == step for number in other.jobs]
         if not numbers:
             return None
@@ -63,7 +63,7 @@ class Cloud:
         return clients.job_service(self.settings).get_custom_job(name=name, **clients.reading())
 
     def schedule(self, spec: PipelineSpec) -> str:
-        """The resource name of a schedule that starts one run, at the next full five minutes."""
+        """Creates a schedule that starts one run at the next full five minutes; returns its resource name."""
         from google.cloud.aiplatform_v1.types import Schedule
 
         message = Schedule(display_name=f"{LABEL}-{self.stamp}", cron=CRON, max_run_count=1, max_concurrent_run_count=1)
@@ -77,21 +77,21 @@ class Cloud:
         return str(client.create_schedule(request=request, **clients.once()).name)
 
     def runs(self, text: str) -> list[Any]:
-        """The PipelineJobs that a filter of Google's takes, with their tasks."""
+        """Lists the PipelineJobs that match a filter of Google's API, with their tasks."""
         client = clients.pipeline_service(self.settings)
         fields = ("name", "state", "labels", "schedule_name", "job_detail")
         request = run_search.newest_first(self.settings, text, fields, 50)
         return list(client.list_pipeline_jobs(request=request, **clients.reading()))
 
     def objects(self) -> list[str]:
-        """Names of everything below the acceptance's folder."""
+        """Lists the names of all objects in the acceptance's folder."""
         bucket, _, prefix = self.settings.bucket.removeprefix("gs://").partition("/")  # type: ignore[union-attr]
         return [blob.name for blob in clients.storage(self.settings).list_blobs(bucket, prefix=f"{prefix}/")]
 
 
 @contextmanager
-def leaving_nothing(cloud: Cloud) -> Iterator[None]:
-    """Whatever happens inside, what was made is deleted; a second Ctrl-C during that is what `--clean` is for."""
+def clean_up_after(cloud: Cloud) -> Iterator[None]:
+    """Deletes everything at the end of the block, also after an error; `--clean` completes an interrupted deletion."""
     try:
         yield
     finally:
@@ -99,7 +99,7 @@ def leaving_nothing(cloud: Cloud) -> Iterator[None]:
 
 
 def clean(cloud: Cloud, stamp: str = "") -> list[str]:
-    """Deletes what the acceptance of that stamp left, by default this one's; `*`: of all. Says what stays."""
+    """Deletes the resources of the acceptance `stamp`, by default this one, `*` for all; logs and returns the rest."""
     stamp = stamp or cloud.stamp
     kept: list[str] = []
     for _attempt in range(2):  # a schedule may start a run while its runs are deleted
@@ -107,7 +107,7 @@ def clean(cloud: Cloud, stamp: str = "") -> list[str]:
         kept = [problem for name in _names(cloud, stamp) if (problem := _run(cloud, name))]
     _objects(cloud, stamp)
     left = "; ".join(kept) or "nothing but the runs' records in ML Metadata, which cost nothing"
-    cloud.say(f"cleaned up; left: {left}")
+    cloud.log(f"cleaned up; left: {left}")
     return kept
 
 
@@ -122,33 +122,35 @@ def _schedules(cloud: Cloud, stamp: str) -> None:
     for schedule in client.list_schedules(request=request, **clients.reading()):
         beginning = f"{LABEL}-" if stamp == "*" else f"{LABEL}-{stamp}"
         if schedule.display_name.startswith(beginning):
-            _gone(lambda name=schedule.name: client.delete_schedule(name=name, **clients.reading()).result(timeout=120))
+            _delete(
+                lambda name=schedule.name: client.delete_schedule(name=name, **clients.reading()).result(timeout=120)
+            )
 
 
 def _run(cloud: Cloud, name: str) -> str:
-    """Deletes a run with its custom jobs; what is left of it, in words."""
-    run = cloud.look(name)
+    """Deletes a run with its custom jobs; returns a description of the rest."""
+    run = cloud.read_run(name)
     if not run.over:
         with suppress(Exception):  # it may end at this moment
             cloud.cancel(name)
-        cloud.until(lambda: cloud.look(name).over, minutes=15)
+        cloud.wait_until(lambda: cloud.read_run(name).over, minutes=15)
     jobs = clients.job_service(cloud.settings)
-    for number in {number for step in cloud.look(name).steps for number in step.jobs}:
+    for number in {number for step in cloud.read_run(name).steps for number in step.jobs}:
         job = f"{resource_names.location(cloud.settings)}/customJobs/{number}"
-        _gone(lambda job=job: jobs.delete_custom_job(name=job, **clients.reading()).result(timeout=120))
+        _delete(lambda job=job: jobs.delete_custom_job(name=job, **clients.reading()).result(timeout=120))
     client = clients.pipeline_service(cloud.settings)
-    return _gone(lambda: client.delete_pipeline_job(name=name, **clients.reading()).result(timeout=120))
+    return _delete(lambda: client.delete_pipeline_job(name=name, **clients.reading()).result(timeout=120))
 
 
-def _gone(delete: Callable[[], Any]) -> str:
-    """Calls it; why it failed, in words. That there is nothing to delete is no failure."""
+def _delete(delete: Callable[[], Any]) -> str:
+    """Calls `delete`; returns the reason of a failure, except that the resource does not exist."""
     from google.api_core.exceptions import NotFound
 
     try:
         delete()
     except NotFound:
         return ""
-    except Exception as error:  # the rest is to be deleted all the same
+    except Exception as error:  # a failure must not stop further deletions
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -158,4 +160,4 @@ def _objects(cloud: Cloud, stamp: str) -> None:
     folder = prefix.rpartition("/")[0] if stamp == "*" else f"{prefix.rpartition('/')[0]}/{stamp}"
     client = clients.storage(cloud.settings)
     for blob in list(client.list_blobs(bucket, prefix=f"{folder}/")):
-        _gone(blob.delete)
+        _delete(blob.delete)

@@ -1,4 +1,4 @@
-"""What an acceptance saw, without what belongs to somebody: projects, accounts, buckets and numbers are replaced."""
+"""The transcript of an acceptance, in which projects, accounts, buckets and numbers are replaced."""
 
 import json
 import re
@@ -9,15 +9,15 @@ from pathlib import Path
 AS_EXPECTED, DIFFERENT, UNKNOWN = "as expected", "different", "not known"
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _KEYS = re.compile(r"(?<=keyRings/)[\w-]+/cryptoKeys/[\w-]+|(?<=networks/)[\w-]+")
-#: Project numbers, resource ids, and what else could tell whose it is; version numbers are shorter.
+#: Project numbers, resource ids, and other identifying numbers; version numbers are shorter.
 _LONG = re.compile(r"\d{9,}")
-#: Text after these words is a secret, wherever it comes from.
+#: Text after these words counts as a secret.
 _TOKEN = re.compile(r"(?i)\b(bearer|ya29\.|authorization:?)\s*\S+")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One check. `docs` is the page that called it not verified."""
+    """One check. `docs` is the page that calls the behaviour not verified."""
 
     check: str
     docs: str
@@ -30,8 +30,8 @@ class Row:
         return "\n  ".join((f"{self.verdict:<12} {self.check}", *lines))
 
 
-def redacted(text: str, names: Sequence[str]) -> str:
-    """The text with `names` (projects, buckets), accounts, keys, networks and long numbers replaced."""
+def redact(text: str, names: Sequence[str]) -> str:
+    """Replaces `names` (projects, buckets), accounts, keys, networks and long numbers in the text."""
     text = _EMAIL.sub("ACCOUNT", _TOKEN.sub("SECRET", text))
     for name in sorted(filter(None, names), key=len, reverse=True):
         text = text.replace(name, "NAME")
@@ -39,9 +39,9 @@ def redacted(text: str, names: Sequence[str]) -> str:
 
 
 def write(folder: Path, about: dict[str, str], rows: Iterable[Row], names: Sequence[str]) -> tuple[Path, Path]:
-    """Writes `STAMP.jsonl`, the first line of which says where and when, and the same as text."""
-    rows = [Row(**{key: redacted(value, names) for key, value in asdict(row).items()}) for row in rows]
-    about = {key: redacted(value, names) for key, value in about.items()}
+    """Writes the rows as text and as `STAMP.jsonl`, whose first line has place and time; returns both paths."""
+    rows = [Row(**{key: redact(value, names) for key, value in asdict(row).items()}) for row in rows]
+    about = {key: redact(value, names) for key, value in about.items()}
     folder.mkdir(parents=True, exist_ok=True)
     lines, text = folder / f"{about['stamp']}.jsonl", folder / f"{about['stamp']}.txt"
     lines.write_text("".join(json.dumps(line) + "\n" for line in (about, *map(asdict, rows))))
@@ -51,6 +51,6 @@ def write(folder: Path, about: dict[str, str], rows: Iterable[Row], names: Seque
 
 
 def read(path: Path) -> tuple[dict[str, str], list[Row]]:
-    """A transcript: where and when, and its rows."""
+    """Reads a transcript: place and time, and its rows."""
     about, *rows = [json.loads(line) for line in path.read_text().splitlines()]
     return about, [Row(**row) for row in rows]

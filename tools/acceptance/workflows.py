@@ -1,4 +1,4 @@
-"""The pipelines of the acceptance: steps of the standard library alone, each of which shows one thing."""
+"""The pipelines of the acceptance: steps with the standard library only, each of which shows one behaviour."""
 
 import json
 import tempfile
@@ -15,12 +15,12 @@ from vgp.settings import Settings
 from vgp.workflow import IMAGE
 from vgp.workflow.compiling.vertex import Vertex
 
-#: Of Docker Hub, where the project's own image is not built yet: kfp is installed when a step starts.
+#: An image of Docker Hub, for a project without its own image; kfp is installed when a step starts.
 PUBLIC = "python:3.11-slim"
 
 
 def write(value: str, file: Output[Dataset]) -> str:
-    """Writes below /gcs as somebody who is not root."""
+    """Writes below /gcs as a user other than root."""
     import os
 
     if os.getuid() == 0:
@@ -38,23 +38,23 @@ def again(value: str, file: Output[Dataset]):
 
 
 def read(file: Input[Dataset]) -> str:
-    """Depends on an artifact."""
+    """Reads an artifact."""
     with open(file.path) as text:
         return text.read()
 
 
 def echo(value: str) -> str:
-    """Depends on a parameter."""
+    """Returns a parameter."""
     return value
 
 
 def turn(item: int) -> int:
-    """One of a loop."""
+    """Runs as one iteration of a loop."""
     return item
 
 
 def fit(value: str, model: Output[Model]):
-    """Sets metadata and URI of its output inside a custom job, and asks the driver its version."""
+    """Sets metadata and URI of its output inside a custom job, and reads the version of the GPU driver."""
     import subprocess
 
     query = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
@@ -69,7 +69,7 @@ def fit(value: str, model: Output[Model]):
 
 
 def stay(marks: Output[Artifact]):
-    """Counts the seconds between SIGTERM and its end, in files: what is written there survives it."""
+    """Writes a file for each second between SIGTERM and its end, because files survive the step."""
     import os
     import signal
     import time
@@ -80,35 +80,35 @@ def stay(marks: Output[Artifact]):
         with open(os.path.join(marks.path, name), "w") as out:
             out.write(name)
 
-    def told(number, frame):
+    def handle_sigterm(number, frame):
         for second in range(600):
-            mark(f"told-{second:03}")
+            mark(f"sigterm-{second:03}")
             time.sleep(1)
 
-    signal.signal(signal.SIGTERM, told)
+    signal.signal(signal.SIGTERM, handle_sigterm)
     mark("began")
     time.sleep(500)
 
 
 def late():
-    """Takes longer than it may."""
+    """Takes longer than its timeout."""
     import time
 
     time.sleep(500)
 
 
 def tick(scheduled: str) -> str:
-    """Hands out for which time a schedule started its run."""
+    """Returns the scheduled time of its run."""
     return scheduled
 
 
 def ended(status: PipelineTaskFinalStatus) -> str:
-    """Hands out what an exit step is told: how the steps ended, and the name of its run."""
+    """Returns the input of an exit step: the state of the steps, and the name of the run."""
     return f"{status.state} {status.pipeline_job_resource_name}"
 
 
 def specs(settings: Settings, *, public: bool, gpu: bool) -> dict[str, PipelineSpec]:
-    """The compiled pipelines by name; `public`: with an image of Docker Hub in place of the project's own."""
+    """Returns the compiled pipelines by name; `public` uses an image of Docker Hub in place of the project's."""
     image = {"base_image": PUBLIC} if public else {"base_image": IMAGE, "install_kfp_package": False}
     component = {
         step.__name__: dsl.component(**image)(step)

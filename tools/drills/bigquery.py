@@ -1,13 +1,13 @@
-"""Two engines compared on flights, and on parcels whose features are what engines would answer differently: BigQuery,
-played by the emulator `bqemulator`, and DuckDB on this machine.
+"""Compares two engines, the BigQuery emulator `bqemulator` and DuckDB on this machine, on flights and on parcels, whose
+features use expressions that engines may evaluate in different ways.
 
     python -m venv build/emulator
     build/emulator/bin/pip install 'bqemulator==1.4.*' duckdb==1.5.5 duckdb-extension-spatial==1.5.5 numpy
     python -m tools.drills.bigquery build/emulator --rows 20000
 
 Rows, ids, splits, texts and labels must be equal; floats may differ by `FLOAT_BOUND`. The emulator shares no code with
-ours, nor with the loopback BigQuery of the suite; it needs an environment of its own, since it fails with DuckDB 2.0.
-Its extension `spatial` is copied to where its DuckDB looks for extensions.
+vgp or with the loopback BigQuery of the suite. It needs its own environment, because it fails with DuckDB 2.0. Its
+extension `spatial` is copied to the extension folder of its DuckDB.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from vgp.data.tabular import TabularTask
 from vgp.protocol import manifest
 
 PROJECT, TABLE, PARCELS = "test-project", "test-project.drill.flights", "test-project.drill.parcels"
-#: Relative: a few last bits of float32, in which features are stored. Engines add whole numbers, and divide once.
+#: Relative bound: the last bits of float32, in which features are stored. Engines add whole numbers, and divide once.
 FLOAT_BOUND = 1e-6
 
 
@@ -48,9 +48,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="flights of the year (default: 20,000)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="drill-") as folder:
-        server = started(given.environment)
+        server = start_emulator(given.environment)
         try:
-            same = {**on_parcels(Path(folder)), **on_flights(Path(folder), given.rows)}
+            same = {**compare_parcels(Path(folder)), **compare_flights(Path(folder), given.rows)}
         finally:
             server.terminate()
             server.wait()
@@ -58,11 +58,11 @@ def main() -> None:
         print(f"{name}: {equal}")
 
 
-def on_flights(place: Path, count: int) -> dict[str, str]:
+def compare_flights(place: Path, count: int) -> dict[str, str]:
     load(flights(count), place, TABLE)
-    first = prepared("flights", str(place / "flights.csv"), place / "files")
+    first = prepare_rows("flights", str(place / "flights.csv"), place / "files")
     return {
-        f"flights, {name}": compared(first, prepared("flights", data, place / name, engine=engine))
+        f"flights, {name}": compare(first, prepare_rows("flights", data, place / name, engine=engine))
         for name, data, engine in (
             ("bigquery, a table", f"bq://{TABLE}", ""),
             ("duckdb, a table", f"bq://{TABLE}", "duckdb"),
@@ -71,10 +71,10 @@ def on_flights(place: Path, count: int) -> dict[str, str]:
     }
 
 
-class Worded(TabularTask):
-    """Features that are said to each engine in words of its own (`vgp.data.tables.engine_agreement`), over nulls,
-    texts beyond ASCII, moments before 1970 and keys of a window that are equal. Of fractions of seconds the emulator's
-    answer is not Google's: it rounds."""
+class EngineSpecific(TabularTask):
+    """A task whose features have a different SQL text for each engine (`vgp.data.tables.engine_agreement`), over nulls,
+    texts beyond ASCII, times before 1970 and equal keys of a window. Fractions of seconds are left out, because the
+    emulator rounds them and Google does not."""
 
     schema, key, target = warehouse.Parcels.schema, warehouse.Parcels.key, warehouse.Parcels.target
 
@@ -109,17 +109,17 @@ class Worded(TabularTask):
         }
 
 
-def on_parcels(place: Path) -> dict[str, str]:
+def compare_parcels(place: Path) -> dict[str, str]:
     rows = warehouse.parcels(900)
     load(rows, place, PARCELS)
     task = "tools.drills.bigquery:Worded"
-    here = prepared(task, str(warehouse.write(place, rows)), place / "parcels")
-    there = prepared(task, f"bq://{PARCELS}", place / "parcels there")
-    return {"parcels, bigquery, a table": compared(here, there)}
+    here = prepare_rows(task, str(warehouse.write(place, rows)), place / "parcels")
+    there = prepare_rows(task, f"bq://{PARCELS}", place / "parcels there")
+    return {"parcels, bigquery, a table": compare(here, there)}
 
 
 def flights(count: int) -> pa.Table:
-    """Flights of the whole year, evenly taken."""
+    """Returns `count` flights, evenly spread over a year."""
     archive = zipfile.ZipFile(Flights().default_data())
     types = {"time_hour": pa.timestamp("s", "UTC")}
     options = pyarrow.csv.ConvertOptions(column_types=types, null_values=["NA", ""])
@@ -127,8 +127,8 @@ def flights(count: int) -> pa.Table:
     return table.take(pa.array(range(0, table.num_rows, max(1, table.num_rows // count))))
 
 
-def started(environment: Path) -> "subprocess.Popen[bytes]":
-    """The emulator, on ports of its own; Google's clients find it."""
+def start_emulator(environment: Path) -> "subprocess.Popen[bytes]":
+    """Starts the emulator on free ports, and connects Google's clients to it."""
     python = environment / "bin" / "python"
     ask = (
         "import duckdb, duckdb_extension_spatial as spatial; print(spatial.__path__[0]); "
@@ -145,7 +145,7 @@ def started(environment: Path) -> "subprocess.Popen[bytes]":
     os.environ["BIGQUERY_EMULATOR_HOST"] = f"http://127.0.0.1:{rest}"
     os.environ["BIGQUERY_STORAGE_EMULATOR_HOST"] = f"127.0.0.1:{grpc}"
     os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
-    # In a query that looks back, the emulator takes all tables for those of one dataset.
+    # In a query with time travel, the emulator assumes one dataset for all tables.
     os.environ["PREPARE_ENGINES"] = json.dumps({"bigquery": {"dataset": "drill"}})
     for port in (rest, grpc):
         wait_for(port, server)
@@ -169,7 +169,7 @@ def wait_for(port: int, server: "subprocess.Popen[bytes]", seconds: float = 60) 
 
 
 def load(rows: pa.Table, folder: Path, table: str) -> None:
-    """The rows as a file, and as a table of BigQuery."""
+    """Writes the rows to a file and to a table of BigQuery."""
     from google.cloud import bigquery
 
     pyarrow.csv.write_csv(rows, folder / f"{table.rpartition('.')[2]}.csv")
@@ -185,7 +185,7 @@ def load(rows: pa.Table, folder: Path, table: str) -> None:
     data.seek(0)
     config = bigquery.LoadJobConfig(source_format="PARQUET")
     asked.load_table_from_file(data, f"{table}_loaded", job_config=config).result()
-    # The emulator knows the past of what a statement made; and says that it was changed when its description was.
+    # The emulator has a history only of tables that a statement made; a change of the description counts as a change.
     asked.query(f"CREATE TABLE `{table}` AS SELECT * FROM `{table}_loaded`").result()
     made = asked.get_table(table)
     made.description = "for a drill"
@@ -198,8 +198,8 @@ def query(folder: Path) -> Path:
     return path
 
 
-def prepared(task: str, data: str, folder: Path, **options: str) -> dict[str, pa.Table]:
-    """The prepared rows of each split, categories as texts."""
+def prepare_rows(task: str, data: str, folder: Path, **options: str) -> dict[str, pa.Table]:
+    """Returns the prepared rows of each split, with categories as texts."""
     started_s = time.monotonic()
     made = prepare(task, data, folder, options=options)
     print(f"{data}: {made.rows_read:,} rows read in {time.monotonic() - started_s:.1f} s", flush=True)
@@ -212,8 +212,8 @@ def prepared(task: str, data: str, folder: Path, **options: str) -> dict[str, pa
     return splits
 
 
-def compared(first: dict[str, pa.Table], second: dict[str, pa.Table]) -> str:
-    """What is to be said of two datasets. Exits if they differ."""
+def compare(first: dict[str, pa.Table], second: dict[str, pa.Table]) -> str:
+    """Returns a summary of two equal datasets. Exits if they differ."""
     if {s: t.num_rows for s, t in first.items()} != {s: t.num_rows for s, t in second.items()}:
         sys.exit("the splits have other numbers of rows")
     worst = 0.0

@@ -1,12 +1,12 @@
-"""Training goes on wherever it lands, and no machine waits for one that is gone.
+"""Checks that training resumes on other machines with equal bits, and that no machine waits for a lost one.
 
     python -m tools.drills.landing                  # all, about five minutes on two cores
     python -m tools.drills.landing --only lost
 
-exact    1 process, then 4, 2, and 2 machines with one each, stopped by SIGTERM or killed on the way: the model, its
-         card and the whole state have the bits of a run that nothing interrupted
-default  2 processes, 3, 1: goes on, and says what differs
-lost     two machines; one is SIGKILLed and never comes again: the other's exit code, and after how long
+exact    1 process, then 4, then 2, then 2 machines with one each, stopped by SIGTERM or killed: model, card and state
+         have the bits of an uninterrupted run
+default  2 processes, then 3, then 1: resumes, and prints the differences
+lost     two machines, of which one is killed and never replaced: prints the exit code and the delay of the other
 """
 
 import argparse
@@ -41,7 +41,7 @@ LOST_AFTER_S, RENDEZVOUS_S = 3.0, 8.0
 
 
 class Machines:
-    """A job of so many machines, each with so many processes."""
+    """A job of `machines` machines with `nproc` processes each."""
 
     def __init__(self, data: Path, folder: Path, machines: int, nproc: int, signal_at: str = "", **settings: Any):
         text = PROGRAM.format(tests=str(TESTS), settings=json.dumps(SETTINGS | settings), folder=str(folder),
@@ -61,11 +61,11 @@ class Machines:
             )
 
     def end(self) -> list[tuple[int, str]]:
-        """Exit code and last words of each."""
+        """Waits for all machines; returns the exit code and the last output of each."""
         return [(process.returncode, said) for process in self.processes for said in [process.communicate()[1]]]
 
     def kill(self, node: int) -> None:
-        """All of a machine at once."""
+        """Kills all processes of a machine at once."""
         process = psutil.Process(self.processes[node].pid)
         for one in [process, *process.children(recursive=True)]:
             one.kill()

@@ -1,11 +1,11 @@
-"""A hundred runs that end at once, some killed and started again: one champion, and a history without gaps.
+"""Checks that a hundred runs that end at the same time, with kills, leave one champion and a complete history.
 
     python -m tools.drills.registry                       # on a disk: 100 processes, up to 50 kills
-    python -m tools.drills.registry --bucket              # on a storage server of this machine
+    python -m tools.drills.registry --bucket              # on a storage server on this machine
     python -m tools.drills.registry --processes 300 --kills 1000
 
-Each process copies the files of its model below the registry, registers the version, and takes the alias if the
-champion that it has seen still reigns. A killed one begins again with the same key, as a step of a pipeline would.
+Each process copies the files of its model into the registry, registers the version, and moves the alias if the champion
+has not changed. A killed process starts again with its key, as a step of a pipeline does.
 """
 
 import argparse
@@ -56,8 +56,8 @@ def _bucket(stack: ExitStack) -> str:
 
 
 def run(place: Registry, folder: Path, processes: int, kills: int, chance: random.Random) -> int:
-    """Starts all, kills so many of them in turn, and starts these again; returns how many kills struck."""
-    running = {_started(place, folder, number): number for number in range(processes)}
+    """Starts all processes, kills `kills` of them one after another and restarts them; returns the successful kills."""
+    running = {_start(place, folder, number): number for number in range(processes)}
     struck = 0
     for _ in range(kills):
         time.sleep(chance.uniform(0, 0.05))
@@ -68,16 +68,16 @@ def run(place: Registry, folder: Path, processes: int, kills: int, chance: rando
         number = running.pop(process)
         if os.waitstatus_to_exitcode(status):
             struck += 1
-            running[_started(place, folder, number)] = number
+            running[_start(place, folder, number)] = number
     while running:
         process, status = os.waitpid(-1, 0)
         number = running.pop(process)
         if os.waitstatus_to_exitcode(status):
-            running[_started(place, folder, number)] = number
+            running[_start(place, folder, number)] = number
     return struck
 
 
-def _started(place: Registry, folder: Path, number: int) -> int:
+def _start(place: Registry, folder: Path, number: int) -> int:
     process = os.fork()
     if not process:
         code = 1
@@ -90,7 +90,7 @@ def _started(place: Registry, folder: Path, number: int) -> int:
 
 
 def release(place: Registry, folder: Path, number: int) -> None:
-    """What the last step of a run does."""
+    """Registers and promotes a model, as the last step of a run does."""
     model, key = folder / f"model-{number}", hashlib.sha256(str(number).encode()).hexdigest()
     model.mkdir(exist_ok=True)
     for name in ("model.json", "model.safetensors"):
@@ -107,7 +107,7 @@ def release(place: Registry, folder: Path, number: int) -> None:
 
 
 def require_whole(place: Registry, record: Record, many: int) -> None:
-    """Every run registered once, one chain of champions, all files as the record has them."""
+    """Raises an error unless every run is registered once, champions form one chain, and all files fit the record."""
     assert len(record.versions) == many, len(record.versions)
     assert [event.number for event in record.events] == list(range(1, len(record.events) + 1))
     for version in record.versions:

@@ -21,13 +21,13 @@ from .capacity import World
 from .cloud import Cloud
 from .example import add_flights, furnish
 
-#: What the settings file says instead, and the proxy that would cut a terminal off from every other host.
+#: Variables that would override the settings file, and the proxy that would block all other hosts of a terminal.
 SETTINGS = ("PIPELINES_PROJECT", "PIPELINES_REGION", "PIPELINES_BUCKET", "PIPELINES_TEMPLATE_REPOSITORY")
 PROXY = ("HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE")
 
 
 def folder(text: str) -> Path:
-    """Made, if it is not there."""
+    """Returns the folder of an option, and creates it if needed."""
     try:
         Path(text).mkdir(parents=True, exist_ok=True)
     except OSError as error:

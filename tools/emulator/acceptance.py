@@ -1,4 +1,4 @@
-"""What the steps of scripts/acceptance.sh do on Vertex AI, as the documents expect it, played on the loopback cloud."""
+"""The steps of scripts/acceptance.sh on the loopback cloud, with the behaviour that Google documents."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from .cloud import Cloud
 
 #: The account that the acceptance may not act as: tools/acceptance/checks.py.
-NOBODY = "acceptance-nobody"
-ACT_AS = f"You do not have permission to act as service_account: {NOBODY}@test-project.iam.gserviceaccount.com."
+MISSING_ACCOUNT = "acceptance-missing"
+ACT_AS = (
+    f"You do not have permission to act as service_account: {MISSING_ACCOUNT}@test-project.iam.gserviceaccount.com."
+)
 #: The call that starts a run.
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find out more, see the logs."
 
 
 def played(cloud: "Cloud") -> None:
-    """Adds the scripts of the steps, and the quotas that a project may have."""
+    """Adds the scripts of the steps, and quotas of a project."""
     cloud.on(CREATE, lambda call: _refuse(cloud, call))
     cloud.script("write", outputs=lambda task: _write(cloud, task), metadata={"file": {"uid": 1000}})
     metadata = {"model": {"steps": 3, "driver": "550.90.07, Tesla T4"}}
@@ -36,7 +38,7 @@ def played(cloud: "Cloud") -> None:
 
 
 def _run(cloud: "Cloud", task: Any) -> str:
-    """The resource name of the task's run."""
+    """Returns the resource name of the task's run."""
     return f"projects/{cloud.project_number}/locations/{cloud.region}/pipelineJobs/{task.root.rpartition('/')[2]}"
 
 
@@ -46,7 +48,7 @@ def _write(cloud: "Cloud", task: Any) -> dict[str, Any]:
 
 
 def _fit(cloud: "Cloud", task: Any) -> dict[str, Any]:
-    """The custom job of a training step: of its run's account, network and key."""
+    """Creates the custom job of a training step, with the account, network and key of its run."""
     run = next(call.body for call in reversed(cloud.requests) if call.method == CREATE)
     message = new("CustomJob")
     message.name = f"projects/{cloud.project_number}/locations/{cloud.region}/customJobs/{task.id}"
@@ -60,7 +62,7 @@ def _fit(cloud: "Cloud", task: Any) -> dict[str, Any]:
 def _stay(cloud: "Cloud", task: Any) -> dict[str, Any]:
     marks = task.output_uri(task.root, "marks")
     _put(cloud, f"{marks}/began")
-    cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", lambda call: _put(cloud, f"{marks}/told-000"))
+    cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", lambda call: _put(cloud, f"{marks}/sigterm-000"))
     return {}
 
 
@@ -72,7 +74,7 @@ def _put(cloud: "Cloud", uri: str) -> None:
 
 
 def _refuse(cloud: "Cloud", call: Any) -> None:
-    if NOBODY in str(call.body.get("serviceAccount")):
-        for name in [name for name in cloud.pipeline_jobs.jobs if name.endswith("-nobody")]:
+    if MISSING_ACCOUNT in str(call.body.get("serviceAccount")):
+        for name in [name for name in cloud.pipeline_jobs.jobs if name.endswith("-missing")]:
             del cloud.pipeline_jobs.jobs[name]
         raise ApiError(400, ACT_AS)

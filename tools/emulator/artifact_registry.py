@@ -91,7 +91,7 @@ class Versions(Service):
         return self.store.page(call, "versions", self.store.versions, self.shown(call))
 
     def shown(self, call: Call) -> Callable[[Any], Any]:
-        """With the tags in the full view only."""
+        """Returns a function that adds the tags to a version, if the call asks for the full view."""
 
         def show(version: Any) -> Any:
             if call.query.get("view") in ("FULL", "2"):
@@ -118,7 +118,7 @@ class Files(Service):
     prefix = "artifactregistry.projects.locations.repositories.files"
 
     def list(self, call: Call) -> Any:
-        """One file a version; what Google names it is not documented."""
+        """Lists one file for each version; Google does not document the file's name."""
         files = {}
         for owner, content in self.store.content.items():
             repository, _, version = owner.partition("/packages/")

@@ -1,4 +1,4 @@
-"""What is in Artifact Registry's repositories."""
+"""The content of Artifact Registry's repositories."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ def message(kind: str, **fields: Any) -> Any:
 
 
 class Store:
-    """What is in the repositories: messages by resource name, which holds the project's id (not its number)."""
+    """The content of the repositories: messages by resource name, which has the project's id, not its number."""
 
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
@@ -38,7 +38,7 @@ class Store:
         self.content: dict[str, bytes] = {}
 
     def name(self, given: str, permission: str) -> str:
-        """The name with the project's id; 403 in another project."""
+        """Returns the name with the project's id. Raises ApiError 403 in another project."""
         numbered = self.cloud.resource(given, permission)
         return numbered.replace(self.cloud.project_number, self.cloud.project, 1)
 
@@ -60,7 +60,7 @@ class Store:
         return made
 
     def add_version(self, repository: str, package: str, version: str, content: bytes) -> str:
-        """The same content again is the same version."""
+        """Adds a version; equal content is not added twice."""
         name = f"{repository}/packages/{package}"
         self.stamp(self.packages.setdefault(name, message("Package", name=name)))
         full = f"{name}/versions/{version}"
@@ -69,7 +69,7 @@ class Store:
         return full
 
     def add_image(self, uri: str, *tags: str) -> Any:
-        """`us-central1-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...`."""
+        """Adds an image `us-central1-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...`."""
         host, project, repository, image = uri.split("/", 3)
         location = host.removesuffix("-docker.pkg.dev")
         name = f"projects/{project}/locations/{location}/repositories/{repository}/dockerImages/{image}"
@@ -95,7 +95,7 @@ class Store:
         set_time(made, "update_time", now)
 
     def page(self, call: Call, key: str, things: dict[str, Any], show: Callable[[Any], Any] = lambda one: one) -> Any:
-        """The page of what is directly in the call's parent."""
+        """Returns a page of the resources directly below the call's parent."""
         parent = self.name(call.parent, f"artifactregistry.{key.lower()}.list")
         if "/repositories/" in parent:
             self.repository(parent, f"artifactregistry.{key.lower()}.list")

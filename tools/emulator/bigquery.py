@@ -6,7 +6,7 @@
     cloud.bigquery.add_view("test-project.flights.late", "SELECT ...")
     cloud.bigquery.held = True             # jobs run until they are released or cancelled
     cloud.bigquery.broken_streams = 1      # a stream of Storage Read breaks off after its first batch
-    cloud.bigquery.environment             # what Google's clients need to be here
+    cloud.bigquery.environment             # variables that connect Google's clients
 
 Here are the REST methods: https://cloud.google.com/bigquery/docs/reference/rest. Beside it: bigquery_catalog.py
 (datasets, tables with their versions, views),
@@ -34,7 +34,7 @@ from .errors import ApiError
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-#: What makes a table of a query's result.
+#: Job settings that write a query's result into a table.
 STATEMENT = re.compile(
     r"CREATE OR REPLACE TABLE `(?P<project>[^`]+)`\.`(?P<dataset>[^`]+)`\.`(?P<table>[^`]+)`\s+"
     r"OPTIONS \(expiration_timestamp = TIMESTAMP '(?P<expires>[^']+)'\) AS\s+(?P<query>.*)",
@@ -45,7 +45,7 @@ PAGE_ROWS = 10_000
 
 
 class Refusal(ApiError):
-    """An error as BigQuery words it: with a reason in `errors`."""
+    """An error in BigQuery's form, with a reason in `errors`."""
 
     def __init__(self, code: int, reason: str, message: str):
         super().__init__(code, message)
@@ -58,7 +58,7 @@ class Refusal(ApiError):
 
 
 def refusal(code: int, reason: str, message: str) -> ApiError:
-    """For a fault: Fault(answer=refusal(403, "quotaExceeded", "Quota exceeded: ..."))."""
+    """Returns an error for Fault(answer=refusal(403, "quotaExceeded", "Quota exceeded: ..."))."""
     return Refusal(code, reason, message)
 
 
@@ -91,11 +91,11 @@ class BigQuery(Catalog):
     def __init__(self, cloud: "Cloud"):
         super().__init__(cloud)
         self.jobs: dict[str, Job] = {}
-        #: Whether jobs run on until somebody releases or cancels them.
+        #: Whether jobs run until `release` or a cancel.
         self.held = False
         #: How many streams break off after their first batch.
         self.broken_streams = 0
-        #: Bytes that every dry run tells, in place of what is so.
+        #: Bytes that every dry run reports, in place of the real number.
         self.pretended_bytes: int | None = None
         self._reads: ReadServer | None = None
 
@@ -114,7 +114,7 @@ class BigQuery(Catalog):
         super().close()
 
     def release(self) -> None:
-        """What was held ends well."""
+        """Lets held jobs succeed."""
         self.held = False
         for job in self.jobs.values():
             job.done = True
@@ -132,7 +132,7 @@ class BigQuery(Catalog):
         raise Refusal(404, "notFound", f"Not found: Table {name.colon}")
 
     def run(self, job: Job) -> None:
-        """Computes a job's result; what is wrong about it goes into the job."""
+        """Computes a job's result; an error is stored in the job."""
         made = STATEMENT.fullmatch(job.sql)
         query = Query(self, made["query"] if made else job.sql, job.location, job.project)
         try:

@@ -61,7 +61,7 @@ class Table:
         return self.latest.at if self.versions else self.created
 
     def at(self, moment: datetime | None) -> Version | None:
-        """The version that was there at the moment; None if there was none yet."""
+        """Returns the version at the moment, or None before the first one."""
         if moment is None:
             return self.latest
         position = bisect_right([version.at for version in self.versions], moment)
@@ -75,13 +75,13 @@ class Catalog:
         self.tables: dict[Name, Table] = {}
         #: Versions of tables, ever.
         self.written = 0
-        #: What queries are for DuckDB, with their bytes and tables, by text and state.
+        #: Translated queries with their bytes and tables, by text and state.
         self.translated: dict[Any, tuple[str, int, list[Name]]] = {}
         self._connection: Any = None
 
     @property
     def connection(self) -> Any:
-        """DuckDB, from the first need on."""
+        """The connection to DuckDB, opened at its first use."""
         if self._connection is None:
             import duckdb
 
@@ -102,7 +102,7 @@ class Catalog:
         return made
 
     def write(self, name: str, rows: pa.Table, *, at: datetime | None = None, **more: Any) -> Table:
-        """A new version of a table, which is made if it is not there."""
+        """Writes a new version of a table; creates the table if needed."""
         path, moment = Name.parse(name), at or self.cloud.clock.now()
         dataset = self.datasets[path[:2]]
         table = self.tables.setdefault(path, Table(path, moment, dataset.location))
@@ -125,7 +125,7 @@ class Catalog:
         self.tables[path] = Table(path, self.cloud.clock.now(), location, query=query, kind=kind)
 
     def find(self, name: Name) -> Table | None:
-        """A table that has not expired."""
+        """Returns the table, or None if there is none or it has expired."""
         table = self.tables.get(name)
         if table and table.expires and table.expires <= self.cloud.clock.now():
             return None

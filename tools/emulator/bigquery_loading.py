@@ -18,7 +18,7 @@ DISPOSITIONS = ("WRITE_TRUNCATE", "WRITE_APPEND", "WRITE_EMPTY")
 
 
 def load(bigquery: "BigQuery", job: "Job") -> None:
-    """Loads what the job names; what is wrong about it goes into the job."""
+    """Loads the objects of the job; an error is stored in the job."""
     asked = job.configuration["load"]
     table = asked["destinationTable"]
     job.destination = Name(table["projectId"], table["datasetId"], table["tableId"])
@@ -50,5 +50,5 @@ def _object(bigquery: "BigQuery", uri: str) -> bytes | None:
 
 
 def resource(job: "Job") -> dict[str, Any]:
-    """The job's configuration, as it is told."""
+    """Returns the job's configuration in the form of the API."""
     return {**job.configuration, "jobType": "LOAD"}

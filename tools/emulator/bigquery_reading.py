@@ -20,7 +20,7 @@ CODES = {"notFound": "NOT_FOUND", "accessDenied": "PERMISSION_DENIED"}
 
 
 class ReadServer:
-    """A server of its own port, which begins with the first table that is read."""
+    """A gRPC server on its own port, which starts at the first read."""
 
     def __init__(self, bigquery: "BigQuery"):
         import grpc
@@ -68,7 +68,7 @@ class ReadServer:
         )  # fmt: skip
 
     def _rows(self, name: Name, asked: Any) -> pa.Table:
-        """The rows of a session: by a query, so that the rules of the past are the same."""
+        """Returns the rows of a session, through a query, so that the rules of time travel apply."""
         if self.bigquery.cloud.policies.lacks("bigquery.readsessions.create"):
             text = (
                 f"request failed: the user does not have 'bigquery.readsessions.create' permission for {name.project}"
@@ -103,7 +103,7 @@ class ReadServer:
 
 
 def _message(batch: pa.RecordBatch, compressed: bool) -> bytes:
-    """One IPC message, without the schema that a stream begins with."""
+    """Serializes a batch as an IPC message without the schema of a stream."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4" if compressed else None)
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:

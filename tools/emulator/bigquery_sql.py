@@ -1,4 +1,4 @@
-"""A query of BigQuery, for DuckDB: tables at their versions, views, partitions that want a filter, bytes."""
+"""Translates a query of BigQuery for DuckDB: versions of tables, views, partition filters, billed bytes."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ class Name(NamedTuple):
 
 
 class QueryError(Exception):
-    """BigQuery's refusal of a query."""
+    """An error with which BigQuery refuses a query."""
 
     def __init__(self, reason: str, message: str, code: int = 400):
         super().__init__(message)
@@ -36,7 +36,7 @@ class QueryError(Exception):
 
 @dataclass
 class Query:
-    """One SELECT, read against a catalog."""
+    """One SELECT on the tables of a catalog."""
 
     catalog: "Catalog"
     text: str
@@ -47,7 +47,7 @@ class Query:
     _schemas: dict[str, Any] = field(default_factory=dict)
 
     def duckdb(self) -> str:
-        """The query for DuckDB. One that was asked before, as in a dry run, is not read again."""
+        """Returns the query for DuckDB. An equal query, as after a dry run, is not translated again."""
         key = (self.text, self.location, self.default_project, self.catalog.written, self.catalog.cloud.clock.now())
         if (known := self.catalog.translated.get(key)) is None or self.catalog.cloud.policies.missing:
             known = self.catalog.translated[key] = (self._translated(), self.bytes, self.referenced)
@@ -74,7 +74,7 @@ class Query:
         return statements[0]
 
     def _replaced(self, text: str, project: str) -> Any:
-        """The query with DuckDB's tables in place of BigQuery's."""
+        """Returns the query with BigQuery's tables replaced by DuckDB's."""
         from sqlglot import exp
         from sqlglot.optimizer.scope import Scope, traverse_scope
 
@@ -131,7 +131,7 @@ class Query:
             )  # fmt: skip
 
     def _moment(self, table: Any, known: "Table") -> datetime | None:
-        """The time that a table is read at. It may not be in the future, nor before what BigQuery remembers."""
+        """Returns the time at which a table is read. Raises QueryError in the future or beyond BigQuery's history."""
         if not (version := table.args.get("version")):
             return None
         text = version.expression.sql("duckdb")
@@ -149,7 +149,7 @@ class Query:
         return moment
 
     def _read_bytes(self, tree: Any) -> int:
-        """The bytes of the columns that are read, as BigQuery bills them."""
+        """Returns the billed bytes: those of the columns that the query reads."""
         from sqlglot import exp
         from sqlglot.errors import SqlglotError
         from sqlglot.optimizer.pushdown_projections import pushdown_projections
@@ -173,7 +173,7 @@ class Query:
 
 
 def _weekday(node: Any) -> Any:
-    """BigQuery counts Sunday as 1, DuckDB as 0; the translation does not know."""
+    """Shifts weekdays, which the translation leaves out: Sunday is 1 in BigQuery and 0 in DuckDB."""
     from sqlglot import exp
 
     if isinstance(node, exp.Extract) and node.name.upper() == "DAYOFWEEK" and not isinstance(node.parent, exp.Paren):

@@ -1,4 +1,4 @@
-"""Types of BigQuery for those of Arrow, and rows as BigQuery's JSON."""
+"""Converts Arrow's types to BigQuery's, and rows to BigQuery's JSON."""
 
 import base64
 from datetime import date, datetime
@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-#: Arrow's types, the first that fits, and BigQuery's name: https://cloud.google.com/bigquery/docs/reference/storage
+#: Arrow's types with BigQuery's names, of which the first match counts: https://cloud.google.com/bigquery/docs/reference/storage
 KINDS = (
     (pa.types.is_boolean, "BOOLEAN", pa.bool_()),
     (pa.types.is_integer, "INTEGER", pa.int64()),
@@ -33,7 +33,7 @@ def kind(arrow: pa.DataType) -> str:
 
 
 def stored(table: pa.Table) -> pa.Table:
-    """The table in the types that BigQuery gives back."""
+    """Converts the table to the types that BigQuery returns."""
     fields = [pa.field(field.name, _stored(field.type)) for field in table.schema]
     return pa.table([table[f.name].cast(f.type) for f in fields], pa.schema(fields))
 

@@ -1,8 +1,8 @@
-"""The key under which Vertex AI finds the result of an earlier step. Entries never expire.
+"""The key of Vertex AI's cache of step results. Entries never expire.
 
-https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching names what is in it: the pipeline's name, values of
-parameters, ids of input artifacts, names of outputs, image, command, arguments and environment. What is not named there
-is not in it: the name of the step, its machine, its retries, the run, the schedule, labels and time.
+https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching lists its parts: the pipeline's name, values of
+parameters, ids of input artifacts, names of outputs, image, command, arguments and environment. Not on that list, and
+not in the key: the name of the step, its machine, its retries, the run, the schedule, labels and time.
 """
 
 import hashlib
@@ -20,9 +20,7 @@ def cache_key(
     parameters: Mapping[str, Any],
     artifacts: Iterable[tuple[str, Any]],
 ) -> str:
-    """`artifacts` are the inputs with the ids of what they get: what a step makes a second time has another id, equal
-    bytes or not.
-    """
+    """Returns the key of a step. `artifacts` are the names of inputs with artifact ids, which differ in every run."""
     declared = component.get("inputDefinitions", {}).get("parameters", {})
     # A default is a value too: Google's custom-job components carry the whole job as one.
     defaults = {name: part["defaultValue"] for name, part in declared.items() if "defaultValue" in part}
@@ -33,7 +31,7 @@ def cache_key(
 
 
 def work(executor: Mapping[str, Any]) -> Any:
-    """What a container does, without the machine that it gets; any other executor as it is."""
+    """Returns a container without its machine; any other executor unchanged."""
     if "container" not in executor:
         return executor
     return {key: executor["container"].get(key) for key in ("image", "command", "args", "env")}

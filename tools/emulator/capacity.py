@@ -1,14 +1,14 @@
-"""Where there are machines, and when: for each region, machine and strategy a series of times, made from a seed.
+"""Capacity over time: for each region, machine and strategy a series of times with and without machines, from a seed.
 
     world = World(seed=7)
     world.always("us-east4", "*", "standard")                  # never refused
-    world.never("us-central1", "a3-*", "spot")                 # a stockout, whenever one asks
+    world.never("us-central1", "a3-*", "spot")                 # always a stockout
     world.set("us-central1", "a3-*", "spot", up=[(0, 900), (3600, 4000)])    # seconds from the beginning of the world
-    world.once("us-west1", "a3-*", "spot", lasts_s=900)        # for one job, and never again
-    world.habit("spot", up_s=1200, down_s=600)                 # what is not said is drawn: means of exponential times
+    world.once("us-west1", "a3-*", "spot", lasts_s=900)        # for one job only
+    world.habit("spot", up_s=1200, down_s=600)                 # means of the random times without a rule
 
-A Spot job that began while there was capacity is preempted when that ends; what began as standard, Flex-start or in a
-reservation goes on (https://cloud.google.com/vertex-ai/docs/training/use-spot-vms, .../schedule-jobs-dws).
+A Spot job is preempted when its capacity ends; a standard or Flex-start job, or one in a reservation, continues
+(https://cloud.google.com/vertex-ai/docs/training/use-spot-vms, .../schedule-jobs-dws).
 """
 
 import random
@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain, pairwise
 
-#: Names of CustomJobSpec.Scheduling.Strategy, as this package has them; ON_DEMAND and LOW_COST are older forms.
+#: Names of CustomJobSpec.Scheduling.Strategy in this package; ON_DEMAND and LOW_COST are older forms.
 STRATEGIES = {0: "standard", 1: "standard", 2: "spot", 3: "standard", 4: "spot", 6: "flex_start"}
 FOREVER = float("inf")
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a job asks for: the machine of its first pool stands for all."""
+    """The request of a job, by the machine of its first pool."""
 
     region: str
     machine: str
@@ -35,10 +35,10 @@ class Place:
 class Series:
     """Alternating times with capacity and without, in seconds since the world began."""
 
-    #: Moments of change; before the first there is capacity or not.
+    #: Times of change; `up_first` is the state before the first one.
     changes: list[float]
     up_first: bool
-    #: Draws further changes; nothing for a series that somebody wrote.
+    #: Draws further changes; None for a series with fixed times.
     drawn: Iterator[float] = field(default_factory=lambda: iter(()))
 
     def reach(self, at: float) -> None:
@@ -59,7 +59,7 @@ class Series:
 
 @dataclass
 class Once(Series):
-    """Capacity until somebody has had it for a while, and then none, for a while or from then on."""
+    """Capacity until a job has used it for a given time, and then none, for a given time or for ever."""
 
     lasts_s: float = 0
     gone_s: float = FOREVER
@@ -98,17 +98,17 @@ class World:
         self._rules.append((Place(region, machine, strategy), Series([], False)))
 
     def once(self, region: str, machine: str, strategy: str, lasts_s: float, gone_s: float = FOREVER) -> None:
-        """Capacity for one job, which is preempted after so long, and again when so long has passed."""
+        """Sets capacity for one job, which is preempted after `lasts_s`; capacity returns after `gone_s` more."""
         self._rules.append((Place(region, machine, strategy), Once([], True, lasts_s=lasts_s, gone_s=gone_s)))
 
     def set(self, region: str, machine: str, strategy: str, up: Iterable[tuple[float, float]]) -> None:
-        """Capacity between these moments only; an end may be `FOREVER`."""
+        """Sets capacity between these times only; an end may be `FOREVER`."""
         moments = [moment for moment in chain.from_iterable(up) if moment != FOREVER]
         assert all(a < b for a, b in pairwise(moments)), f"moments in order: {moments}"
         self._rules.append((Place(region, machine, strategy), Series(moments, False)))
 
     def series(self, place: Place) -> Series:
-        """The last rule that fits, else what the seed gives."""
+        """Returns the series of the last matching rule, else a random one from the seed."""
         for pattern, series in reversed(self._rules):
             if all(fnmatchcase(getattr(place, name), getattr(pattern, name)) for name in Place.__dataclass_fields__):
                 return series

@@ -3,22 +3,22 @@
     from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
 
     with Cloud() as cloud:                     # or the pytest fixture `cloud`
-        cloud.environment                      # for os.environ or a subprocess: endpoints, credentials, project
+        cloud.environment                      # variables of a client: endpoints, credentials, project
         cloud.endpoint("aiplatform")           # http://127.0.0.1:PORT
         cloud.script("train", seconds=600, metrics={"auc": 0.7})    # in jobs created from now on
         cloud.script("evaluate", fail="CUDA out of memory")         # every try; fails=1: only the first
-        cloud.script("resolve", outputs=work)                       # what work(task) returns, from task.inputs
+        cloud.script("resolve", outputs=work)                       # the result of work(task), which reads task.inputs
         cloud.clock.advance(3600)              # jobs progress, schedules tick
-        cloud.clock.run(60)                    # or time passes by itself, a minute a second
+        cloud.clock.run(60)                    # time passes by itself, a minute a second
         cloud.jobs, cloud.schedules            # messages by resource name, as they are now
         cloud.requests[-1].method              # "aiplatform.projects.locations.pipelineJobs.create"
         cloud.fail("aiplatform.*.pipelineJobs.create", status(503), reset(), lost_response(), slow(2))  # one a call
         cloud.on("aiplatform.*.schedules.patch", lambda call: process.kill())  # handled, not yet answered
 
-    What the project has, all of it fine until a test changes it:
+    The project has everything that a run needs, until a test changes it:
 
         cloud.policies.missing.add("aiplatform.pipelineJobs.create")    # the caller may not: 403
-        cloud.policies.only = {"aiplatform.pipelineJobs.get"}            # the caller may nothing else
+        cloud.policies.only = {"aiplatform.pipelineJobs.get"}            # the caller's only permission
         cloud.policies.bindings["projects/test-project"] = {"roles/editor": ["serviceAccount:..."]}
         cloud.services.enabled.discard("compute.googleapis.com")
         cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, region="us-central1")
@@ -27,14 +27,14 @@
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
         cloud.models.upload_s = 90; cloud.models.failures = [(8, "quota")]; cloud.models.deployed.add("flights@2")
         cloud.endpoints.environment = {"PYTHONPATH": ...}      # of the processes that serve deployed models
-        cloud.custom_jobs.works(folder, World(seed=7))         # jobs start processes: see loopback.region, .capacity
+        cloud.custom_jobs.works(folder, World(seed=7))         # jobs start processes: see region.py, capacity.py
         cloud.logs.add("a line", job_id="123", severity="ERROR")
-        cloud.dataflow.runs = lambda job: job.say("...")    # what jobs of Dataflow do instead of their pipelines
+        cloud.dataflow.runs = lambda job: job.log("...")    # replaces the pipelines of Dataflow jobs
         cloud.secrets.versions["runs-webhook"] = ["https://..."]
         cloud.storage.buckets["test-bucket"]["location"] = "EU"; cloud.storage.bindings
-        cloud.bigquery.write("test-project.flights.rows", pa.table(...))     # see loopback.bigquery
+        cloud.bigquery.write("test-project.flights.rows", pa.table(...))     # see bigquery.py
         cloud.pages.longest = 2                # no list answers with more at once
-        cloud.tunnel.strays                    # hosts outside that somebody tried to reach, in vain
+        cloud.tunnel.strays                    # other hosts that a client tried to reach
 
 It follows the discovery documents that google-api-python-client carries (discovery.py): routes, query parameters,
 fields, enums and required fields are theirs. Vertex AI's bodies are parsed strictly into google.cloud.aiplatform_v1.
@@ -82,7 +82,7 @@ from .tunnel import Tunnel
 __all__ = ["Cloud", "late", "lost_response", "repeated", "reset", "slow", "status"]
 
 
-#: APIs whose address no setting replaces: only Google's libraries, and steps, call them.
+#: APIs that have no endpoint setting, because only Google's libraries and steps call them.
 NO_SETTING = ("dataflow", "iamcredentials")
 
 
@@ -103,17 +103,17 @@ class Cloud:
         self.pages = Pages()
         self.tokens = Tokens(self.clock.now)
         self.requests: list[Call] = []
-        #: What google-auth asks by itself.
+        #: Calls that google-auth makes by itself.
         self.sign_ins: list[Call] = []
-        #: What broke in here, if anything did: the fault of this server, and of no client.
-        #: Methods that a test calls itself, through our clients.
+        #: Exceptions of this server, which are no client's fault.
+        #: Methods that the test itself calls through clients of vgp.
         self.called_by_test: set[str] = set()
         self.crashed: Exception | None = None
         self.faults: list[Planned] = []
         self.before: list[tuple[str, Callable[[Call], Any]]] = []
         self.after: list[tuple[str, Callable[[Call], Any]]] = []
         self.lock = threading.RLock()
-        #: Of `requests` and `faults` alone: the work of a scripted step asks this cloud's storage while a job is made.
+        #: Guards `requests` and `faults` only, because a scripted step calls storage during the creation of a job.
         self.counting = threading.Lock()
         self._folder = TemporaryDirectory(prefix="loopback-")
         self.policies = Policies()
@@ -186,7 +186,7 @@ class Cloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client's process needs in its environment to be here, and nowhere else."""
+        """The variables that connect a client's process to this cloud, and to no other host."""
         key = f"{self._folder.name}/key.json"
         with open(key, "w") as file:
             file.write(key_file(self.project, f"{self.endpoint('oauth2')}/token"))
@@ -222,18 +222,18 @@ class Cloud:
             self.settle()
             return {name: live.message for name, live in self.live_schedules.live.items()}
 
-    def script(self, task: str = "*", **what: Any) -> None:
-        """What tasks of this name do in jobs created from now on; see plan.Script. The last script that fits holds."""
+    def script(self, task: str = "*", **behaviour: Any) -> None:
+        """Sets the behaviour of a task in jobs that are created later; see plan.Script. The last match counts."""
         with self.lock:
-            self.pipeline_jobs.scripts.append(Script(task, **what))
+            self.pipeline_jobs.scripts.append(Script(task, **behaviour))
 
     def fail(self, method: str, *faults: Fault, forever: bool = False) -> None:
-        """The next calls of the method (a pattern) meet these faults, one each; `forever`: all meet the first."""
+        """Adds faults to the next calls of the method (a pattern), one each; with `forever` the first to all calls."""
         with self.counting:
             self.faults.append(Planned(method, list(faults), forever))
 
     def on(self, method: str, action: Callable[[Call], Any], *, before: bool = False) -> None:
-        """Calls `action` whenever the method (a pattern) was handled and is not yet answered; or `before` it is."""
+        """Calls `action` between the handling of the method (a pattern) and its answer, or `before` the handling."""
         (self.before if before else self.after).append((method, action))
 
     def settle(self) -> None:
@@ -245,10 +245,10 @@ class Cloud:
             self.pipeline_jobs.settle()
 
     def resource(self, name: str, permission: str) -> str:
-        """The name with the project's number. No permission: everybody may who sees the project.
+        """Returns the name with the project's number; an empty permission is not checked.
 
         Raises:
-            ApiError: 403 in a project that is not ours, or where the caller lacks the permission.
+            ApiError: 403 in another project, or if the caller lacks the permission.
         """
         found = re.fullmatch(r"projects/([^/]+)(/.*)?", name)
         if not found or found[1] not in (self.project, self.project_number):

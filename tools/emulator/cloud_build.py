@@ -28,7 +28,7 @@ QUEUED_S = 5.0
 class Build:
     message: dict[str, Any]
     created: datetime
-    #: Of the archive that was built.
+    #: Names of the files in the archive.
     files: list[str] = field(default_factory=list)
 
 
@@ -46,7 +46,7 @@ class Locations:
 
 
 class Builds:
-    """`seconds` a build takes, how it `ends`, and the `log` it writes meanwhile; `push` is the way to the registry."""
+    """The builds. `seconds`, `ends` and `log` are the duration, result and log of each; `push` stores its image."""
 
     prefix = "cloudbuild.projects.locations.builds"
 
@@ -54,7 +54,7 @@ class Builds:
         self.cloud = cloud
         self.builds: dict[str, Build] = {}
         self.seconds, self.ends = 30.0, "SUCCESS"
-        #: Of builds that name no account; empty where an organization keeps Cloud Build from having one.
+        #: The account of builds that name none; empty if the organization forbids a default account.
         self.account = cloud.accounts.compute
         self.log = ["FETCHSOURCE", "BUILD", "PUSH", "DONE"]
 
@@ -81,14 +81,14 @@ class Builds:
         return self.now(self.builds[id_])
 
     def act_as(self, account: str) -> None:
-        """Cloud Build names the account by its number."""
+        """Checks that the caller may act as the account, which Cloud Build names by its number."""
         if self.cloud.policies.lacks("iam.serviceAccounts.actAs"):
             number = self.cloud.accounts.accounts.get(account, {}).get("uniqueId", account)
             named = f"projects/{self.cloud.project}/serviceAccounts/{number}"
             raise ApiError(403, f"caller does not have permission to act as service account {named}")
 
     def check(self, asked: dict[str, Any]) -> None:
-        """What Cloud Build refuses: https://cloud.google.com/build/docs/troubleshooting"""
+        """Raises ApiError for a build that Cloud Build refuses: https://cloud.google.com/build/docs/troubleshooting"""
         if not asked.get("steps"):
             raise ApiError(400, "invalid build: no build steps specified")
         for tag in asked.get("tags", ()):
@@ -111,7 +111,7 @@ class Builds:
             return [member.name for member in tar if member.isfile()]
 
     def now(self, build: Build) -> dict[str, Any]:
-        """The build as it is: its log written so far, its image pushed once it is done."""
+        """Returns the build at this time; writes its log so far, and pushes its image once it has ended."""
         passed = (self.cloud.clock.now() - build.created).total_seconds() - QUEUED_S
         if build.message["status"] in ("QUEUED", "WORKING") and passed > 0:
             build.message["status"] = "WORKING"

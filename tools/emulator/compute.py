@@ -1,4 +1,4 @@
-"""Compute Engine, as far as it tells what is where: https://cloud.google.com/compute/docs/reference/rest/v1."""
+"""Compute Engine's lists of machine types, accelerator types, regions and networks: https://cloud.google.com/compute/docs/reference/rest/v1."""
 
 import re
 from fnmatch import fnmatchcase
@@ -10,8 +10,8 @@ from .errors import ApiError
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-#: Zones of us-central1, and what they have; a small part of https://cloud.google.com/compute/docs/gpus/gpu-regions-zones.
-#: Any other region has here what this one has.
+#: Zones of us-central1 with their types; a small part of https://cloud.google.com/compute/docs/gpus/gpu-regions-zones.
+#: Any other region has the types of this one.
 ZONES = {
     "a": {
         "acceleratorTypes": {"nvidia-tesla-t4": 4, "nvidia-l4": 8, "nvidia-tesla-a100": 16, "nvidia-h100-80gb": 8},
@@ -33,7 +33,7 @@ TERM = re.compile(r'\(?\s*(?:name|id)\s*(=|eq|!=|ne|:)\s*"?([^"()\s]+)"?\s*\)?')
 
 
 def matches(text: str, name: str) -> bool:
-    """Compute's filter, for names: (name=a) OR (name=b); with eq a regular expression."""
+    """Whether a name matches Compute's filter: (name=a) OR (name=b); `eq` takes a regular expression."""
     if not text:
         return True
     for part in re.split(r"\s+OR\s+", text):
@@ -62,7 +62,7 @@ class Compute:
 
 
 class Catalog:
-    """What the zones have, and the networks of the project."""
+    """The types of each zone, and the networks of the project."""
 
     def __init__(self, region: str) -> None:
         #: {zone: {"acceleratorTypes": {name: most in a machine}, "machineTypes": {name: vCPUs}}}
@@ -136,7 +136,7 @@ class Typed(Compute):
         return self.shown(zone, name, self.state.zones[zone][self.kind][name])
 
     def found(self, call: Call, zones: list[str]) -> list[tuple[str, str, int]]:
-        """(zone, name, count) of what the filter lets through."""
+        """Returns (zone, name, count) of the types that match the filter."""
         wanted = call.query.get("filter", "")
         return [
             (zone, name, count)

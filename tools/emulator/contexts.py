@@ -18,7 +18,7 @@ class Contexts:
 
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
-        #: Those that clients created; each run and each pipeline has one besides.
+        #: Contexts that clients created; each run and each pipeline has a further one.
         self.created: dict[str, Any] = {}
 
     def create(self, call: Call) -> Any:
@@ -33,7 +33,7 @@ class Contexts:
         return made
 
     def known(self, name: str) -> Any:
-        """The context, or None; that of a run is there as soon as the run is."""
+        """Returns the context, or None. That of a run exists as soon as the run."""
         if name in self.created:
             return self.created[name]
         parent, _, own = name.partition("/metadataStores/default/contexts/")

@@ -1,4 +1,4 @@
-"""A service account for the tests: a key of our own, and the endpoint that gives tokens for it."""
+"""A service account for the tests: a new key, and the endpoint that issues its tokens."""
 
 import json
 import time
@@ -15,7 +15,7 @@ EMAIL = "tester@test-project.iam.gserviceaccount.com"
 
 @cache
 def private_key() -> str:
-    """A new RSA key, made once in a process; half as long as Google's, and read in an eighth of the time."""
+    """Returns an RSA key, one for each process; half as long as Google's, because it loads in an eighth of the time."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -26,7 +26,7 @@ def private_key() -> str:
 
 @cache
 def certificate() -> Any:
-    """What checks signatures of `private_key`."""
+    """Returns the certificate that verifies signatures of `private_key`."""
     from cryptography.hazmat.primitives import serialization
 
     key = serialization.load_pem_private_key(private_key().encode(), None).public_key()
@@ -34,7 +34,7 @@ def certificate() -> Any:
 
 
 def key_file(project: str, token_uri: str) -> str:
-    """The JSON that the console gives for a service account."""
+    """Returns the key file of the service account, in the console's form."""
     content = {
         "type": "service_account",
         "project_id": project,
@@ -49,9 +49,9 @@ def key_file(project: str, token_uri: str) -> str:
 
 
 class Tokens:
-    """Gives access tokens, and knows them again; a JWT that the key signed is as good (self-signed JWTs).
+    """The issued access tokens; a JWT that the key signed is accepted too (self-signed JWTs).
 
-    Clients live in real time, or in that of the cloud, which may be ahead of it.
+    A client's clock is the real one or that of the cloud, which may be ahead.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -85,7 +85,7 @@ class Tokens:
 
     def check(self, authorization: str) -> None:
         """Raises:
-        ApiError: 401 unless the header carries a token of ours.
+        ApiError: 401 unless the header has a token of this server.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme != "Bearer" or not token:

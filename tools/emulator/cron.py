@@ -32,10 +32,10 @@ def parts(text: str) -> tuple[ZoneInfo, str]:
 
 
 def ticks(text: str, start: datetime) -> Iterator[datetime]:
-    """The run times in UTC, from `start` on (itself included).
+    """Yields the run times in UTC, from `start` on, which is included.
 
-    When clocks change, cronsim does as Debian's cron: a run at a local time that does not exist comes right after
-    the gap, one at a time that comes twice is run once. How Vertex AI does it is not documented.
+    When clocks change, cronsim follows Debian's cron: a run at a skipped local time comes right after the gap, a run at
+    a time that comes twice runs once. Google does not document the behaviour of Vertex AI.
     """
     from cronsim import CronSim
 

@@ -1,4 +1,4 @@
-"""Vertex AI's custom jobs: their time passes on the cloud's clock, or they have machines (`works`; region.py).
+"""Vertex AI's custom jobs: they only take time on the cloud's clock, or they have machines (`works`; region.py).
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.customJobs
 """
@@ -41,19 +41,19 @@ class Job:
     seconds: float
     fail: str | None
     cancelled: datetime | None = None
-    #: Until it has machines; infinity: it never does, and fails after `seconds`.
+    #: Seconds until it has machines; infinity: it never gets any, and fails after `seconds`.
     waits_s: float = 10
-    #: After its end; until then it has failed without a word.
+    #: Seconds from its end until its error appears.
     error_late_s: float = 0.0
 
     def cancel(self, now: datetime) -> None:
         self.cancelled = now
 
     def settle(self, now: datetime) -> None:
-        """Nothing happens but that time passes."""
+        """Does nothing: such a job only takes time."""
 
     def shown(self, now: datetime) -> Any:
-        """The job as it is now."""
+        """Returns the job at this time."""
         has_machines = self.waits_s < float("inf")
         started = self.created + timedelta(seconds=self.waits_s) if has_machines else datetime.max.replace(tzinfo=UTC)
         ended = self.cancelled or (started if has_machines else self.created) + timedelta(seconds=self.seconds)
@@ -81,19 +81,19 @@ class CustomJobs:
         self.cloud = cloud
         self.jobs: dict[str, Job | WorkingJob] = {}
         self.region: Region | None = None
-        #: Seconds for which a new job is not in a list.
+        #: Seconds after its creation in which a job is missing from lists.
         self.list_lag_s = 0.0
-        #: What jobs created from now on do.
+        #: The behaviour of jobs that are created later.
         self.seconds: float = 60
         self.fail: str | None = None
         self.waits_s: float = 10
         self.error_late_s: float = 0.0
-        #: Told each new job before it is made, so that it can say what that one does.
+        #: Called with each new job before it is created, so that it can set the job's behaviour.
         self.made: Callable[[Any], None] = lambda message: None
         self._next_id = 5_000_000_000_000_000_001
 
     def works(self, folder: Path, world: World) -> Region:
-        """From now on jobs start processes on this machine, with files in the folder, where the world has room."""
+        """Lets later jobs start processes on this machine, with files in the folder, if the world has capacity."""
         self.region = Region(self.cloud, folder, world)
         return self.region
 
@@ -110,7 +110,7 @@ class CustomJobs:
         return self.begin(parent, parse(call.body, new("CustomJob"))).shown(self.cloud.clock.now())
 
     def begin(self, parent: str, message: Any) -> Job | WorkingJob:
-        """Raises ApiError: Vertex AI would not take the job."""
+        """Starts a job. Raises ApiError if Vertex AI would refuse it."""
         check(message)
         self.cloud.policies.act_as(message.job_spec.service_account or self.cloud.accounts.compute)
         message.name, now = f"{parent}/customJobs/{self._next_id}", self.cloud.clock.now()
@@ -162,7 +162,7 @@ class CustomJobs:
 
 
 def check(message: Any) -> None:
-    """Raises ApiError 400 for what Vertex AI would not take."""
+    """Raises ApiError 400 for a job that Vertex AI would refuse."""
     pools, scheduling = message.job_spec.worker_pool_specs, message.job_spec.scheduling
     for index, pool in enumerate(pools):
         if index == 0 and pool.replica_count not in (0, 1):

@@ -1,4 +1,4 @@
-"""Dataflow: jobs that stage a pipeline and run it, here on Beam's own runner, in a thread of this process.
+"""Dataflow: runs the staged pipeline of a job with Beam's direct runner, in a thread of this process.
 
 https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jobs
 """
@@ -23,7 +23,7 @@ LABEL = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 ENDED = {"DONE", "FAILED", "CANCELLED"}
 ALL, TERMINATED, ACTIVE = 1, 2, 3
 IMPORTANCE = ("UNKNOWN", "DEBUG", "DETAILED", "WARNING", "ERROR", "BASIC")
-#: By the numbers that the API gives them, from least to most: https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jobs.messages/list
+#: Importances of messages, from least to most: https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jobs.messages/list
 RANK = {1: 0, 2: 1, 5: 2, 3: 3, 4: 4}
 
 
@@ -43,10 +43,10 @@ class Job:
 
     def shown(self) -> dict[str, Any]:
         kept = ("id", "name", "projectId", "location", "labels", "type", "clientRequestId")
-        told = {key: self.message[key] for key in kept if key in self.message}
-        return {**told, "currentState": f"JOB_STATE_{self.state}", "createTime": rfc3339(self.created)}
+        fields = {key: self.message[key] for key in kept if key in self.message}
+        return {**fields, "currentState": f"JOB_STATE_{self.state}", "createTime": rfc3339(self.created)}
 
-    def say(self, text: str, importance: str = "ERROR") -> None:
+    def log(self, text: str, importance: str = "ERROR") -> None:
         moment = self.created + timedelta(seconds=len(self.messages) + 1)
         self.messages.append(
             {
@@ -70,8 +70,8 @@ class Job:
 
 
 class Jobs:
-    """`runs` is what a job does from its creation on, in a thread: by default its pipeline. `lag_s` is how long a
-    cancelled job takes to end; `refusal` what is answered instead of a new job."""
+    """The jobs. `runs` is called in a thread for each new job, by default to run its pipeline. `lag_s` is the time from
+    a cancel to the end of the job; `refusal` is the error to return in place of a new job."""
 
     prefix = "dataflow.projects.locations.jobs"
 
@@ -99,11 +99,11 @@ class Jobs:
         number = f"{now:%Y-%m-%d_%H_%M_%S}-{len(self.jobs) + 1:019}"
         place = {"id": number, "projectId": self.cloud.project, "location": call.params["location"]}
         job = self.jobs[number] = Job({**asked, **place}, now)
-        threading.Thread(target=self.lead, args=(job,), daemon=True).start()
+        threading.Thread(target=self.live, args=(job,), daemon=True).start()
         return job.shown()
 
     def check_environment(self, asked: dict[str, Any]) -> None:
-        """What the service needs to start workers."""
+        """Raises ApiError if the environment lacks a field that the service needs to start workers."""
         for key, value in asked.get("labels", {}).items():
             if not LABEL.fullmatch(key) or not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
                 raise ApiError(400, f"(d3a2): Invalid label {key}={value}.")
@@ -171,18 +171,18 @@ class Jobs:
             )
         return job
 
-    def lead(self, job: Job) -> None:
-        """The life of a job."""
+    def live(self, job: Job) -> None:
+        """Runs a job to its end."""
         try:
             self.runs(job)
         except Exception as error:
-            job.say(f"Error message from worker: {error}")
-            job.say("Workflow failed. Causes: a work item was attempted 4 times without success.")
+            job.log(f"Error message from worker: {error}")
+            job.log("Workflow failed. Causes: a work item was attempted 4 times without success.")
             job.end("FAILED")
         job.end("DONE")
 
     def run(self, job: Job) -> None:
-        """The pipeline that was staged, by workers that are threads here."""
+        """Runs the staged pipeline, with threads as workers."""
         from apache_beam.options.pipeline_options import PipelineOptions
         from apache_beam.portability.api import beam_runner_api_pb2
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -219,8 +219,8 @@ class Messages:
             return [id_ for id_, m in by_id.items() if rank(m["messageImportance"]) >= least]
 
         page, following = self.jobs.cloud.pages.cut(call.query, ids)
-        told = {"jobMessages": [by_id[id_] for id_ in page], "autoscalingEvents": job.scaling}
-        return {**told, **({"nextPageToken": following} if following else {})}
+        answer = {"jobMessages": [by_id[id_] for id_ in page], "autoscalingEvents": job.scaling}
+        return {**answer, **({"nextPageToken": following} if following else {})}
 
 
 def rank(importance: str) -> int:

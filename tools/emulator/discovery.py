@@ -1,4 +1,4 @@
-"""The methods and the messages of Google's APIs, from the discovery documents that google-api-python-client carries.
+"""The methods and messages of Google's APIs, from the discovery documents in google-api-python-client.
 
 https://developers.google.com/discovery/v1/reference/apis
 """
@@ -18,9 +18,9 @@ from urllib.parse import unquote
 class Method:
     id: str
     http_method: str
-    #: With the names that the API gives: v1/{+name}:cancel.
+    #: Path with the API's names: v1/{+name}:cancel.
     template: str
-    #: Segment by segment: v1/projects/{projectsId}/.../{pipelineJobsId}:cancel.
+    #: Path by segments: v1/projects/{projectsId}/.../{pipelineJobsId}:cancel.
     flat: str
     parameters: dict[str, dict[str, Any]]
     request: str | None
@@ -35,9 +35,9 @@ class Method:
         return re.compile("".join(parts))
 
     def path_parameters(self, path: str) -> dict[str, str] | None:
-        """None where the path does not look as the document says."""
+        """Returns the values in the path, or None if it does not match the document."""
         found = self.pattern.fullmatch(path)
-        # Slashes within a name stay escaped, as in Artifact Registry's names of packages.
+        # Slashes in a name stay escaped, as in package names of Artifact Registry.
         values = {k: unquote(v.replace("%2F", "%252F")) for k, v in found.groupdict().items()} if found else None
         for name, value in (values or {}).items():
             if not re.fullmatch(self.parameters[name].get("pattern", ".*"), value):
@@ -45,7 +45,7 @@ class Method:
         return values
 
     def fits(self, segments: list[str]) -> int:
-        """How many segments are literally those of the path; -1 where one does not fit."""
+        """Returns how many segments match the path literally, or -1 if one does not match."""
         literal = 0
         for expected, given in zip(self.flat.split("/"), segments, strict=True):
             if expected == given:
@@ -86,7 +86,7 @@ class Document:
             yield from self._walk(resource, root)
 
     def find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
-        """The method of `path` (as sent, without the first slash) and the values in it."""
+        """Finds the method of `path` (as sent, without the first slash), and the values in it."""
         segments = path.split("/")
         candidates = self._by_shape.get((http_method, len(segments) - 1), [])
         scored = sorted(((m.fits(segments), m) for m in candidates), key=lambda pair: -pair[0])
@@ -99,7 +99,7 @@ class Document:
 
 @cache
 def document(name: str) -> Document:
-    """For example aiplatform.v1; read once in a process."""
+    """Returns the discovery document of an API such as aiplatform.v1, read once in a process."""
     package = importlib.util.find_spec("googleapiclient")
     assert package and package.origin, "google-api-python-client is not installed"
     path = Path(package.origin).parent / "discovery_cache" / "documents" / f"{name}.json"

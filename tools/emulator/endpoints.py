@@ -1,7 +1,7 @@
-"""Vertex AI's endpoints: models deployed on them, each served by its own container, and requests dealt out to them.
+"""Vertex AI's endpoints: each deployed model is served by its own container, and requests are split between them.
 
-The container is a process of this machine, started as Google says it starts them, with AIP_* and a port of its own; a
-model is deployed once its health route answers 200, and not if it ends before.
+A container is a process of this machine with the documented AIP_* variables and its own port. A model is deployed once
+its health route answers 200; if the process ends first, the deployment fails.
 https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError, failed_precondition
-from .listing import Filter, one_page, ordered
+from .listing import Filter, one_page, sort_items
 from .machines import MARK, Machine, Machines
 from .messages import new, parse, set_time, to_json
 from .schema import snake
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 FILTERS = {"display_name": "= !=", "displayName": "= !=", "endpoint": "= !=", "labels.*": "= != :"}
 FIELDS = {"display_name", "description", "labels", "traffic_split"}
 TYPE = "type.googleapis.com/google.cloud.aiplatform.v1."
-#: A route that answers within this is asked as often as a client looks at the operation; a prediction may take longer.
+#: Seconds for a health check, which is made at each poll of the operation, and for a prediction.
 LOOK_S, PREDICT_S = 1.0, 60.0
-#: Bytes of a request through the shared host, and through an endpoint's own.
+#: The most bytes of a request to the shared host, and to an endpoint's own host.
 #: https://cloud.google.com/vertex-ai/docs/predictions/choose-endpoint-type
 SHARED_BYTES, DEDICATED_BYTES = 1_500_000, 10_000_000
-#: What a raw prediction's headers say to Google, or of this one connection, and not to the container.
+#: Headers of a raw prediction that are meant for Google or for one connection, and not for the container.
 GOOGLES = {"authorization", "connection", "content-encoding", "content-length", "host", "transfer-encoding"}
 #: google.rpc.Code.FAILED_PRECONDITION
 ENDED = 9
@@ -41,7 +41,7 @@ ENDED = 9
 
 @dataclass(eq=False)
 class Deployment:
-    """A version of a model on an endpoint. `operation` is that of its making, while that goes on."""
+    """A version of a model on an endpoint. `operation` is the deployment, while it runs."""
 
     message: Any
     model: str
@@ -52,7 +52,7 @@ class Deployment:
     split: dict[str, int] = field(default_factory=dict)
 
     def asked(self, route: str, timeout: float, body: bytes | None = None, **headers: str) -> Answer:
-        """The container's answer, its body as it came; the status is 0 if there is none."""
+        """Returns the container's answer with its raw body; the status is 0 if there is no answer."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request("GET" if body is None else "POST", route, body, headers)
@@ -65,7 +65,7 @@ class Deployment:
             connection.close()
 
     def predicted(self, body: bytes, **headers: str) -> Answer:
-        """The container's answer to a prediction. Raises ApiError if there is none."""
+        """Returns the container's answer to a prediction. Raises ApiError if there is none."""
         answer = self.asked(self.spec.container_spec.predict_route or "/predict", PREDICT_S, body, **headers)
         if not answer.status:
             raise ApiError(503, "The model server does not answer.")
@@ -77,7 +77,7 @@ class Endpoint:
     message: Any
     created: datetime
     deployments: dict[str, Deployment] = field(default_factory=dict)
-    #: Requests so far, by which the split deals them out.
+    #: The number of requests, by which the split selects a deployment.
     requests: int = 0
 
 
@@ -127,16 +127,20 @@ class Endpoints:
         matches = Filter(call.query.get("filter", ""), FILTERS)
 
         def names() -> list[str]:
-            here = [name for name in self.endpoints if name.startswith(f"{parent}/") and matches.test(self.told(name))]
+            here = [
+                name
+                for name in self.endpoints
+                if name.startswith(f"{parent}/") and matches.test(self.filter_fields(name))
+            ]
             order = call.query.get("orderBy") or "create_time desc"
-            return ordered(here, order, ("create_time", "display_name"), self.sorted_by)
+            return sort_items(here, order, ("create_time", "display_name"), self.sorted_by)
 
         page, following = self.cloud.pages.cut(call.query, names)
         shown = [to_json(self.shown(name), integers=True) for name in page if name in self.endpoints]
         return one_page("endpoints", shown, following)
 
-    def told(self, name: str) -> dict[str, Any]:
-        """The fields that a filter may name."""
+    def filter_fields(self, name: str) -> dict[str, Any]:
+        """Returns the fields of a filter."""
         message = self.endpoints[name].message
         names = {"display_name": message.display_name, "displayName": message.display_name}
         return {"endpoint": name.rpartition("/")[2], **names, "labels": dict(message.labels)}
@@ -193,7 +197,7 @@ class Endpoints:
         return self.cloud.operations.operations[operation]
 
     def container(self, endpoint: Endpoint, message: Any, spec: Any) -> tuple[Machine, int]:
-        """The process that serves, not yet started, and its port."""
+        """Returns the serving process, not yet started, and its port."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = int(free.getsockname()[1])
@@ -211,7 +215,7 @@ class Endpoints:
         return Machine(message.id, 0, 0, self.folder / message.id, mark, words, variables), port
 
     def settle(self) -> None:
-        """Ends the operations of the models whose container is well, or has ended."""
+        """Ends the operations of deployments whose container is healthy or has ended."""
         for endpoint in self.endpoints.values():
             for one in [one for one in endpoint.deployments.values() if one.operation]:
                 if one.asked(one.spec.container_spec.health_route or "/health", LOOK_S).status == 200:
@@ -259,7 +263,7 @@ class Endpoints:
         endpoint.message.traffic_split.update(split)
 
     def holding(self, model: str, version: str) -> "list[tuple[str, str]]":
-        """Endpoints and ids under which a version is deployed."""
+        """Returns the endpoints, with deployment ids, that serve a version."""
         return [
             (name, one.message.id)
             for name, endpoint in self.endpoints.items()
@@ -275,11 +279,15 @@ class Endpoints:
         answer = one.predicted(body, **{"Content-Type": "application/json"})
         if answer.status != 200:
             raise ApiError(answer.status, answer.body.decode(errors="replace"))
-        told = {"deployedModelId": one.message.id, "model": one.model, "modelDisplayName": one.message.display_name}
-        return {**json.loads(answer.body), **told, "modelVersionId": one.message.model_version_id}
+        deployment = {
+            "deployedModelId": one.message.id,
+            "model": one.model,
+            "modelDisplayName": one.message.display_name,
+        }
+        return {**json.loads(answer.body), **deployment, "modelVersionId": one.message.model_version_id}
 
     def rawPredict(self, call: Call) -> Answer:
-        """Body, content type and status as the container has them; who answered is in headers."""
+        """Returns the container's body, content type and status; headers name the deployment that answered."""
         endpoint, one = self.asked(call, call.body)
         sent = {name: value for name, value in call.headers.items() if name not in GOOGLES}
         answer = one.predicted(call.body, **sent)
@@ -292,7 +300,7 @@ class Endpoints:
         return answer
 
     def asked(self, call: Call, body: bytes) -> tuple[Endpoint, Deployment]:
-        """Who is to answer a request of this size, which came to the host that the endpoint has."""
+        """Returns the deployment that answers the request. Raises ApiError for a wrong host or a body too large."""
         endpoint = self.of(call.params["endpoint"], "aiplatform.endpoints.predict")
         host, own = call.headers.get("host", ""), endpoint.message.dedicated_endpoint_dns
         if host.endswith(self.cloud.tunnel.dedicated) and host != own:
@@ -307,7 +315,7 @@ class Endpoints:
         return endpoint, self.drawn(endpoint)
 
     def drawn(self, endpoint: Endpoint) -> Deployment:
-        """The deployment that the next request goes to: of every hundred each has its part."""
+        """Returns the deployment for the next request; of every hundred requests each gets its share of the split."""
         at, endpoint.requests = endpoint.requests % 100, endpoint.requests + 1
         for name, part in sorted(endpoint.message.traffic_split.items()):
             if at < part:
@@ -322,7 +330,7 @@ class Endpoints:
 
 
 class EndpointOperations:
-    """The same operations, under the names that Vertex AI gives to those of endpoints."""
+    """Operations under the resource names of endpoints."""
 
     prefix = "aiplatform.projects.locations.endpoints.operations"
 

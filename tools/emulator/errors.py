@@ -19,7 +19,7 @@ TYPES = "type.googleapis.com/google.rpc."
 
 
 class ApiError(Exception):
-    """A refusal, as the clients see it."""
+    """An error answer of Google's APIs."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ApiError(Exception):
 
 
 def bad_request(violations: list[tuple[str, str]], message: str) -> ApiError:
-    """The 400 that names each (field, what is wrong with it)."""
+    """Returns the 400 with each violation as (field, description)."""
     named = [{"field": field, "description": text} if field else {"description": text} for field, text in violations]
     return ApiError(400, message, details=[{"@type": TYPES + "BadRequest", "fieldViolations": named}])
 
@@ -53,7 +53,7 @@ def failed_precondition(message: str) -> ApiError:
 
 
 def denied(permission: str, resource: str) -> ApiError:
-    """The 403 of Vertex AI; it does not tell whether the resource exists."""
+    """Returns the 403 of Vertex AI, which leaves open whether the resource exists."""
     info = {
         "@type": TYPES + "ErrorInfo",
         "reason": "IAM_PERMISSION_DENIED",

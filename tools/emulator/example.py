@@ -1,4 +1,4 @@
-"""The loopback project as infra/ makes one: for `python -m tools.emulator`, and the pages that were written with it."""
+"""Sets up the loopback project as infra/ does, for `python -m tools.emulator` and the tests of pages."""
 
 import zipfile
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from .acceptance import played
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-#: What Google gives a new project: https://cloud.google.com/vertex-ai/docs/quotas
+#: Quotas of a new project: https://cloud.google.com/vertex-ai/docs/quotas
 QUOTAS = {
     "CustomModelTrainingCPUsPerProjectPerRegion": ("custom_model_training_cpus", 2200),
     "CustomModelTrainingT4GPUsPerProjectPerRegion": ("custom_model_training_nvidia_t4_gpus", 12),
@@ -60,7 +60,7 @@ def furnish(cloud: "Cloud") -> None:
 
 
 def _play(cloud: "Cloud") -> None:
-    """How long the steps of the shipped pipeline take, and what they report."""
+    """Sets the durations and results of the steps of the shipped pipeline."""
     cloud.script("prepare", seconds=190)
     cloud.script("train", seconds=2700)
     cloud.script("evaluate", seconds=400, metrics={"auc": 0.778, "log_loss": 0.5051, "baseline_log_loss": 0.5125})

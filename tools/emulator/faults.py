@@ -1,4 +1,4 @@
-"""What may go wrong between a client and Google: the arguments of `Cloud.fail`."""
+"""Faults between a client and Google: the arguments of `Cloud.fail`."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,15 +8,15 @@ from .errors import TYPES, ApiError
 
 @dataclass(frozen=True)
 class Fault:
-    """Meets one request. By itself it does nothing."""
+    """A fault of one request; without arguments it changes nothing."""
 
-    #: Before the request is handled.
+    #: A delay, an error or a reset in place of the handling of the request.
     slow_s: float = 0
     answer: ApiError | None = None
     reset: bool = False
-    #: Once more, as by a proxy on the way; the second answer is the one that arrives.
+    #: Whether the request is handled twice, as with a proxy that repeats it; the client gets the second answer.
     repeated: bool = False
-    #: After it was handled.
+    #: A reset or a delay of the answer, after the request was handled.
     lost: bool = False
     late_s: float = 0
 
@@ -31,42 +31,44 @@ def status(
     metadata: dict[str, str] | None = None,
     details: list[dict[str, Any]] | None = None,
 ) -> Fault:
-    """The request is not handled, but answered with this HTTP status. `retry_after` is in seconds."""
-    told = list(details or [])
+    """Returns a fault that answers with an HTTP status without handling the request. `retry_after` is in seconds."""
+    error_details = list(details or [])
     if reason:
-        told.append({"@type": TYPES + "ErrorInfo", "reason": reason, "domain": domain, "metadata": metadata or {}})
+        error_details.append(
+            {"@type": TYPES + "ErrorInfo", "reason": reason, "domain": domain, "metadata": metadata or {}}
+        )
     headers = {} if retry_after is None else {"Retry-After": f"{retry_after:g}"}
-    return Fault(answer=ApiError(code, message or f"told to answer {code}", details=told, headers=headers))
+    return Fault(answer=ApiError(code, message or f"fault: {code}", details=error_details, headers=headers))
 
 
 def reset() -> Fault:
-    """The connection is reset (TCP RST), and the request not handled."""
+    """Returns a fault that resets the connection (TCP RST) without handling the request."""
     return Fault(reset=True)
 
 
 def lost_response() -> Fault:
-    """The request is handled, and then the connection is reset."""
+    """Returns a fault that handles the request and then resets the connection."""
     return Fault(lost=True)
 
 
 def slow(seconds: float) -> Fault:
-    """The request waits in real time, and is then handled."""
+    """Returns a fault that waits in real time before the request is handled."""
     return Fault(slow_s=seconds)
 
 
 def late(seconds: float) -> Fault:
-    """The request is handled at once, and answered in real time later."""
+    """Returns a fault that handles the request at once and delays the answer in real time."""
     return Fault(late_s=seconds)
 
 
 def repeated() -> Fault:
-    """The request arrives twice."""
+    """Returns a fault that delivers the request twice."""
     return Fault(repeated=True)
 
 
 @dataclass
 class Planned:
-    """Faults still to come for the methods that match `pattern`."""
+    """The remaining faults of the methods that match `pattern`."""
 
     pattern: str
     faults: list[Fault] = field(default_factory=list)

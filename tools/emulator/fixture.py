@@ -1,4 +1,4 @@
-"""The pytest fixture `cloud`, and what it leaves out."""
+"""The pytest fixture `cloud`."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,9 +15,9 @@ from .cloud import Cloud
 
 @pytest.fixture
 def without_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """google-auth looks up where an account may be used: a thread and a TLS connection for each client of this process.
+    """Turns off google-auth's lookup of an account's allowed locations: a thread and a TLS connection for each client.
 
-    They took three quarters of a call's time. A file in which they matter has an empty fixture of this name.
+    The lookup took three quarters of a call's time. A test file that needs it has an empty fixture of this name.
     """
     from google.auth.credentials import CredentialsWithRegionalAccessBoundary as Credentials
 
@@ -26,7 +26,7 @@ def without_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cloud]:
-    """A Google Cloud of its own for each test, signed in anew, in which this process and its children are."""
+    """Connects this process and its children to a new Google Cloud for each test."""
     with Cloud() as cloud:
         for name, value in cloud.environment.items():
             monkeypatch.setenv(name, value)
@@ -41,11 +41,11 @@ def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cl
 
 @pytest.fixture
 def sdk(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Google's own SDK, `google.cloud.aiplatform`, at work on the cloud."""
+    """Returns Google's SDK, `google.cloud.aiplatform`, connected to the cloud."""
     from google.cloud import aiplatform, resourcemanager
     from google.cloud.aiplatform import initializer
 
-    # The one client of the SDK that does not heed api_transport; it finds us through the proxy.
+    # The only client of the SDK that ignores api_transport; it reaches the cloud through the proxy.
     rest = partial(resourcemanager.ProjectsClient, transport="rest")
     monkeypatch.setattr(resourcemanager, "ProjectsClient", rest)
     before = dict(vars(initializer.global_config))
@@ -57,7 +57,7 @@ def sdk(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def unlisted(cloud: Cloud) -> set[str]:
-    """Methods that the product called, by the name it gives itself, and that its table of permissions lacks."""
+    """Returns the methods that vgp called, by its user agent, and that its table of permissions lacks."""
     sent = [call for call in cloud.requests if call.method and "vertex-gpu-pipelines/" in _agent(call)]
     ours = {call.method for call in sent} - cloud.called_by_test
     return ours - {row.method for row in calls() if row.by == "caller"}

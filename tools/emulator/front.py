@@ -1,4 +1,4 @@
-"""From an HTTP request to its answer: the method, faults, credentials, query and body, and then the handler."""
+"""Handles an HTTP request: finds its method, applies faults, checks credentials, query and body, calls the handler."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from .server import RESET, Answer, Request
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-#: API -> its discovery document; each API has a port of its own.
+#: API -> its discovery document; each API has its own port.
 DOCUMENTS = {
     "aiplatform": "aiplatform.v1",
     "artifactregistry": "artifactregistry.v1",
@@ -36,18 +36,18 @@ DOCUMENTS = {
     "secretmanager": "secretmanager.v1",
     "serviceusage": "serviceusage.v1",
 }
-#: Query parameters that Google's own clients send, and that the documents lack.
+#: Query parameters of Google's clients that the documents lack.
 UNDOCUMENTED = {"bigquery.jobs.get": ("projection",), "bigquery.jobs.cancel": ("projection",)}
-#: A body as it is: of such methods neither what is sent nor what is answered need be JSON.
+#: Methods whose request and answer need not be JSON.
 AS_IT_IS = "GoogleApiHttpBody"
-#: All that an endpoint's own host answers.
+#: The only methods of an endpoint's own host.
 DEDICATED = (":predict", ":rawPredict")
-#: What google-auth asks by itself, some of it in threads of its own.
+#: Methods that google-auth calls by itself, partly in its own threads.
 SIGN_INS = ("oauth2", "iamcredentials")
 
 
 def handle(cloud: "Cloud", request: Request) -> Answer:
-    """One request, from the first byte to the last."""
+    """Answers one request and records it."""
     last = {name: values[-1] for name, values in request.query.items()}
     call = Call("", request.http_method, request.path, last, request.headers, request.query)
     try:
@@ -74,8 +74,8 @@ def answer(cloud: "Cloud", request: Request, call: Call) -> Answer:
     if cloud.credentials and request.api not in ("storage", "oauth2"):  # the storage server here takes anybody
         cloud.tokens.check(request.headers.get("authorization", ""))
     if fault.repeated:
-        handled(cloud, request, call)
-    answered = handled(cloud, request, call)
+        run_handler(cloud, request, call)
+    answered = run_handler(cloud, request, call)
     time.sleep(fault.late_s)
     call.status = answered.status
     act(cloud.after, call)
@@ -97,7 +97,7 @@ def name_method(cloud: "Cloud", request: Request, call: Call) -> None:
 
 
 def multipart_name(request: Request) -> str:
-    """The object's name in an upload whose first part is its metadata; "" for any other request."""
+    """Returns the object's name in an upload whose first part is metadata; "" for any other request."""
     if request.query.get("uploadType") != ["multipart"]:
         return ""
     found = re.search(rb'"name": ?("(?:[^"\\]|\\.)*")', request.body[:4096])
@@ -115,26 +115,26 @@ def route(request: Request) -> tuple[Method, dict[str, str]]:
     raise ApiError(404, f"The requested URL {request.path} was not found on this server.")
 
 
-def meant(pattern: str, method: str) -> bool:
-    """Whether a test that says `pattern` means the method; what google-auth does by itself has to be named."""
+def matches_method(pattern: str, method: str) -> bool:
+    """Whether `pattern` matches the method; for calls that google-auth makes by itself it must begin with their API."""
     api = method.partition(".")[0]
     return fnmatchcase(method, pattern) and (api not in SIGN_INS or pattern.startswith(api))
 
 
 def next_fault(cloud: "Cloud", method: str) -> Fault:
     for planned in cloud.faults:
-        if meant(planned.pattern, method) and (fault := planned.take()):
+        if matches_method(planned.pattern, method) and (fault := planned.take()):
             return fault
     return Fault()
 
 
 def act(hooks: list[tuple[str, Callable[[Call], Any]]], call: Call) -> None:
     for pattern, action in hooks:
-        if meant(pattern, call.method):
+        if matches_method(pattern, call.method):
             action(call)
 
 
-def handled(cloud: "Cloud", request: Request, call: Call) -> Answer:
+def run_handler(cloud: "Cloud", request: Request, call: Call) -> Answer:
     if request.api == "storage":
         return cloud.storage.answer(request)
     if request.api == "oauth2":
@@ -157,7 +157,7 @@ def handled(cloud: "Cloud", request: Request, call: Call) -> Answer:
 
 
 def token(cloud: "Cloud", request: Request) -> Answer:
-    """An access token, or a refusal in the words of RFC 6749."""
+    """Returns an access token, or an error of RFC 6749."""
     try:
         return Answer(200, cloud.tokens.give(request.body))
     except (ApiError, ValueError, KeyError) as error:
@@ -165,7 +165,7 @@ def token(cloud: "Cloud", request: Request) -> Answer:
 
 
 def read(request: Request, call: Call) -> None:
-    """The query and the body, against what the method takes."""
+    """Checks query and body of the call by the method's document."""
     method = call.definition
     assert method
     spared = UNDOCUMENTED.get(method.id, ())

@@ -1,4 +1,4 @@
-"""What a pipeline job tells about its tasks (jobDetail).
+"""The details of a pipeline job's tasks (jobDetail).
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs#PipelineJobDetail
 """
@@ -30,7 +30,7 @@ DEFAULTS: dict[str, Any] = {"NUMBER_INTEGER": 0, "NUMBER_DOUBLE": 0.0, "BOOLEAN"
 
 
 def failure(name: str, failed: list[Task]) -> str:
-    """The message of a job in which tasks failed."""
+    """Returns the error message of a job with failed tasks."""
     project, job_id = name.split("/")[1], name.rpartition("/")[2]
     tasks = ", ".join(task.name for task in failed)
     return (
@@ -43,7 +43,7 @@ def failure(name: str, failed: list[Task]) -> str:
 def fill(message: Any, job: "Job", now: datetime) -> None:
     store = f"{job.name.rpartition('/pipelineJobs/')[0]}/metadataStores/default"
     detail = message.job_detail
-    if now >= job.started:  # ML Metadata hears of a job some seconds after its creation
+    if now >= job.started:  # ML Metadata records a job some seconds after its creation
         detail.pipeline_context.name = f"{store}/contexts/{job.spec['pipelineInfo']['name']}"
         detail.pipeline_context.schema_title = "system.Pipeline"
         detail.pipeline_run_context.name = f"{store}/contexts/{job.name.rpartition('/')[2]}"
@@ -118,7 +118,7 @@ def output_values(task: Task, store: str) -> dict[str, Any]:
 
 
 def gcp_resources(task: Task, store: str) -> str:
-    """What Google's own components leave: the job that they started."""
+    """Returns the job that a Google component started, as its output `gcp_resources`."""
     parent = store.rpartition("/metadataStores/")[0]
     host = f"https://{parent.rpartition('/')[2]}-aiplatform.googleapis.com/v1"
     source = task.cached_from or task
@@ -127,7 +127,7 @@ def gcp_resources(task: Task, store: str) -> str:
 
 
 def fill_executor(detail: Any, task: Task, job: "Job", now: datetime) -> None:
-    """Each try of a task is a job of its own."""
+    """Adds the custom jobs of a task, one for each try."""
     if task.final == "SKIPPED" or task.executor not in ("container", "customJob"):
         return
     name = f"{job.name.rpartition('/pipelineJobs/')[0]}/customJobs/{task.id}"

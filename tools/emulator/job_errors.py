@@ -1,9 +1,9 @@
-"""What Vertex AI says of a custom job that did not succeed: `google.rpc.Status` codes and texts, with where they stand.
+"""The errors of failed custom jobs: codes of `google.rpc.Status` and texts, with their sources.
 
 Documented: https://cloud.google.com/vertex-ai/docs/training/understanding-training-service (exit codes, stockouts,
-internal errors; since 2026 docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/
-understanding-training-service) and .../use-spot-vms ("fails with a STOCKOUT error"). What pages do not show is as
-people quote it: the refused quota, HTTP 429 of `create`, in
+internal errors; now docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/
+understanding-training-service) and .../use-spot-vms ("fails with a STOCKOUT error"). Other texts are from issues: the
+refused quota, HTTP 429 of `create`, in
 https://github.com/GoogleCloudPlatform/stable-diffusion-on-gcp/issues/12, the same text as a job's error with code 8 in
 https://github.com/GoogleCloudPlatform/vertex-ai-samples/issues/3479; the stockout in
 https://github.com/openreview/openreview-expertise/issues/401; a job at the end of its time is cancelled by Vertex AI,
@@ -14,9 +14,9 @@ after a preemption is the stockout's, and the code of an expired time.
 from dataclasses import dataclass
 
 CANCELLED, INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, INTERNAL = 1, 3, 4, 8, 13
-#: Of a program that was killed by SIGKILL, or by a failed assertion of its runtime: 128 and the signal.
+#: Exit codes of a program that was killed by SIGKILL or SIGABRT: 128 and the signal.
 KILLED, ABORTED, SEGMENTATION = 137, 134, 139
-#: "exit codes that could be transient": the job is tried again.
+#: "exit codes that could be transient": the job is retried.
 TRANSIENT = (6, ABORTED, 11, SEGMENTATION)
 
 
@@ -32,13 +32,13 @@ def stockout(region: str) -> JobError:
 
 
 def quota(metrics: list[str]) -> JobError:
-    """As the message of HTTP 429 too."""
+    """Returns the error of a used-up quota; HTTP 429 has the same message."""
     named = ", ".join(f"aiplatform.googleapis.com/{metric}" for metric in metrics)
     return JobError(RESOURCE_EXHAUSTED, f"The following quota metrics exceed quota limits: {named}")
 
 
 def exited(replica: str, code: int, project_number: str, job_id: str) -> JobError:
-    """Of a program of the user's: out of memory is an error of its own."""
+    """Returns the error of a user's program that ended with `code`; out of memory has its own code."""
     if code == KILLED:
         pool = replica.rpartition("-")[0]
         text = f"Replicas low on memory: {pool}. Specify a machine with larger memory and try again."

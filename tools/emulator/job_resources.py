@@ -1,4 +1,4 @@
-"""What custom jobs use and do not make: persistent resources and TensorBoards, as far as they can be looked at.
+"""Persistent resources and TensorBoards, which custom jobs use; read only.
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.persistentResources
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.tensorboards
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class JobResources:
-    #: The message, and its name in the API's methods.
+    #: Name of the message, and name in the API's methods.
     message, kind = "", ""
 
     def __init__(self, cloud: "Cloud"):
@@ -23,7 +23,7 @@ class JobResources:
         self.there: dict[str, Any] = {}
 
     def add(self, name: str, region: str = "us-central1", **fields: Any) -> str:
-        """Its resource name, with the project's id."""
+        """Adds a resource; returns its resource name, with the project's id."""
         path = f"locations/{region}/{self.kind}/{name}"
         message = self.there[f"projects/{self.cloud.project_number}/{path}"] = new(self.message)
         message.name = f"projects/{self.cloud.project_number}/{path}"

@@ -22,7 +22,7 @@ Test = Callable[[dict[str, Any]], bool]
 class Filter:
     """An expression such as `state="ACTIVE" AND labels.env:*`, over the fields that a method documents.
 
-    `fields` holds for each its operators, in words: "= != < > <= >= :". A name ending in ".*" is a map.
+    `fields` has the operators of each field, separated by spaces: "= != < > <= >= :". A name ending in ".*" is a map.
     """
 
     def __init__(self, text: str, fields: dict[str, str]):
@@ -61,7 +61,7 @@ class Filter:
         return lambda item: all(test(item) for test in tests)
 
     def disjunction(self) -> Test:
-        """OR binds tighter than AND."""
+        """Parses terms joined by OR, which binds tighter than AND."""
         tests = [self.term()]
         while self.peek() == "OR":
             self.next()
@@ -110,7 +110,7 @@ def compare(found: Any, operator: str, literal: str) -> bool:
 
 
 def moment(text: str) -> Any:
-    """A time of RFC 3339 in an order that can be compared."""
+    """Parses a time of RFC 3339, for comparisons."""
     from datetime import datetime
 
     try:
@@ -119,8 +119,8 @@ def moment(text: str) -> Any:
         raise ApiError(400, f"Invalid filter: {text!r} is not a time in RFC 3339 format.") from None
 
 
-def ordered(items: list[Any], order_by: str, fields: Sequence[str], key: Callable[[Any, str], Any]) -> list[Any]:
-    """Sorted by a list such as "create_time desc, end_time"."""
+def sort_items(items: list[Any], order_by: str, fields: Sequence[str], key: Callable[[Any, str], Any]) -> list[Any]:
+    """Sorts items by a list of fields such as "create_time desc, end_time"."""
     for part in reversed([p.split() for p in order_by.split(",") if p.strip()]):
         if part[0] not in fields or part[1:] not in ([], ["asc"], ["desc"]):
             raise ApiError(400, f"Invalid order_by: {' '.join(part)!r}; the fields are {', '.join(fields)}.")
@@ -131,21 +131,21 @@ def ordered(items: list[Any], order_by: str, fields: Sequence[str], key: Callabl
 
 def key_of(key: Callable[[Any, str], Any], name: str, item: Any) -> Any:
     found = key(item, name)
-    return (found is None, found or 0)  # what has none comes last
+    return (found is None, found or 0)  # items without the field come last
 
 
 class Pages:
-    """What is left of each list that a client reads in pages; a list is as it was when its first page was asked for."""
+    """The remaining pages of each list; a list is fixed when its first page is read."""
 
     def __init__(self) -> None:
         self._left: dict[str, tuple[dict[str, str], list[str]]] = {}
-        #: No page is longer, whatever the client asks for.
+        #: The longest page, also if the client requests a longer one.
         self.longest = 100
 
     def cut(
         self, query: dict[str, str], find: Callable[[], list[str]], *, size: str = "pageSize"
     ) -> tuple[list[str], str]:
-        """The names on this page, and the token of the next one ("" at the end)."""
+        """Returns the names on this page, and the token of the next page ("" at the end)."""
         asked = int(query.get(size) or 0)
         if asked < 0:
             raise ApiError(400, f"{size} must not be negative: {asked}.")
@@ -166,5 +166,5 @@ class Pages:
 
 
 def one_page(key: str, shown: list[Any], following: str) -> dict[str, Any]:
-    """The answer with one page; like Google's, without what is empty."""
+    """Returns the answer with one page; as in Google's answers, empty fields are left out."""
     return {name: value for name, value in ((key, shown), ("nextPageToken", following)) if value}

@@ -1,10 +1,10 @@
-"""Steps that work: each step of a run is a process on this machine, or the custom job that Google's launcher makes.
+"""Live steps: each step of a run is a process on this machine, or the custom job that Google's launcher creates.
 
     work = cloud.custom_jobs.works(folder, World(seed=7))
     cloud.pipeline_jobs.works(work.machines)            # runs that are created from now on
 
-A run is planned anew whenever something has ended; what goes on is taken to go on for long. There are no images, and a
-step that is cancelled has all the time that it wants.
+A run is planned again whenever a step has ended; active steps count as long. There are no images, and a cancelled step
+has no time limit.
 """
 
 import json
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from .cloud import Cloud
     from .plan import Task
 
-#: Real seconds between two looks.
+#: Real seconds between two polls.
 LOOK_S = 0.05
-#: How long what goes on is taken to go on.
+#: The assumed duration of an active step.
 LONG = timedelta(days=400)
-#: Google's launcher of a custom job has Google's own addresses only, so what it does is done here.
+#: Google's launcher of custom jobs, whose work is done here, because it can call only Google's own addresses.
 GOOGLES = "google_cloud_pipeline_components.container.v1.custom_job.launcher"
-#: Ours, which waits as long as the cloud does.
+#: The launcher of a ladder, which runs as long as the cloud.
 LAUNCHER = "vgp.launch.capacity"
 #: States of a custom job that has ended.
 ENDED = {4: "", 5: "failed", 7: "was cancelled", 9: "expired"}
@@ -46,22 +46,22 @@ class Try:
     task: "Task"
     began: datetime
     process: "subprocess.Popen[bytes] | None" = None
-    #: The custom job that it is.
+    #: The custom job of the step.
     job: str = ""
     ended: datetime | None = None
     error: str = ""
     outputs: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
     uris: dict[str, str] = field(default_factory=dict)
-    #: Of its log, how much Cloud Logging has.
+    #: Bytes of its log that Cloud Logging has.
     logged: int = 0
 
 
 class LiveRun:
-    """The steps of one run, by the way to them: they keep their ids and tries when it is planned anew."""
+    """The steps of one run, by path; they keep their ids and tries when the run is planned again."""
 
-    def __init__(self, cloud: "Cloud", machines: Machines, told: Mapping[str, str]) -> None:
-        self.cloud, self.machines, self.told = cloud, machines, told
+    def __init__(self, cloud: "Cloud", machines: Machines, placeholder_values: Mapping[str, str]) -> None:
+        self.cloud, self.machines, self.placeholder_values = cloud, machines, placeholder_values
         self.labels: dict[str, str] = {}
         self.ids: dict[str, int] = {}
         self.tries: dict[int, list[Try]] = {}
@@ -70,14 +70,14 @@ class LiveRun:
         self.cancelled = False
 
     @property
-    def going(self) -> list[Try]:
+    def active(self) -> list[Try]:
         return [one for tries in self.tries.values() for one in tries if not one.ended]
 
-    def id(self, way: str) -> int:
-        return self.ids[way] if way in self.ids else self.ids.setdefault(way, self.cloud.pipeline_jobs.next_id())
+    def id(self, path: str) -> int:
+        return self.ids[path] if path in self.ids else self.ids.setdefault(path, self.cloud.pipeline_jobs.next_id())
 
     def play(self, task: "Task", container: Mapping[str, Any], done: Mapping[str, "Task"]) -> None:
-        """What is known of the task by now; starts it where that is due."""
+        """Fills the task with its state so far; starts its container if that is due."""
         tries, now, begin = self.tries.setdefault(task.id, []), self.cloud.clock.now(), task.start
         for number, pause in enumerate([0.0, *waits(task.spec)]):
             begin += timedelta(seconds=pause)
@@ -91,7 +91,7 @@ class LiveRun:
             task.output_id, task.end = one.task.output_id, one.ended or one.began + LONG
             if not one.error:
                 task.outputs = one.outputs
-                # What a script would report stands aside for what the step did.
+                # The step's own outputs replace those of a script.
                 task.script = replace(task.script, metadata=one.metadata, uris=one.uris, metrics={})
                 return
             begin = task.end
@@ -104,10 +104,10 @@ class LiveRun:
         task.output_id = self.cloud.pipeline_jobs.next_id() if self.tries[task.id] else task.id
         one, given = (
             Try(task, begin),
-            step_container.executor_input(task, done, self.told["pipeline_job_resource_name"]),
+            step_container.executor_input(task, done, self.placeholder_values["pipeline_job_resource_name"]),
         )
         words = [
-            step_container.filled(word, given, self.told)
+            step_container.filled(word, given, self.placeholder_values)
             for key in ("command", "args")
             for word in container.get(key, ())
         ]
@@ -116,7 +116,7 @@ class LiveRun:
             return one
         folder = self._folder(task)
         folder.mkdir(parents=True, exist_ok=True)
-        # A step in Python may load programs in C, which a changed datetime ends: its own time is the real one.
+        # A step keeps the real time, because a replaced datetime crashes some C libraries.
         clock = {} if LAUNCHER in words else dict.fromkeys(self.cloud.clock.variables, "")
         environment = {
             **self.machines.variables, **clock, "VERTEX_AI_PIPELINES_RUN_LABELS": json.dumps(self.labels),
@@ -129,21 +129,23 @@ class LiveRun:
             )  # fmt: skip
         return one
 
-    def _custom_job(self, told: Mapping[str, str]) -> str:
+    def _custom_job(self, placeholder_values: Mapping[str, str]) -> str:
         from google.protobuf import json_format
         from google_cloud_pipeline_components.container.v1.gcp_launcher.utils.json_util import recursive_remove_empty
 
-        body = recursive_remove_empty(json.loads(told["--payload"], strict=False))
+        body = recursive_remove_empty(json.loads(placeholder_values["--payload"], strict=False))
         message = json_format.ParseDict(body, new("CustomJob"))
         message.labels.update(self.labels)
-        parent = self.cloud.resource(f"projects/{told['--project']}/locations/{told['--location']}", "")
+        parent = self.cloud.resource(
+            f"projects/{placeholder_values['--project']}/locations/{placeholder_values['--location']}", ""
+        )
         return str(self.cloud.custom_jobs.begin(parent, message).message.name)
 
     # ---- ends
 
     def changed(self, now: datetime) -> bool:
-        """Whether a step has ended since the last look, or another one is due."""
-        ended = [one for one in self.going if self._look(one, now)]
+        """Whether a step has ended since the last poll, or another one is due."""
+        ended = [one for one in self.active if self._look(one, now)]
         return bool(ended) or any(begin <= now for begin in self.due)
 
     def _look(self, one: Try, now: datetime) -> bool:
@@ -167,7 +169,7 @@ class LiveRun:
         return True
 
     def _log(self, one: Try, *, whole: bool) -> None:
-        """The lines that it has written since the last look, to Cloud Logging."""
+        """Sends the lines since the last poll to Cloud Logging."""
         with open(self._folder(one.task) / "log", "rb") as log:
             log.seek(one.logged)
             new = log.read()
@@ -181,21 +183,21 @@ class LiveRun:
 
     def cancel(self) -> None:
         self.cancelled = True
-        for one in self.going:
+        for one in self.active:
             if one.process:
                 one.process.send_signal(signal.SIGTERM)
             else:
                 self.cloud.custom_jobs.jobs[one.job].cancel(self.cloud.clock.now())
 
     def close(self) -> None:
-        for one in self.going:
+        for one in self.active:
             if one.process and one.process.poll() is None:
                 os.killpg(one.process.pid, signal.SIGKILL)
                 one.process.wait()
 
 
 class Watch:
-    """Looks at what goes on, until it is closed."""
+    """A thread that polls active steps until it is closed."""
 
     def __init__(self, cloud: "Cloud") -> None:
         self.cloud, self._over = cloud, threading.Event()
@@ -206,7 +208,7 @@ class Watch:
         while not self._over.wait(LOOK_S):
             try:
                 self.cloud.settle()
-            except Exception as error:  # a fault of this server, which the test's end tells
+            except Exception as error:  # a fault of this server, which the fixture reports at the end of the test
                 self.cloud.crashed = error
                 return
 

@@ -43,7 +43,7 @@ class Entries:
         task_name: str = "workerpool0-0",
         **more: Any,
     ) -> dict[str, Any]:
-        """An entry as custom jobs write them; `job_id` is the number of the custom job, `at` else the present."""
+        """Adds an entry of a custom job; `job_id` is the job's number, `at` its time, by default now."""
         moment = rfc3339(at or self.cloud.clock.now())
         known = {"project_id": self.cloud.project, "job_id": job_id, "task_name": task_name}
         entry = {
@@ -79,7 +79,7 @@ class Entries:
 
 
 class LogFilter(Filter):
-    """Any field may be compared; a value may be ("a" OR "b")."""
+    """A filter on any field, whose values may be ("a" OR "b")."""
 
     def __init__(self, text: str):
         super().__init__(text, {})
@@ -103,7 +103,7 @@ def moment(text: str) -> datetime:
 
 
 def holds(entry: dict[str, Any], name: str, sign: str, wanted: str) -> bool:
-    """Whether the comparison is true; one with a field that the entry does not have is not, but for !=."""
+    """Whether the comparison is true; with a field that the entry lacks only != is true."""
     parts = [part.strip('"') for part in re.findall(r'"[^"]*"|[^."]+', name)]
     found: Any = entry
     for part in parts:
@@ -125,4 +125,4 @@ def comparable(name: str, text: str) -> Any:
         if text.upper() not in SEVERITIES:
             raise ApiError(400, f"Unparseable filter: {text!r} is no severity.")
         return SEVERITIES.index(text.upper())
-    return text.lower()  # comparisons do not look at case
+    return text.lower()  # comparisons ignore case

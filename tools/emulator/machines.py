@@ -1,10 +1,10 @@
-"""The machines of a custom job: a real process on this machine for each replica, as Vertex AI starts its containers.
+"""The machines of a custom job: a process on this machine for each replica, started like Vertex AI's containers.
 
 Every replica gets its container's command, arguments and variables, and CLUSTER_SPEC, TF_CONFIG of several machines,
 CLOUD_ML_JOB_ID, CLOUD_ML_PROJECT_ID and AIP_*
 (https://cloud.google.com/vertex-ai/docs/training/distributed-training#cluster-variables, .../code-requirements). Hosts
-are ports of 127.0.0.1; a restarted replica keeps its own. There are no images: a container without a command has
-nothing to start. What it writes goes to Cloud Logging when it ends. /gcs/ and time: container/sitecustomize.py.
+are ports of 127.0.0.1; a restarted replica keeps its port. There are no images, so a container needs a command. Its
+output goes to Cloud Logging when it ends. container/sitecustomize.py replaces /gcs/ and the time.
 """
 
 import json
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 CONTAINER = Path(__file__).parent / "container"
-#: Tells the processes of one machine, whatever sessions and parents they have.
+#: The variable that identifies the processes of one machine, whatever their sessions and parents.
 MARK = "LOOPBACK_MACHINE"
-#: Of this process's variables, what a container has too.
+#: Variables of this process that a container gets too.
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA")
 TF_NAMES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps"}
 
 
 @dataclass(eq=False)
 class Machine:
-    """One replica. `code` is as a container runtime tells it: 128 and the signal of what was killed."""
+    """One replica. `code` is the exit code of a container runtime: 128 and the signal of a killed process."""
 
     name: str
     pool: int
@@ -47,7 +47,7 @@ class Machine:
     environment: dict[str, str]
     process: "subprocess.Popen[bytes] | None" = None
     starts: int = 0
-    #: Whether it is gone and nobody has noticed.
+    #: Whether it is lost and Vertex AI has not noticed it.
     vanished: bool = False
 
     def start(self) -> None:
@@ -71,12 +71,12 @@ class Machine:
         return code if code is None or code >= 0 else 128 - code
 
     def terminate(self) -> None:
-        """SIGTERM to the container's first process alone."""
+        """Sends SIGTERM to the container's first process only."""
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
 
     def end(self) -> None:
-        """The machine goes: SIGKILL to all that it ran."""
+        """Removes the machine: sends SIGKILL to all its processes."""
         if not self.process:
             return
         self.process.poll() is None and self.process.kill()
@@ -89,7 +89,7 @@ class Machine:
                 continue  # it has ended, or is another user's
 
     def said(self) -> list[tuple[str, str]]:
-        """(severity, line) of its last start."""
+        """Returns (severity, line) of the output since its last start."""
         kinds = (("out", "INFO"), ("err", "ERROR"))
         return [
             (severity, line)
@@ -100,22 +100,22 @@ class Machine:
 
 @dataclass
 class Machines:
-    """What starts the processes of jobs. `environment` is added to every container."""
+    """A factory for the machines of jobs. `environment` is added to every container."""
 
     cloud: "Cloud"
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
-    #: Whether a machine's GPUs, of which there are none here, are so many processes of the training.
+    #: Whether the training runs one process for each requested GPU, although this machine has none.
     gpus_as_processes: bool = False
 
     @property
     def mount(self) -> Path:
-        """What stands for /gcs."""
+        """The folder that replaces /gcs."""
         return self.folder / "gcs"
 
     @property
     def variables(self) -> dict[str, str]:
-        """What every container has, those of plain steps too."""
+        """The variables of every container, also of plain steps."""
         return {
             **{key: os.environ[key] for key in KEPT if key in os.environ},
             **self.cloud.environment,
@@ -128,7 +128,7 @@ class Machines:
         }
 
     def of(self, message: Any) -> list[Machine]:
-        """The machines of a job, not yet started."""
+        """Returns the machines of a job, not yet started."""
         self.mount.mkdir(parents=True, exist_ok=True)
         pools = list(message.job_spec.worker_pool_specs)
         names = [f"workerpool{number}" for number in range(len(pools))]
@@ -162,7 +162,7 @@ class Machines:
         return Machine(f"{name}-{index}", number, index, folder, mark, words, environment)
 
     def local(self, word: str) -> str:
-        """A word of a command in which /gcs/ is the folder that stands for it."""
+        """Replaces /gcs/ by the mount's folder in a word of a command."""
         return (
             word.replace('"/gcs/', f'"{self.mount}/')
             if '"/gcs/' in word
@@ -170,7 +170,7 @@ class Machines:
         )
 
     def shown(self, machine: Machine) -> str:
-        """For a person who wants to start it again."""
+        """Returns the machine's command as a shell line, to start it by hand."""
         return shlex.join(machine.command)
 
 
@@ -179,7 +179,7 @@ def cluster(message: Any, name: str, index: int, hosts: dict[str, list[str]]) ->
         "cluster": hosts, "environment": "cloud", "task": {"type": name, "index": index},
         "job": json_format.MessageToDict(message.job_spec, preserving_proto_field_name=True),
     }  # fmt: skip
-    # The job is left out where its programs are long: Linux takes 128 KiB in one variable.
+    # A long job is left out, because Linux allows 128 KiB in one variable.
     text = json.dumps(spec)
     variables = {"CLUSTER_SPEC": text if len(text) < 100_000 else json.dumps({**spec, "job": {}})}
     if sum(map(len, hosts.values())) > 1:

@@ -1,4 +1,4 @@
-"""Between JSON and the messages of Google's client libraries."""
+"""Converts between JSON and the messages of Google's client libraries."""
 
 from datetime import datetime
 from functools import lru_cache
@@ -11,7 +11,7 @@ from .errors import ApiError
 
 
 def parse(body: dict[str, Any], message: Any) -> Any:
-    """Fills the message, and refuses what it has no place for."""
+    """Fills the message from JSON; refuses unknown fields."""
     try:
         return json_format.ParseDict(body, message)
     except json_format.ParseError as error:
@@ -19,7 +19,7 @@ def parse(body: dict[str, Any], message: Any) -> Any:
 
 
 def to_json(message: Any, *, integers: bool = False) -> dict[str, Any]:
-    """The JSON of a message. A job's spec never changes, and is most of it: it is converted once."""
+    """Returns the JSON of a message. The spec of a job, its largest part, is converted once."""
     kind = message.DESCRIPTOR.name
     if kind not in ("PipelineJob", "Schedule"):
         return json_format.MessageToDict(message, use_integers_for_enums=integers)
@@ -41,7 +41,7 @@ def _spec(serialized: bytes) -> dict[str, Any]:
 
 
 def new(name: str) -> Any:
-    """An empty message of aiplatform_v1, as protobuf has it."""
+    """Returns an empty protobuf message of aiplatform_v1."""
     from google.cloud import aiplatform_v1
 
     kind = getattr(aiplatform_v1, name)

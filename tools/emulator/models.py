@@ -1,4 +1,4 @@
-"""Vertex AI's Model Registry: models with versions and aliases, and the operations that make and delete them.
+"""Vertex AI's Model Registry: models with versions and aliases, and the operations that create and delete them.
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError, failed_precondition
-from .listing import Filter, one_page, ordered
+from .listing import Filter, one_page, sort_items
 from .messages import new, parse, set_time, to_json
 from .schema import snake
 
@@ -24,7 +24,7 @@ IMAGE = re.compile(r"([a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io)/\S+")
 DEFAULT = "default"
 LABELS = "= != :"
 FILTERS = {"model": "= !=", "display_name": "= !=", "displayName": "= !=", "labels.*": LABELS}
-#: What an update of the model may name, and one of a version.
+#: Fields that an update of a model may change, and an update of a version.
 MODEL_FIELDS, VERSION_FIELDS = {"display_name", "description", "labels"}, {"version_description", "labels"}
 TYPE = "type.googleapis.com/google.cloud.aiplatform.v1."
 
@@ -57,13 +57,13 @@ class Models:
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
         self.models: dict[str, Model] = {}
-        #: How long an upload takes; its version is there once it has ended.
+        #: Seconds that an upload takes; its version exists once it has ended.
         self.upload_s: float = 0
-        #: How the next uploads end: (code of google.rpc, message).
+        #: Errors of the next uploads: (code of google.rpc, message).
         self.failures: list[tuple[int, str]] = []
-        #: Whether an alias that another version holds is moved, or refused until it is taken away: not documented.
+        #: Whether an alias of another version is moved, or refused until it is removed there: not documented.
         self.aliases_move = True
-        #: Versions with an endpoint that is not here, as model@version: they cannot be deleted.
+        #: Versions, as model@version, on an endpoint that is not emulated, so they cannot be deleted.
         self.deployed: set[str] = set()
 
     def upload(self, call: Call) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Models:
         return {"error": {"code": failure[0], "message": failure[1]}}
 
     def target(self, parent: str, body: dict[str, Any]) -> str:
-        """The name of the model that the version will be of."""
+        """Returns the resource name of the uploaded version's model."""
         if "parentModel" in body and "modelId" in body:
             raise ApiError(400, "Only one of parent_model and model_id can be set.")
         if "parentModel" in body:
@@ -98,7 +98,7 @@ class Models:
 
     def check(self, message: Any) -> None:
         """Raises:
-        ApiError: 400 for what no model can be.
+        ApiError: 400 for an invalid model.
         """
         if message.artifact_uri and not message.container_spec.image_uri:
             raise ApiError(400, "container_spec.image_uri is required for a model with artifact_uri.")
@@ -113,7 +113,7 @@ class Models:
             check_alias(alias)
 
     def reserve(self, name: str, message: Any, body: dict[str, Any]) -> None:
-        """A new model's id is taken at once, so that of two first uploads one is refused."""
+        """Reserves the id of a new model at once, so that one of two first uploads is refused."""
         if "parentModel" in body:
             if self.models[name].versions and self.key_of(name) != message.encryption_spec.kms_key_name:
                 raise ApiError(400, "All versions of a model must have the same encryption key.")
@@ -128,7 +128,7 @@ class Models:
         return str(first.message.encryption_spec.kms_key_name)
 
     def commit(self, name: str, message: Any) -> dict[str, Any]:
-        """The version comes to be: with the next number, and with its aliases, which others then lose."""
+        """Adds the version with the next number and its aliases, which other versions then lose."""
         model, now = self.models[name], self.cloud.clock.now()
         model.last_id += 1
         version_id = str(model.last_id)
@@ -156,7 +156,7 @@ class Models:
         return model
 
     def find(self, given: str, permission: str, *, explicit: bool = False) -> tuple[Model, str]:
-        """The model and the id of the version that a name means: by its id, by an alias, or the default one."""
+        """Returns the model and version id of a name: by id, by alias, or the default version."""
         name, at, version = self.cloud.resource(given, permission).partition("@")
         model = self.of(name)
         if explicit and not (at and version.isdecimal()):
@@ -200,7 +200,7 @@ class Models:
             here = [model for name, model in self.models.items() if name.startswith(f"{parent}/") and model.versions]
             kept = [model for model in here if matches.test(filtered(model))]
             order = call.query.get("orderBy") or "create_time desc"
-            return [m.name for m in ordered(kept, order, ("create_time", "display_name"), model_key)]
+            return [m.name for m in sort_items(kept, order, ("create_time", "display_name"), model_key)]
 
         page, following = self.cloud.pages.cut(call.query, names)
         shown = [self.get_default(self.models[name]) for name in page if name in self.models]
@@ -217,7 +217,7 @@ class Models:
         def names() -> list[str]:
             kept = [id for id, v in model.versions.items() if matches.test({"labels": {**model.labels, **v.labels}})]
             order = call.query.get("orderBy") or "create_time desc"
-            return ordered(kept, order, ("create_time", "update_time"), lambda id, key: self.moment(model, id, key))
+            return sort_items(kept, order, ("create_time", "update_time"), lambda id, key: self.moment(model, id, key))
 
         page, following = self.cloud.pages.cut(call.query, names)
         shown = [to_json(self.shown(model, id), integers=True) for id in page if id in model.versions]
@@ -293,7 +293,7 @@ class Models:
 
 
 class ModelOperations:
-    """The same operations, under the names that Vertex AI gives to those of models."""
+    """Operations under the resource names of models."""
 
     prefix = "aiplatform.projects.locations.models.operations"
 
@@ -317,7 +317,7 @@ def check_alias(alias: str) -> None:
 
 
 def filtered(model: Model) -> dict[str, Any]:
-    """The fields that a filter may name."""
+    """Returns the fields of a filter."""
     names = {"display_name": model.display_name, "displayName": model.display_name}
     return {"model": model.name.rpartition("/")[2], **names, "labels": model.labels}
 

@@ -1,4 +1,4 @@
-"""Long-running operations: done when they are answered, or later by the cloud's clock."""
+"""Long-running operations, which are done at once or end later on the cloud's clock."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,11 +19,11 @@ class Operations:
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
         self.operations: dict[str, dict[str, Any]] = {}
-        #: When each that still runs ends, and what it does then.
+        #: End time of each active operation, and the action at its end.
         self.running: dict[str, tuple[datetime, Callable[[], dict[str, Any]]]] = {}
 
     def deleted(self, name: str) -> dict[str, Any]:
-        """The answer to a deletion in Vertex AI."""
+        """Returns the finished operation of a deletion in Vertex AI."""
         kind = "type.googleapis.com/google.cloud.aiplatform.v1.DeleteOperationMetadata"
         return self.done(name, EMPTY, {"@type": kind})
 
@@ -37,7 +37,7 @@ class Operations:
         return f"{resource}/operations/{4_000_000_000_000_000_000 + len(self.operations)}"
 
     def started(self, resource: str, due: datetime, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """An operation of the resource that ends at `due`, with the `response` or `error` that `work` then returns."""
+        """Starts an operation that ends at `due` with the `response` or `error` that `work` returns then."""
         name = self.name_below(resource)
         self.operations[name] = {"name": name}
         self.running[name] = (due, work)
@@ -45,7 +45,7 @@ class Operations:
         return self.operations[name]
 
     def settle(self) -> None:
-        """Ends what is due, in order."""
+        """Ends the operations that are due, in order."""
         now = self.cloud.clock.now()
         for name, (due, work) in sorted(self.running.items(), key=lambda item: item[1][0]):
             if due <= now:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import job_details, pipeline_spec
 from .call import Call
 from .errors import ApiError, failed_precondition
-from .listing import Filter, one_page, ordered
+from .listing import Filter, one_page, sort_items
 from .live_steps import LONG, LiveRun, Watch
 from .machines import Machines
 from .messages import new, parse, set_time, to_json
@@ -45,7 +45,7 @@ FINAL = (SUCCEEDED, FAILED, CANCELLED)
 @dataclass
 class Job:
     name: str
-    #: What was asked for; shared by all runs of a schedule, and never changed.
+    #: The request; shared by all runs of a schedule, and never changed.
     request: Any
     spec: dict[str, Any]
     created: datetime
@@ -53,10 +53,10 @@ class Job:
     tasks: list[Task]
     schedule: str = ""
     cancelled: datetime | None = None
-    #: How long it takes to stop.
+    #: Time from a cancel to the end.
     stopping: timedelta = timedelta(seconds=5)
     labels: dict[str, str] = field(default_factory=dict)
-    #: Its steps, where they work, and what plans them anew.
+    #: Its live steps, and the function that plans the run again.
     live: LiveRun | None = None
     plan: Callable[[], list[Task]] = list
 
@@ -89,14 +89,14 @@ class PipelineJobs:
         self.jobs: dict[str, Job] = {}
         self.scripts: list[Script] = []
         self.cache: dict[str, Task] = {}
-        #: How long a job waits before its first task starts.
+        #: Time before the first task of a job starts.
         self.pending = timedelta(seconds=10)
         self._next_task = 7_000_000_000_000_000_000
         self.machines: Machines | None = None
         self._watch: Watch | None = None
 
     def works(self, machines: Machines) -> None:
-        """From now on the steps of new runs work, on this machine."""
+        """Lets the steps of later runs be processes on this machine."""
         self.machines, self._watch = machines, self._watch or Watch(self.cloud)
 
     def close(self) -> None:
@@ -111,14 +111,14 @@ class PipelineJobs:
         return self._next_task
 
     def settle(self) -> None:
-        """Runs whose steps work are planned anew until nothing more has happened."""
+        """Plans runs with live steps again until nothing changes."""
         now = self.cloud.clock.now()
         for job in list(self.jobs.values()):
             while job.live and job.live.changed(now):
                 job.live.due.clear()
                 job.tasks = job.plan()
                 if job.cancelled:
-                    job.stopping = LONG if job.live.going else now - job.cancelled
+                    job.stopping = LONG if job.live.active else now - job.cancelled
 
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.pipelineJobs.create")
@@ -140,7 +140,7 @@ class PipelineJobs:
         at: datetime | None = None,
     ) -> Job:
         """Raises:
-        ApiError: 400 for an id that cannot be one, 409 for one that is taken.
+        ApiError: 400 for an invalid id, 409 for one that exists.
         """
         if not JOB_ID.fullmatch(job_id):
             raise ApiError(400, f"Invalid pipeline_job_id: {job_id!r}. It must match {JOB_ID.pattern}.")
@@ -149,13 +149,13 @@ class PipelineJobs:
             raise ApiError(409, f"PipelineJob {name} already exists.")
         now = at or self.cloud.clock.now()
         root = f"{request.runtime_config.gcs_output_directory.rstrip('/')}/{self.cloud.project_number}/{job_id}"
-        told = placeholders(name, str(self._next_task), request, now, scheduled)
-        live = LiveRun(self.cloud, self.machines, told) if self.machines else None
+        placeholder_values = placeholders(name, str(self._next_task), request, now, scheduled)
+        live = LiveRun(self.cloud, self.machines, placeholder_values) if self.machines else None
         fast = request.runtime_config.failure_policy == 2
         values = pipeline_spec.parameters(request, spec)
 
         def plan() -> list[Task]:
-            planner = Planner(spec, self.scripts, self.cache, root, self._next_task, told, live)
+            planner = Planner(spec, self.scripts, self.cache, root, self._next_task, placeholder_values, live)
             tasks = planner.plan(values, now + self.pending, fail_fast=fast)
             self._next_task = max(self._next_task, planner.next_id)
             return tasks
@@ -169,7 +169,7 @@ class PipelineJobs:
         return job
 
     def going_on(self, run: str, step: str) -> Job:
-        """A run of one step that goes on until it is cancelled, for what is done in its step."""
+        """Starts a run of one step that lasts until it is cancelled, for a test that acts as that step."""
         self.scripts = [Script(step, seconds=LONG.total_seconds())]
         container = {"image": "image"}
         spec = {
@@ -200,7 +200,7 @@ class PipelineJobs:
             jobs = [job for name, job in self.jobs.items() if name.startswith(f"{parent}/")]
             jobs = [job for job in reversed(jobs) if not matches.text or matches.test(filtered(job, now))]
             orders = call.query.get("orderBy") or "create_time desc"
-            return [job.name for job in ordered(jobs, orders, ORDERS, lambda job, key: moment_of(job, key, now))]
+            return [job.name for job in sort_items(jobs, orders, ORDERS, lambda job, key: moment_of(job, key, now))]
 
         page, following = self.cloud.pages.cut(call.query, names)
         shown = [listed(self.jobs[n], now, call.query.get("readMask", "")) for n in page if n in self.jobs]
@@ -218,13 +218,13 @@ class PipelineJobs:
         job.cancelled = job.cancelled or now
         if job.live:
             job.live.cancel()
-            job.stopping = LONG if job.live.going else job.stopping
+            job.stopping = LONG if job.live.active else job.stopping
         for task in job.tasks:
             if task.end > now and self.cache.get(task.fingerprint) is task:
                 del self.cache[task.fingerprint]
 
     def batchCancel(self, call: Call) -> dict[str, Any]:
-        """Skips those that have ended; an unknown one ends it before any is cancelled."""
+        """Cancels the active jobs; if one is unknown, none is cancelled."""
         now = self.cloud.clock.now()
         jobs = [self.find(name, "aiplatform.pipelineJobs.cancel") for name in call.body["names"]]
         for job in jobs:
@@ -243,9 +243,9 @@ class PipelineJobs:
 
 
 def placeholders(name: str, number: str, request: Any, created: datetime, scheduled: datetime | None) -> dict[str, str]:
-    """What the texts {{$.pipeline_job_name}} and so on become; https://kubeflow-pipelines.readthedocs.io/en/stable/source/dsl.html
+    """Returns the values of {{$.pipeline_job_name}} and similar texts; https://kubeflow-pipelines.readthedocs.io/en/stable/source/dsl.html
 
-    What the schedule's time is for a run that no schedule started is not documented: its text stays.
+    The value of the schedule's time in a run without a schedule is not documented, so its text stays.
     """
     times = {"create": created, "schedule": scheduled}
     _, project, _, location, _, job_id = name.split("/")
@@ -264,7 +264,7 @@ def placeholders(name: str, number: str, request: Any, created: datetime, schedu
 
 
 def message_of(job: Job, now: datetime) -> Any:
-    """The job as it is now, without its details."""
+    """Returns the job at this time, without its details."""
     message = new("PipelineJob")
     message.CopyFrom(job.request)
     message.name = job.name
@@ -295,14 +295,14 @@ def moment_of(job: Job, name: str, now: datetime) -> datetime | None:
 
 
 def to_json_job(job: Job, now: datetime) -> Any:
-    """With what became of its tasks."""
+    """Returns the job at this time as JSON, with the details of its tasks."""
     message = message_of(job, now)
     job_details.fill(message, job, now)
     return message
 
 
 def listed(job: Job, now: datetime, mask: str) -> dict[str, Any]:
-    """In a list: without details, or only the fields of the mask."""
+    """Returns the job as it appears in a list: without details, or only the fields of the mask."""
     if not mask:
         return to_json(message_of(job, now), integers=True)
     shown = to_json(to_json_job(job, now), integers=True)
@@ -318,7 +318,7 @@ def masked(shown: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
 
 
 def filtered(job: Job, now: datetime) -> dict[str, Any]:
-    """The fields that a filter may name."""
+    """Returns the fields of a filter."""
     from google.cloud.aiplatform_v1 import PipelineState
 
     times = {key: moment_of(job, key, now) for key in ("create_time", "update_time", "end_time")}

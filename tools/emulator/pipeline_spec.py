@@ -1,4 +1,4 @@
-"""What Vertex AI checks of a pipeline before it makes a job of it."""
+"""The checks of a pipeline before Vertex AI creates a job."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 
 def checked(request: Any, templates: Any) -> dict[str, Any]:
-    """The specification of a PipelineJob; fetched, where the job names a template only.
+    """Returns the spec of a PipelineJob, downloaded if the job names a template only.
 
     Raises:
-        ApiError: 400 for what Vertex AI would not run.
+        ApiError: 400 for a spec that Vertex AI would refuse.
     """
     if not request.HasField("pipeline_spec") or not request.pipeline_spec.fields:
         if not request.template_uri:
@@ -45,10 +45,10 @@ def checked(request: Any, templates: Any) -> dict[str, Any]:
 
 
 def parameters(request: Any, spec: dict[str, Any]) -> dict[str, Any]:
-    """The values that the run starts with: those given, else the defaults.
+    """Returns the run's parameter values, with defaults.
 
     Raises:
-        ApiError: 400 for a name that the pipeline does not have, a value that is missing or of another type.
+        ApiError: 400 for an unknown name, a missing value, or a value of another type.
     """
     declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     given = {key: json_format.MessageToDict(v) for key, v in request.runtime_config.parameter_values.items()}

@@ -1,7 +1,7 @@
-"""When each task of a pipeline starts and ends, and how: worked out from the job's own specification at its creation.
+"""Plans the start, end and result of each task of a pipeline from its spec, when the job is created.
 
-What the tests script (durations, failures, outputs) is applied here; the rest follows the meaning that
-https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto gives to the specification.
+The scripts of tests set durations, failures and outputs; everything else follows
+https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto.
 """
 
 from collections.abc import Callable
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Script:
-    """What the tasks called `task` (a pattern) do."""
+    """The behaviour of the tasks that match `task` (a pattern)."""
 
     task: str = "*"
     seconds: float = 60
-    #: The message of the error, or nothing.
+    #: The message of the error, or None.
     fail: str | None = None
-    #: How many tries fail before one succeeds; 0: every one. The task's retryPolicy says how many there are.
+    #: Number of failed tries before one succeeds; 0: all fail. The task's retryPolicy limits the tries.
     fails: int = 0
     #: Metadata of every output of type system.Metrics.
     metrics: dict[str, Any] = field(default_factory=dict)
-    #: Values of output parameters; or real work that returns them, given the task with its inputs and the folder of
-    #: its outputs. What it raises is the task's error.
+    #: Values of output parameters, or a function that returns them from the task with its inputs and the folder of its
+    #: outputs; an exception is the task's error.
     outputs: "dict[str, Any] | Callable[[Task], dict[str, Any]]" = field(default_factory=dict)
     #: Metadata of output artifacts, by name.
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: What the step itself added to the URIs of its artifacts, by name.
+    #: Suffixes that the step added to the URIs of its artifacts, by name.
     uris: dict[str, str] = field(default_factory=dict)
-    #: False: as if its condition did not hold.
+    #: False: the task is skipped as if its condition were false.
     triggered: bool = True
 
 
@@ -55,7 +55,7 @@ class Script:
 class Task:
     id: int
     name: str
-    #: With the names of what it is in: exit-handler-1.train.
+    #: Name with the names of its groups: exit-handler-1.train.
     unique_name: str
     parent_id: int
     start: datetime
@@ -69,15 +69,15 @@ class Task:
     script: Script
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
-    #: (names of input artifact, what made it).
+    #: Input artifacts: (name, task that made it).
     artifacts: dict[str, tuple["Task", str]] = field(default_factory=dict)
     fingerprint: str = ""
-    #: Of an importer: the URI, by which Vertex AI finds the artifact that an earlier run made of it.
+    #: The URI of an importer, which identifies the artifact of an earlier run.
     imported: str = ""
-    #: The task whose outputs it took over.
+    #: The task whose cached outputs it uses.
     cached_from: "Task | None" = None
     error: str = ""
-    #: The ends of tries that failed and were followed by another.
+    #: End times of the failed tries before the last one.
     failed_tries: list[datetime] = field(default_factory=list)
 
     @property
@@ -88,16 +88,15 @@ class Task:
         source = self.cached_from or self
         return f"{source.root or root}/{source.name}_{source.output_id or source.id}/{key}"
 
-    #: Where its outputs lie; set when the job is created.
+    #: Folder of its outputs; set when the job is created.
     root: str = ""
-    #: Of its last start, where each has outputs of its own.
+    #: Folder of the outputs of its last start, if each start has its own.
     output_id: int = 0
 
 
 class Planner:
-    """Plans one job. `cache` holds the tasks that succeeded before, by fingerprint; `told` what the job's placeholders
-    stand for; `live`: whose steps work.
-    """
+    """The planner of one job. `cache` has earlier successful tasks by cache key; `placeholder_values` are those of the
+    job; `live` has the live steps."""
 
     def __init__(
         self,
@@ -106,10 +105,16 @@ class Planner:
         cache: dict[str, Task],
         root: str,
         first_id: int,
-        told: dict[str, str] | None = None,
+        placeholder_values: dict[str, str] | None = None,
         live: "LiveRun | None" = None,
     ):
-        self.spec, self.scripts, self.cache, self.root, self.told = spec, scripts, cache, root, told or {}
+        self.spec, self.scripts, self.cache, self.root, self.placeholder_values = (
+            spec,
+            scripts,
+            cache,
+            root,
+            placeholder_values or {},
+        )
         self.next_id, self.live = first_id, live
         self.tasks: list[Task] = []
 
@@ -127,7 +132,7 @@ class Planner:
         return self.tasks
 
     def stop_after(self, moment: datetime) -> None:
-        """PIPELINE_FAILURE_POLICY_FAIL_FAST: nothing new is scheduled, what runs is completed."""
+        """Applies PIPELINE_FAILURE_POLICY_FAIL_FAST: starts no further task, completes active ones."""
         for task in self.tasks:
             if task.start >= moment and task.final != "NOT_TRIGGERED" and not comes_anyway(task.spec):
                 task.final, task.error = "NOT_TRIGGERED", ""
@@ -181,7 +186,7 @@ class Planner:
             root=self.root,
         )
         self.tasks.append(task)
-        task.inputs = dict(resolved(spec, parameters, done, self.told))
+        task.inputs = dict(resolved(spec, parameters, done, self.placeholder_values))
         task.artifacts = dict(given_artifacts(spec, artifacts, done))
         blocked = any(not done[other].worked for other in upstream(spec)) and not comes_anyway(spec)
         if blocked or not task.script.triggered or not holds(spec, task.inputs):
@@ -193,7 +198,7 @@ class Planner:
         return task
 
     def id_of(self, unique_name: str) -> int:
-        """Of a run that is planned anew, the one that the task had before."""
+        """Returns the id of a task, which is kept when the run is planned again."""
         self.next_id += 1
         turn = sum(task.unique_name == unique_name for task in self.tasks)
         return self.live.id(f"{unique_name}[{turn}]") if self.live else self.next_id
@@ -213,7 +218,7 @@ class Planner:
             self.work(task)
 
     def work(self, task: Task) -> None:
-        """Runs it, again after a try that failed, as its retryPolicy has it."""
+        """Runs a task's function, with retries by its retryPolicy."""
         failures, end, fails = tried(task.script, task.spec)
         task.failed_tries = [task.start + timedelta(seconds=failure) for failure in failures]
         task.end = task.start + timedelta(seconds=end)
@@ -222,7 +227,7 @@ class Planner:
             return
         try:
             task.outputs = output_parameters(task)
-        except Exception as error:  # whatever the work of a test raises is the end of its step
+        except Exception as error:  # any exception of a test's function fails its step
             task.final, task.error = "FAILED", str(error)
 
     def cache_key(self, task: Task, executor: dict[str, Any]) -> str:
@@ -239,7 +244,7 @@ class Planner:
         return source.imported or (source.cached_from or source).id, key
 
     def run_dag(self, task: Task) -> None:
-        """A condition, an exit handler or a nested pipeline; a loop runs its iterations side by side."""
+        """Plans a condition, an exit handler, a nested pipeline, or a loop, whose iterations run concurrently."""
         for inputs in iterations(task):
             inner = self.plan_dag(task.component, inputs, task.artifacts, task.start, task.id, f"{task.unique_name}.")
             task.end = max([task.end, *(t.end for t in inner.values())])

@@ -1,4 +1,4 @@
-"""IAM: who may do what. By default the caller may do everything; a test takes permissions away.
+"""IAM permissions and policies. The caller has every permission until a test removes some.
 
 https://cloud.google.com/iam/docs/reference/rest/v1/Policy
 """
@@ -11,13 +11,13 @@ from .errors import ApiError
 
 class Policies:
     def __init__(self) -> None:
-        #: Permissions that the caller does not have, on anything: what needs one of them answers 403.
+        #: Permissions that the caller lacks on every resource; a call that needs one gets 403.
         self.missing: set[str] = set()
-        #: The only permissions that the caller has; None: all but the missing ones.
+        #: The only permissions of the caller; None: all except the missing ones.
         self.only: set[str] | None = None
-        #: Every permission that a call was looked at for.
+        #: Every permission that a call needed.
         self.asked: set[str] = set()
-        #: {resource: {role: [member, ...]}}; resources are named as in requests, with the project's id.
+        #: {resource: {role: [member, ...]}}; names of resources are those of requests, with the project's id.
         self.bindings: dict[str, dict[str, list[str]]] = {}
 
     def lacks(self, permission: str) -> bool:
@@ -26,7 +26,7 @@ class Policies:
         return permission in self.missing or unlisted
 
     def test(self, call: Call) -> dict[str, Any]:
-        """Those of the permissions that the caller has."""
+        """Returns the permissions of the call that the caller has."""
         asked = (call.body or {}).get("permissions", [])
         for permission in asked:
             if permission.count(".") < 2 or "*" in permission:
@@ -36,7 +36,7 @@ class Policies:
 
     def act_as(self, account: str) -> None:
         """Raises:
-        ApiError: in the words of Vertex AI, https://github.com/googleapis/python-aiplatform/issues/1073
+        ApiError: with Vertex AI's text, https://github.com/googleapis/python-aiplatform/issues/1073
         """
         if self.lacks("iam.serviceAccounts.actAs"):
             raise ApiError(

@@ -57,9 +57,9 @@ class ServiceAccounts:
 
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
-        #: By email; what the API tells of each.
+        #: Fields of each account in the API, by email.
         self.accounts: dict[str, dict[str, Any]] = {}
-        #: Compute Engine's default account, with which runs and builds work that name no other.
+        #: Compute Engine's default account, for runs and builds that name no other.
         self.compute = f"{cloud.project_number}-compute@developer.gserviceaccount.com"
         for email in (EMAIL, f"pipelines@{cloud.project}.iam.gserviceaccount.com", self.compute):
             self.add(email)
@@ -72,7 +72,7 @@ class ServiceAccounts:
         return self.accounts[email]
 
     def find(self, name: str, permission: str) -> dict[str, Any]:
-        """`projects/-/serviceAccounts/EMAIL` is any project."""
+        """Returns an account; `-` as its project matches any project."""
         email = name.rpartition("/")[2]
         self.cloud.resource(name.replace("projects/-/", f"projects/{self.cloud.project}/"), permission)
         if email not in self.accounts:
@@ -98,7 +98,7 @@ class ServiceAccounts:
 
 
 class AllowedLocations:
-    """google-auth asks, before each first request of a service account, from where requests may come."""
+    """The lookup of allowed locations, which google-auth makes before the first request of a service account."""
 
     prefix = "iamcredentials.projects.serviceAccounts"
 
@@ -116,7 +116,7 @@ class CryptoKeys:
         self.add(f"projects/{cloud.project}/locations/{cloud.region}/keyRings/ring/cryptoKeys/key")
 
     def add(self, name: str, *, purpose: str = "ENCRYPT_DECRYPT", state: str = "ENABLED") -> dict[str, Any]:
-        """`state` is that of its primary version."""
+        """Adds a key; `state` is that of its primary version."""
         version = {"name": f"{name}/cryptoKeyVersions/1", "state": state, "protectionLevel": "SOFTWARE"}
         self.keys[name] = {"name": name, "purpose": purpose, "primary": version}
         return self.keys[name]

@@ -1,6 +1,6 @@
 """Quotas of the project: https://cloud.google.com/docs/quotas/reference/rest/v1/projects.locations.services.quotaInfos.
 
-google-api-python-client carries no discovery document of this API; the routes are those of Google's own client.
+google-api-python-client has no discovery document of this API; the routes are those of Google's client.
 """
 
 from functools import cache
@@ -21,7 +21,7 @@ PAGING = {"pageSize": {"type": "integer", "location": "query"}, "pageToken": {"t
 
 @cache
 def cloud_quotas() -> Document:
-    """Made like a discovery document."""
+    """Returns a handwritten discovery document."""
     from google.cloud.cloudquotas_v1.services.cloud_quotas.transports import rest_base
 
     base = rest_base._BaseCloudQuotasRestTransport
@@ -66,7 +66,7 @@ class QuotaInfos:
         metric: str = "",
         **dimensions: str,
     ) -> None:
-        """The limit of a quota; in a region with `region=`, else everywhere. What was never set is not listed."""
+        """Sets the limit of a quota, in one region with `region=`, else everywhere. Other quotas are not listed."""
         from google.cloud.cloudquotas_v1 import DimensionsInfo, QuotaInfo
 
         made = QuotaInfo.pb(QuotaInfo(quota_id=quota_id, service=service, metric=metric, container_type="PROJECT"))

@@ -1,11 +1,11 @@
-"""What stands behind custom jobs once a test wants them to work: quota, capacity, machines, and Vertex AI's moods.
+"""Quota, capacity and machines of live custom jobs, with the delays and choices of Vertex AI.
 
     work = cloud.custom_jobs.works(folder, World(seed=7))     # a Region: jobs start real processes from now on
     work.quotas["custom_model_training_nvidia_h100_gpus"] = 8
     work.provisioning_s, work.notice_s, work.error_late_s = 40, 30, 60
     work.jobs                                                  # WorkingJob by resource name, with their spells
 
-With a clock that stands still things happen when a client asks or a test moves it; with one that runs, by themselves.
+With a stopped clock, events happen when a client calls or a test moves the clock; with a running clock, by themselves.
 """
 
 import random
@@ -24,31 +24,31 @@ from .working_job import RUNNING, WorkingJob
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-#: Real seconds between two looks at processes and times.
+#: Real seconds between two polls.
 LOOK_S = 0.02
-#: Metrics of quota: https://cloud.google.com/vertex-ai/docs/quotas#training. Flex-start takes that of preemptible ones
-#: too (.../schedule-jobs-dws#quota).
+#: Metrics of quota: https://cloud.google.com/vertex-ai/docs/quotas#training. Flex-start uses the preemptible quota too
+#: (.../schedule-jobs-dws#quota).
 PREEMPTIBLE = ("spot", "flex_start")
 
 
 class Region:
-    """Of all regions: what a place has is told by its name."""
+    """Quota, capacity and live jobs of all regions; places differ by their names."""
 
     def __init__(self, cloud: "Cloud", folder: Path, world: World):
         self.cloud, self.world = cloud, world
         self.machines = Machines(cloud, folder)
         self.began: datetime = cloud.clock.now()
         self.jobs: dict[str, WorkingJob] = {}
-        #: Accelerators that may be used at once, by metric; what is not named is not limited.
+        #: The most accelerators at one time, by metric; other metrics have no limit.
         self.quotas: dict[str, int] = {}
         self.provisioning_s, self.pause_s, self.notice_s = 10.0, 60.0, 30.0
-        #: For so long a job that failed has no error yet.
+        #: Seconds from a job's failure until its error appears.
         self.error_late_s = 0.0
-        #: Told instead of a preemption, where the program ended in time.
+        #: The error in place of a preemption, if the program ended in time.
         self.exit_codes = 0.5
-        #: What is wrong with a job, found out when it starts: a wrong image, an account without a permission.
+        #: Returns a job's error at its start, such as a wrong image or a missing permission.
         self.refusal: Callable[[Any], JobError | None] = lambda message: None
-        #: Whether a program that ends with this exit code ends its job: working_job.py says what is known of it.
+        #: Whether a program with this exit code ends its job; see working_job.py.
         self.is_common: Callable[[int], bool] = lambda code: True
         self._chance = random.Random(f"moods {world.seed}")
         self._over = threading.Event()
@@ -59,7 +59,7 @@ class Region:
         while not self._over.wait(LOOK_S):
             try:
                 self.settle()
-            except Exception as error:  # a fault of this server, which the test's end tells
+            except Exception as error:  # a fault of this server, which the fixture reports at the end of the test
                 self.cloud.crashed = error
                 return
 
@@ -78,7 +78,7 @@ class Region:
                 job.settle(now)
 
     def begin(self, message: Any, now: datetime) -> WorkingJob:
-        """Raises ApiError 429 for what the quota never gives."""
+        """Starts a job. Raises ApiError 429 if it needs more than the quota."""
         job = WorkingJob(message, now, self)
         over = [metric for metric, count in needs(job).items() if count > self.quotas.get(metric, count)]
         if over:
@@ -105,7 +105,7 @@ class Region:
         return self._chance.random() < self.exit_codes
 
     def log(self, job: WorkingJob, machine: Machine) -> None:
-        """What the machine's program wrote, to Cloud Logging."""
+        """Sends the output of the machine's program to Cloud Logging."""
         for severity, line in machine.said():
             self.cloud.logs.add(
                 line, job_id=job.message.name.rpartition("/")[2], severity=severity, task_name=machine.name
@@ -116,7 +116,7 @@ class Region:
 
 
 def needs(job: WorkingJob) -> dict[str, int]:
-    """Accelerators by metric."""
+    """Returns the accelerators of a job by metric of quota."""
     from google.cloud.aiplatform_v1 import AcceleratorType
 
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""How often a task is tried, and when: its retryPolicy, as pipeline_spec.proto has it.
+"""The number and times of a task's tries, by its retryPolicy.
 
 https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto
 """
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def waits(spec: dict[str, Any]) -> list[float]:
-    """The seconds before each of the retries that the task may have."""
+    """Returns the seconds before each allowed retry."""
     policy = spec.get("retryPolicy", {})
     first, longest = (
         float(policy.get(k, d).rstrip("s")) for k, d in (("backoffDuration", "0s"), ("backoffMaxDuration", "3600s"))
@@ -20,7 +20,7 @@ def waits(spec: dict[str, Any]) -> list[float]:
 
 
 def tried(script: "Script", spec: dict[str, Any]) -> tuple[list[float], float, bool]:
-    """Seconds from the start to the failures that are followed by another try, and to the end; whether that fails."""
+    """Returns the seconds from the start to each retried failure, the seconds to the end, and whether the end fails."""
     pauses = waits(spec)
     failing = 0 if not script.fail else script.fails or len(pauses) + 1
     ends, start = [], 0.0

@@ -1,7 +1,7 @@
-"""The runs of schedules: which are due, which wait or are skipped, and when a schedule is completed.
+"""Starts, queues or skips the runs of schedules, and completes schedules.
 
-As Google's page on schedules has it, maxConcurrentRunCount limits how many runs are *started* at once, and a start
-takes no time here; maxConcurrentActiveRunCount limits how many are running.
+By Google's page on schedules, maxConcurrentRunCount limits the runs that are *starting*, and a start takes no time
+here; maxConcurrentActiveRunCount limits active runs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,17 +22,17 @@ ACTIVE, PAUSED, COMPLETED = 1, 2, 3
 
 @dataclass
 class Live:
-    """A schedule, and what the server knows besides."""
+    """A schedule with its state on the server."""
 
     message: Any
-    #: Run times still to come; `next` is the first of them.
+    #: Coming run times; `next` is the first of them.
     coming: Iterator[datetime]
     next: datetime | None
-    #: Runs that may still be active.
+    #: Runs that may be active.
     runs: list[Job] = field(default_factory=list)
-    #: Catching up until here: nothing is skipped.
+    #: Until this time no run is skipped, because the schedule catches up.
     backfill_until: datetime | None = None
-    #: The job that every run asks for, and its specification; made at the first run.
+    #: The job of every run and its spec; set at the first run.
     request: Any = None
     spec: dict[str, Any] | None = None
 
@@ -42,7 +42,7 @@ class Live:
         return getattr(self.message, name).ToDatetime(tzinfo=UTC)
 
     def step(self) -> None:
-        """To the next run time, or to none, if the schedule ends before it."""
+        """Moves to the next run time, or to None if the schedule ends before it."""
         self.next = next(self.coming, None)
         end = self.moment("end_time")
         if self.next and end and self.next > end:
@@ -56,7 +56,7 @@ class Live:
         self.step()
 
     def free_at(self, moment: datetime) -> datetime:
-        """When a run that is due now may start: at once, or when enough of those before have ended."""
+        """Returns when a due run may start: at once, or when enough active runs have ended."""
         self.runs = [job for job in self.runs if job.end > moment]
         limit = self.message.max_concurrent_active_run_count
         if not limit or len(self.runs) < limit:
@@ -69,7 +69,7 @@ class Runs:
         self.cloud = cloud
 
     def settle(self, schedules: Iterable[Live]) -> None:
-        """Starts every run that is due, in the order of time, and completes schedules that have ended."""
+        """Starts every due run in order of time, and completes schedules that have ended."""
         now = self.cloud.clock.now()
         while due := [live for live in schedules if live.message.state == ACTIVE and self.due(live, now)]:
             live = min(due, key=lambda one: (one.next, one.message.name))

@@ -11,7 +11,7 @@ from . import pipeline_spec
 from .call import Call
 from .cron import parts
 from .errors import ApiError, failed_precondition
-from .listing import Filter, ordered
+from .listing import Filter, sort_items
 from .messages import new, parse, rfc3339, set_time
 from .schedule_runs import ACTIVE, COMPLETED, PAUSED, Live, Runs
 from .schema import read_body, snake
@@ -58,7 +58,7 @@ class Schedules:
 
     def check(self, message: Any) -> None:
         """Raises:
-        ApiError: 400 for what no schedule can be.
+        ApiError: 400 for an invalid schedule.
         """
         if not message.cron:
             raise ApiError(400, "Required field is not set: schedule.time_specification (cron).")
@@ -93,7 +93,7 @@ class Schedules:
             found = [live for name, live in self.live.items() if name.startswith(f"{parent}/")]
             found = [live for live in reversed(found) if matches.test(filtered(live))]
             order = call.query.get("orderBy") or "create_time desc"
-            return [i.message.name for i in ordered(found, order, ORDERS, lambda i, key: i.moment(key))]
+            return [i.message.name for i in sort_items(found, order, ORDERS, lambda i, key: i.moment(key))]
 
         page, following = self.cloud.pages.cut(call.query, names)
         answer = new("ListSchedulesResponse")
@@ -142,7 +142,7 @@ class Schedules:
         live.message.catch_up = bool((call.body or {}).get("catchUp"))
         set_time(live.message, "last_resume_time", now)
         if live.message.catch_up:
-            live.backfill_until = now  # from the run on that was next when it was paused or last changed
+            live.backfill_until = now  # begins with the next run at the time of the pause or of the last change
         else:
             live.restart(now)
         self.settle()
@@ -159,7 +159,7 @@ class Schedules:
 
 def check_path(path: str, schemas: dict[str, Any], current: Any, given: Any) -> None:
     """Raises:
-    ApiError: 400 for a path that is no field, or that would empty one.
+    ApiError: 400 for a path that is no field, or that would clear one.
     """
     first = path.partition(".")[0]
     if first not in {snake(name) for name in schemas[SCHEMA]["properties"]}:
@@ -180,7 +180,7 @@ def output_only(path: str, document: Any) -> bool:
 
 
 def filtered(live: Live) -> dict[str, Any]:
-    """The fields that a filter may name."""
+    """Returns the fields of a filter."""
     message = live.message
     times = {name: live.moment(name) for name in ORDERS}
     return {

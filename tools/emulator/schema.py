@@ -1,6 +1,6 @@
-"""A JSON body against the message of a discovery document: what Google's front end refuses, in its words.
+"""Checks a JSON body by the message of a discovery document, with the errors of Google's front end.
 
-Required and output-only fields are those that the document describes as such; nothing here is our own belief.
+Required and output-only fields are those that the document describes as such.
 """
 
 import re
@@ -23,23 +23,23 @@ def camel(name: str) -> str:
 
 
 def message_field(name: str) -> str:
-    """The field of the request that holds the body, for GoogleCloudAiplatformV1PipelineJob pipeline_job."""
+    """Returns the request's field with the body: pipeline_job for GoogleCloudAiplatformV1PipelineJob."""
     short = re.sub(r"^Google\w*?V\d+(beta\d+)?(?=[A-Z])", "", name)
     return snake(short[0].lower() + short[1:])
 
 
 class Reader:
-    """Reads one JSON value; `violations` is what is wrong with it, as (field, description)."""
+    """A reader of one JSON value; `violations` are (field, description)."""
 
     def __init__(self, document: Document, *, answer: bool = False):
         self.schemas = document.schemas
-        #: Answers hold what only Google writes.
+        #: Whether the value is an answer, which may have output-only fields.
         self.answer = answer
         self.violations: list[tuple[str, str]] = []
         self.missing: list[str] = []
 
     def read(self, schema: dict[str, Any], value: Any, where: str) -> Any:
-        """The value with its fields named as in the document, and without what only Google writes."""
+        """Returns the value with the document's field names, without output-only fields."""
         if "$ref" in schema:
             schema = self.schemas[schema["$ref"]]
         kind = schema["type"]
@@ -93,7 +93,7 @@ class Reader:
 
 
 def read_body(document: Document, schema: str, body: Any, where: str, *, complete: bool = True) -> dict[str, Any]:
-    """The body of a request. `complete`: required fields have to be there (in an update they need not).
+    """Returns the body of a request. `complete`: required fields must be set, as in every request but an update.
 
     Raises:
         ApiError: 400, with every violation.
@@ -113,7 +113,7 @@ def read_body(document: Document, schema: str, body: Any, where: str, *, complet
 
 def check_query(parameters: dict[str, dict[str, Any]], common: dict[str, Any], query: dict[str, list[str]]) -> None:
     """Raises:
-    ApiError: 400 for a parameter that the method does not have, or a value that is none of its type's.
+    ApiError: 400 for an unknown parameter, or a value of another type.
     """
     for name, values in query.items():
         known = parameters.get(name) or common.get(name.removeprefix("$"))
@@ -146,7 +146,7 @@ def check_parameter(name: str, known: dict[str, Any], value: str) -> None:
 
 
 def check_answer(document: Document, schema: str, answer: Any) -> None:
-    """What this server answers is itself held against the document."""
+    """Raises an error if an answer of this server does not match the document."""
     reader = Reader(document, answer=True)
     reader.read({"$ref": schema}, answer, "answer")
     if reader.violations:

@@ -1,4 +1,4 @@
-"""HTTP on loopback: one thread accepts on every port, and each connection has a thread of its own."""
+"""HTTP servers on loopback: one thread accepts on every port, and each connection has its own thread."""
 
 import contextlib
 import gzip
@@ -21,10 +21,10 @@ from .tunnel import Tunnel
 @dataclass
 class Request:
     api: str
-    #: The name that a proxied client asked for; else empty.
+    #: The host that a proxied client requested; else empty.
     host: str
     http_method: str
-    #: As it was sent, and without the query.
+    #: The path as sent, and the path without the query.
     target: str
     path: str
     query: dict[str, list[str]]
@@ -35,7 +35,7 @@ class Request:
 @dataclass
 class Answer:
     status: int
-    #: JSON, or bytes as they are; None resets the connection.
+    #: JSON or raw bytes; None resets the connection.
     body: Any
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class Server(ThreadingHTTPServer):
 
     def shutdown_request(self, request: Any) -> None:
         self.connections.discard(request)
-        self.close_request(request)  # without the orderly end that the base class sends first: it would hide a reset
+        self.close_request(request)  # the base class first ends the connection in order, which would hide a reset
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass  # the client has gone
@@ -84,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
     api = host = ""
 
     def do_CONNECT(self) -> None:
-        """What follows on this connection is meant for another host, over TLS."""
+        """Turns the connection into a TLS tunnel to another host."""
         host = self.path.partition(":")[0]
         api = self.server.tunnel.api_of(host)
         if self.server.api != "tunnel" or api is None:
@@ -146,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        """The header Date: the cloud's time."""
+        """Returns the cloud's time for the header Date."""
         return super().date_time_string(self.server.now().timestamp())
 
     def log_message(self, *args: Any) -> None:
@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Servers:
-    """A server for each API, and one that is a proxy to them all."""
+    """A server for each API, and a proxy to all of them."""
 
     def __init__(
         self, apis: list[str], handle: Callable[[Request], Answer], tunnel: Tunnel, now: Callable[[], datetime]

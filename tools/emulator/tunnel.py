@@ -1,7 +1,7 @@
-"""Google's own host names, answered here: a client that knows no other endpoint comes through this proxy.
+"""An HTTPS proxy that answers Google's own host names, for clients without an endpoint setting.
 
-google-auth, for one, asks https://iamcredentials.googleapis.com from a thread of its own whatever endpoints are set.
-With HTTPS_PROXY on us and our certificate trusted, nothing leaves the machine, and nothing that tries goes unseen.
+For example, google-auth calls https://iamcredentials.googleapis.com in its own thread, whatever endpoints are set.
+HTTPS_PROXY and a trusted certificate keep every request on this machine. Attempts to reach other hosts are recorded.
 """
 
 import ipaddress
@@ -18,15 +18,15 @@ from tempfile import NamedTemporaryFile
 class Tunnel:
     def __init__(self, region: str, project_number: str, apis: list[str], folder: str):
         self.apis, self.folder = apis, Path(folder)
-        #: What follows an endpoint's id in its own host name.
+        #: Suffix of an endpoint's own host name, after its id.
         self.dedicated = f"{region}-{project_number}.prediction.vertexai.goog"
-        #: Hosts outside that a client tried to reach.
+        #: Other hosts that a client tried to reach.
         self.strays: list[str] = []
         #: Connections that wait for an answer.
         self.busy: set[object] = set()
 
     def api_of(self, host: str) -> str | None:
-        """The API behind a host name of Google, or None."""
+        """Returns the API of a Google host name, or None."""
         if host.partition(".")[2] == self.dedicated:
             return "aiplatform"
         found = re.fullmatch(r"(?:[a-z]+-[a-z]+\d+-)?([a-z0-9]+)\.(googleapis\.com|pkg\.dev)", host)
@@ -43,13 +43,13 @@ class Tunnel:
         return {**trusted, "HTTPS_PROXY": url, "https_proxy": url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
     def rest(self, patience_s: float = 1.0) -> None:
-        """Waits until what google-auth asks in the background is answered: cut off, it leaves broken connections."""
+        """Waits for the answers to google-auth's background requests, whose interruption would break connections."""
         deadline = time.monotonic() + patience_s
         while self.busy and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def secured(self, connection: socket) -> ssl.SSLSocket:
-        """The server's side of TLS."""
+        """Wraps a connection in TLS, as the server."""
         return context(self.dedicated).wrap_socket(connection, server_side=True)
 
 
@@ -65,13 +65,13 @@ def context(*domains: str) -> ssl.SSLContext:
 
 @cache
 def certificate(*domains: str) -> tuple[bytes, bytes]:
-    """A certificate for Google's host names and those in `domains`, and its key; nobody trusts it unless told to."""
+    """Returns a self-signed certificate for Google's host names and `domains`, and its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    # By its name a client finds the one of several that it trusts.
+    # A client finds the trusted certificate by its name.
     common = f"the loopback cloud {' '.join(domains)}".strip()[:64]
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
     names = [x509.DNSName(f"*.{domain}") for domain in ("googleapis.com", "pkg.dev", *domains)]

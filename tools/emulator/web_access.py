@@ -1,4 +1,4 @@
-"""The shells of a custom job that runs with web access: one URI for each machine, by its name.
+"""The web shells of a custom job: one URI for each machine, by the machine's name.
 
 https://cloud.google.com/vertex-ai/docs/training/monitor-debug-interactive-shell
 """
@@ -9,7 +9,7 @@ RUNNING = 3
 
 
 def fill_web_access(job: Any) -> None:
-    """Adds the output field webAccessUris to a CustomJob that runs."""
+    """Adds the output field webAccessUris to an active CustomJob."""
     if job.state != RUNNING or not job.job_spec.enable_web_access:
         return
     region, number = job.name.split("/")[3], job.name.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""How the tasks of a specification hang together: order, inputs, conditions, loops, outputs.
+"""The dependencies of a spec's tasks: order, inputs, conditions, loops, outputs.
 
 https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .plan import Task
 
-#: What a task returned, where no script says it.
+#: The output of a task without a script.
 UNKNOWN = object()
 REFERENCE = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")
 #: {{$.pipeline_job_name}}
@@ -19,7 +19,7 @@ OF_THE_JOB = re.compile(r"\{\{\$\.([a-z_]+)\}\}")
 
 
 def in_order(tasks: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every task after those that it waits for."""
+    """Yields the tasks, each after its dependencies."""
     left = dict(tasks)
     while left:
         free = [name for name, spec in left.items() if not any(other in left for other in upstream(spec))]
@@ -33,20 +33,20 @@ def upstream(spec: dict[str, Any]) -> list[str]:
 
 
 def comes_anyway(spec: dict[str, Any]) -> bool:
-    """Exit tasks, and those that ignore failures before them."""
+    """Whether the task runs after failures: an exit task, or one that ignores upstream failures."""
     return spec.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
 def resolved(
-    spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"], told: dict[str, str]
+    spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"], placeholder_values: dict[str, str]
 ) -> Iterator[tuple[str, Any]]:
-    """The values of the task's input parameters; UNKNOWN where no script says what a task returned.
+    """Yields the values of the task's input parameters; UNKNOWN for outputs of tasks without a script.
 
-    `told` is what stands for the job's placeholders, wherever a text has them.
+    `placeholder_values` replace the job's placeholders in texts.
     """
     for name, value in sources(spec, parameters, done):
         text = isinstance(value, str)
-        yield name, OF_THE_JOB.sub(lambda match: told.get(match[1], match[0]), value) if text else value
+        yield name, OF_THE_JOB.sub(lambda match: placeholder_values.get(match[1], match[0]), value) if text else value
 
 
 def sources(spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"]) -> Iterator[tuple[str, Any]]:
@@ -83,7 +83,7 @@ def given_artifacts(
 
 
 def holds(spec: dict[str, Any], inputs: dict[str, Any]) -> bool:
-    """Whether the task's condition is true; a condition on what is not known counts as true."""
+    """Whether the task's condition is true; a condition on an unknown value counts as true."""
     condition = spec.get("triggerPolicy", {}).get("condition")
     named = re.findall(r"inputs\.parameter_values\['([^']+)'\]", condition or "")
     if not condition or any(inputs.get(name, UNKNOWN) is UNKNOWN for name in named):

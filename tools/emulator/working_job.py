@@ -1,22 +1,22 @@
-"""The life of a custom job that has machines: queued, provisioned, at work, preempted, tried again, ended.
+"""A live custom job: queued, provisioned, running, preempted, retried, ended.
 
-What is documented stands on https://cloud.google.com/vertex-ai/docs/training/understanding-training-service:
+Google documents this behaviour on https://cloud.google.com/vertex-ai/docs/training/understanding-training-service:
 
 - A job stays QUEUED while the project's quota is used up.
-- A stockout is tried again, up to three times. After a preemption of Spot machines the job is tried again, up to six
-  times, and fails as a stockout (.../use-spot-vms). An internal error is tried again twice.
-- A program that ends by a "common error" ends the job; exit codes that could be transient are tried again, up to three
-  times. After any other error the program starts anew on its machine, under its host name, up to five times, and then
-  the whole job, up to three times. Which of the two an exit code is, the page tells of few; it calls every exception of
-  a user's program common. So the job ends here, unless a test wants it otherwise (`Region.is_common`).
+- A stockout is retried up to three times. After a preemption of Spot machines the job is retried up to six times, and
+  then fails as a stockout (.../use-spot-vms). An internal error is retried twice.
+- A program that ends with a "common error" ends the job; exit codes that could be transient are retried up to three
+  times. After any other error the program restarts on its machine, under its host name, up to five times, and then the
+  whole job restarts, up to three times. The page classifies few exit codes, and calls every exception of a user's
+  program common. So the job ends here, unless a test sets `Region.is_common`.
 - A machine that is lost or maintained is replaced by one with the same host name, up to five times;
-  `restart_job_on_worker_restart` starts all programs anew. `disable_retries` ends the job instead, and overrides it.
+  `restart_job_on_worker_restart` restarts all programs. `disable_retries` ends the job instead, and overrides it.
 - The job ends with its primary replica's exit code 0; all others are shut down.
-- A Flex-start job waits for `max_wait_duration` (0: for ever; default: a day), then it has expired.
+- A Flex-start job expires after `max_wait_duration` (0: never; default: a day).
 
 https://cloud.google.com/compute/docs/instances/spot#preemption-process: SIGTERM, and SIGKILL 30 s later. Not
-documented, so that a seed decides: whether a program that ended within these 30 s is told of as a preemption or as its
-exit code, and that a state comes some time before its error ("about one minute after a job ends").
+documented, so decided by the seed: whether a program that ends within these 30 s counts as preempted or by its exit
+code, and the time from a state to its error ("about one minute after a job ends").
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .region import Region
 
 QUEUED, PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED, EXPIRED = 1, 2, 3, 4, 5, 6, 7, 9
-#: How often Vertex AI itself tries again.
+#: The most retries by Vertex AI, by cause.
 STOCKOUTS, PREEMPTIONS, TRANSIENT, RESTARTS, INTERNAL = 3, 6, 3, 5, 2
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
@@ -42,7 +42,7 @@ WEEK_S = 7 * DAY_S
 
 @dataclass
 class Spell:
-    """A time during which the machines were there, and billed."""
+    """A time during which the job had machines, which is billed."""
 
     began: datetime
     ended: datetime | None = None
@@ -61,15 +61,15 @@ class WorkingJob:
     started: datetime | None = None
     ended: datetime | None = None
     error: JobError | None = None
-    #: When machines are asked for next.
+    #: Time of the next request for machines.
     asks: datetime | None = None
-    #: Why the programs were told to end, and when they are killed.
+    #: Reason of the SIGTERM to the programs, and the time of their SIGKILL.
     ending: tuple[str, datetime] | None = None
-    #: When capacity ends for the machines that it has.
+    #: Time at which the capacity of its machines ends.
     preempted: datetime | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
-    # ---- what it was asked for
+    # ---- the request
 
     @property
     def place(self) -> Place:
@@ -89,29 +89,29 @@ class WorkingJob:
         return self.state in (SUCCEEDED, FAILED, CANCELLED, EXPIRED)
 
     def may(self, what: str, most: int) -> bool:
-        """Whether Vertex AI tries again after this; counts it."""
+        """Whether Vertex AI retries after this cause; counts the retry."""
         self.counts[what] = self.counts.get(what, 0) + 1
         return self.tries_again and self.counts[what] <= most
 
-    # ---- what happens
+    # ---- events
 
     def settle(self, now: datetime) -> None:
-        """Everything that is due."""
+        """Carries out everything that is due."""
         while not self.over and self._step(now):
             pass
 
     def cancel(self, now: datetime) -> None:
         if self.machines and self.state == RUNNING:
             self.state = CANCELLING
-            self._tell("cancelled", now)
+            self._terminate("cancelled", now)
         elif self.state != CANCELLING:
             self._end(now, CANCELLED, job_errors.cancelled())
 
     def lose(self, name: str, now: datetime, *, noticed: bool = True) -> None:
-        """One of its machines is gone, without a notice.
+        """Removes one of its machines without a notice.
 
         Args:
-            noticed: Whether Vertex AI does something about it; else only its other machines can.
+            noticed: Whether Vertex AI reacts to the loss; if not, only the other machines can.
         """
         machine = next(machine for machine in self.machines if machine.name == name)
         machine.vanished = not noticed
@@ -120,7 +120,7 @@ class WorkingJob:
             self._replace(name, "lost", now)
 
     def take(self, now: datetime) -> None:
-        """Its Spot machines are taken away at once: the notice is best effort."""
+        """Removes its Spot machines at once, because Google's notice is best effort."""
         self._stop("preempted", now)
         self._end(now, FAILED, job_errors.stockout(self.place.region))
 
@@ -180,13 +180,13 @@ class WorkingJob:
                 return self._failed(machine.name, code, now)
         limit_s = self.message.job_spec.scheduling.timeout.ToSeconds() or WEEK_S
         if now >= self.spells[-1].began + timedelta(seconds=limit_s):
-            return self._tell("timeout", now)
+            return self._terminate("timeout", now)
         if self.preempted and now >= self.preempted:
-            return self._tell("preempted", now)
+            return self._terminate("preempted", now)
         return False
 
-    def _tell(self, why: str, now: datetime) -> bool:
-        """SIGTERM to every program; what is left is killed later."""
+    def _terminate(self, why: str, now: datetime) -> bool:
+        """Sends SIGTERM to every program; SIGKILL follows later."""
         for machine in self.machines:
             machine.terminate()
         self.ending = (why, now + timedelta(seconds=self.region.notice_s))
@@ -227,7 +227,7 @@ class WorkingJob:
         return job_errors.exited(name, code, self.message.name.split("/")[1], self.message.name.rpartition("/")[2])
 
     def _replace(self, name: str, why: str, now: datetime) -> None:
-        """Another machine with the same host name, for one that is gone."""
+        """Replaces a lost machine by one with its host name."""
         if not self.may(f"{why} {name}", RESTARTS):
             self._stop(why, now)
             self._end(now, FAILED, job_errors.internal())
@@ -235,7 +235,7 @@ class WorkingJob:
             self._restart(name, why, now)
 
     def _restart(self, name: str, why: str, now: datetime) -> None:
-        """The program of one machine starts anew, or those of all, as the job asks."""
+        """Restarts the program of one machine, or those of all if the job requests that."""
         if self.message.job_spec.scheduling.restart_job_on_worker_restart:
             self._stop(why, now)
             self._start(now)
@@ -255,10 +255,10 @@ class WorkingJob:
         self.state, self.error, self.ended = state, error, now
         return True
 
-    # ---- what is told of it
+    # ---- output
 
     def shown(self, now: datetime) -> Any:
-        """The job as it is now; its error may come after its state."""
+        """Returns the job at this time; its error may appear after its state."""
         message = new("CustomJob")
         message.CopyFrom(self.message)
         message.state = self.state
@@ -272,5 +272,5 @@ class WorkingJob:
         return message
 
     def hours(self, now: datetime) -> float:
-        """With machines: what is billed."""
+        """Returns the billed hours with machines."""
         return sum(((spell.ended or now) - spell.began).total_seconds() for spell in self.spells) / 3600

@@ -90,14 +90,14 @@ def plan(
     loaded = load_settings(settings, environment)
     loaded = project_code.pack(loaded, schedule=True).settings if code else loaded
     if terraform:
-        print(schedule_terraform.text(loaded, declared_schedule.read_declarations(loaded, names or ())), end="")
+        print(schedule_terraform.render_text(loaded, declared_schedule.read_declarations(loaded, names or ())), end="")
         return
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
     costs = reconcile.last_costs(loaded, actions)
     if as_json:
         print_json(schedule_view.plan_json(actions, now, costs))
     else:
-        console().print(schedule_view.plan(actions, now, costs, full=full), soft_wrap=full)
+        console().print(schedule_view.render_plan(actions, now, costs, full=full), soft_wrap=full)
     if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 
@@ -122,13 +122,13 @@ def apply(
     packed = project_code.pack(loaded, schedule=True) if code else None
     loaded = packed.settings if packed else loaded
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
-    console(as_json).print(schedule_view.plan(actions, now, {}))
+    console(as_json).print(schedule_view.render_plan(actions, now, {}))
     if any(action.pending for action in actions):
-        confirm(f"{schedule_view.summary(actions)}. Continue?", yes, "vgp schedule plan")
+        confirm(f"{schedule_view.summarize(actions)}. Continue?", yes, "vgp schedule plan")
     log = partial(print_lines, stderr=as_json)
     if packed:
         log(f"{packed} {'uploaded' if project_code.upload(packed) else 'is already there'}")
-    outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=log)
+    outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, log=log)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
         print_json({"applied": applied, **schedule_view.plan_json(actions, now, {})})
@@ -137,12 +137,12 @@ def apply(
 @schedule.command("list", epilog="Example: vgp schedule list --env prod --json")
 def list_(environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """List every schedule of the project and region; those of vgp with their last run."""
-    rows = schedule_list.rows(load_settings(settings, environment))
+    rows = schedule_list.list_rows(load_settings(settings, environment))
     if as_json:
         print_json([row.as_json() for row in rows])
     else:
         console().print(
-            schedule_view.listing(rows)
+            schedule_view.render_list(rows)
             if rows
             else "There are no schedules. Create the declared ones: vgp schedule apply."
         )
@@ -198,22 +198,22 @@ def backfill(
     loaded = load_settings(settings, environment)
     days = parse_day(first, "--from"), parse_day(last, "--to")
     plan = nights.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
-    tell = partial(print_lines, stderr=as_json)
+    log = partial(print_lines, stderr=as_json)
     if dry_run:
-        tell(f"dry run: {backfill_page.summarize_plan(plan)}")
+        log(f"dry run: {backfill_page.summarize_plan(plan)}")
         if as_json:
             print_json(backfill_page.plan_json(plan))
         else:
             console().print(backfill_page.render_plan(plan))
         return
-    tell(("" if plan.todo else "nothing was started: ") + backfill_page.summarize_plan(plan))
+    log(("" if plan.todo else "nothing was started: ") + backfill_page.summarize_plan(plan))
     try:
-        runs = nights.run(loaded, plan, preflight=preflight, tell=tell)
+        runs = nights.run(loaded, plan, preflight=preflight, log=log)
     except KeyboardInterrupt:
-        tell("stopped; active runs continue. Repeat the command to run the remaining nights.")
+        log("stopped; active runs continue. Repeat the command to run the remaining nights.")
         raise typer.Exit(DETACHED) from None
     if as_json:
-        print_json(backfill_page.done_json(loaded, plan, runs))
+        print_json(backfill_page.results_json(loaded, plan, runs))
     else:
         console().print(backfill_page.render_results(loaded, plan, runs))
     raise typer.Exit(backfill_page.exit_code(plan, runs))
@@ -275,5 +275,5 @@ def doctor(
     if as_json:
         print_json({"ok": well, "schedules": [diagnosis.as_json() for diagnosis in diagnoses]})
     else:
-        console().print(schedule_doctor.page(diagnoses, since), highlight=False)
+        console().print(schedule_doctor.render_page(diagnoses, since), highlight=False)
     raise typer.Exit(int(not well))

@@ -117,10 +117,10 @@ def preflight(
     if as_json:
         print_json(preflight_questions.findings_json(name, findings))
     else:
-        for line in preflight_questions.lines(findings):
+        for line in preflight_questions.render_lines(findings):
             console().print(line, soft_wrap=True)
-        console().print(preflight_questions.summary(findings), highlight=False)
-    raise typer.Exit(int(preflight_questions.counts(findings)["error"] > 0))
+        console().print(preflight_questions.summarize(findings), highlight=False)
+    raise typer.Exit(int(preflight_questions.count_levels(findings)["error"] > 0))
 
 
 @app.command(

@@ -65,7 +65,7 @@ def upload(
         print_json({**done.as_json(), "commit": commit.sha if commit.tags else None})
 
 
-def _describe_upload(done: "uploads.Uploaded", commit: "source_commit.Commit") -> list[str]:
+def _describe_upload(done: "uploads.Upload", commit: "source_commit.Commit") -> list[str]:
     """Returns lines on the uploaded version and its tags."""
     moved = {tag: f" (before: {digest[:19]})" for tag, digest in done.moved.items()}
     how = "uploaded" if done.new else "existed already"
@@ -103,9 +103,9 @@ def list_(
     """List the templates, or all versions of one with their tags, newest first."""
     loaded = load_settings(settings, environment)
     if name is None:
-        rows, table = versions.packages(loaded, place=place), versions.packages_table
+        rows, table = versions.list_templates(loaded, place=place), versions.render_templates
     else:
-        rows, table = versions.versions(loaded, name, place=place), versions.versions_table
+        rows, table = versions.list_versions(loaded, name, place=place), versions.render_versions
     newest = rows[: limit or None]
     show(newest, as_json, table)
     if len(newest) < len(rows):
@@ -121,7 +121,11 @@ def show_(
     as_json: Json = False,
 ) -> None:
     """Show a version: digest, tags and parameters."""
-    show(versions.detail(load_settings(settings, environment), template, place=place), as_json, versions.card)
+    show(
+        versions.describe_version(load_settings(settings, environment), template, place=place),
+        as_json,
+        versions.render_version,
+    )
 
 
 @templates.command(epilog="Example: vgp templates pin training:v3")

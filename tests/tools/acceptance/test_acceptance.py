@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.acceptance import transcript, workflows
-from tools.acceptance.__main__ import STEPS, accept, ask, main
+from tools.acceptance.__main__ import STEPS, accept, confirm, main
 from tools.acceptance.cloud import Cloud as Acceptance
 from tools.acceptance.cloud import clean
 from tools.emulator.acceptance import played
@@ -115,7 +115,7 @@ class CloudClock(Clock):
 
 def test_without_a_yes_nothing_is_started_and_the_cost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RequestError, match="nothing was started: answer y, or give --yes"):
-        ask(Settings(project="test-project", bucket="gs://own-bucket"), {}, yes=False)
+        confirm(Settings(project="test-project", bucket="gs://own-bucket"), {}, yes=False)
     assert "At most $0.00 for machines and $0.03 for runs" in capsys.readouterr().out
 
 
@@ -126,7 +126,7 @@ def test_what_earlier_transcripts_saw_is_what_this_tool_knows(path: Path) -> Non
     assert about["stamp"] == path.stem and seen.keys() <= CHECKS
     for row in rows:
         assert row.verdict in (transcript.AS_EXPECTED, transcript.DIFFERENT, transcript.UNKNOWN)
-        assert str(row) == transcript.redacted(str(row), [])
+        assert str(row) == transcript.redact(str(row), [])
     code, _, message = seen["error-act-as"].seen.partition(": ")
     assert advice(message, Settings(project="my-project"), code=int(code))
 
@@ -136,7 +136,7 @@ def test_a_transcript_holds_no_names() -> None:
         "projects/my-project/locations/us-central1/customJobs/5000000000000000001 of me@my-corp.com in gs://my-bucket, "
         "Bearer ya29.secret, projects/p/locations/r/keyRings/ring/cryptoKeys/key, networks/private"
     )
-    left = transcript.redacted(text, ["my-project", "my-bucket"])
+    left = transcript.redact(text, ["my-project", "my-bucket"])
     for name in ("my-", "5000000000000000001", "me@", "secret", "ring/", "private"):
         assert name not in left
     assert "locations/us-central1/customJobs/NUMBER" in left

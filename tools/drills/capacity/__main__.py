@@ -1,19 +1,19 @@
-"""Climbs of a ladder on a cloud that preempts, stocks out, answers late, loses answers, and kills whoever runs.
+"""Runs climbs of a ladder on a cloud with preemptions, stockouts, late and lost answers, and kills.
 
     python -m tools.drills.capacity --seeds 0-99                  # 100 traces, a stand-in for training: standin.py
     python -m tools.drills.capacity --seeds 0-99 --work training --parallel 4 --json build/drill.json
-                                                                 # the component `train` itself, in exact mode
-    python -m tools.drills.capacity --seeds 0-19 --work handover  # a job waits for Spot while one works on demand
-    python -m tools.drills.capacity --calls                       # the launcher killed at every call to Google
-    python -m tools.drills.capacity --stories                     # launcher dead for good, run cancelled, mistakes
+                                                                 # the component `train`, in exact mode
+    python -m tools.drills.capacity --seeds 0-19 --work handover  # a job waits for Spot while one runs on demand
+    python -m tools.drills.capacity --calls                       # kills the launcher at every call to Google
+    python -m tools.drills.capacity --stories                     # dead launcher, cancelled run, program errors
     python -m tools.drills.capacity --seeds 17 --keep build/drill --json build/drill.json
 
-Every run has to finish by itself, with the bits of an uninterrupted one, at most one interval between checkpoints lost
-whenever its machines go, no two jobs at work at once, and with a ladder.json that says what the cloud saw. Time is
-compressed: --speed seconds pass in one. Columns: jobs created, and those that took a step; steps done again, and at one
-end of a job at most; how attempts ended, and what was killed (a launcher; all machines of a job, without a notice; a
-node, whose end Vertex AI notices or, if silent, only the other nodes). Nobody but a launcher that is started again, as
-Vertex AI does it, does anything. Exit code 1: something was not as it must be; 2: the request was wrong.
+Every run must finish by itself, with the bits of an uninterrupted run, with at most one interval between checkpoints
+lost at each end of its machines, with one active job at a time, and with a ladder.json that matches the cloud. Time is
+compressed: --speed seconds pass in one. Columns: jobs created, and jobs with a step; repeated steps in all, and the
+most after one job; outcomes of attempts; kills (a launcher; all machines of a job, without a notice; a node, whose end
+Vertex AI notices or, if silent, only the other nodes). The only recovery is Vertex AI's restart of a launcher. Exit
+codes: 1 a condition is not met; 2 wrong request.
 """
 
 import argparse
@@ -44,16 +44,16 @@ def main() -> int:
     given.speed = given.speed or {"training": 10.0}.get(given.work, 100.0)
     found = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory(prefix="drill-") as folder:
-        for row in shown(planned(given, Path(folder), {row["name"] for row in found}), given.parallel):
+        for row in run_climbs(plan_climbs(given, Path(folder), {row["name"] for row in found}), given.parallel):
             found.append(row)
-            if given.json:  # each time: a drill of hours may be ended before its end
+            if given.json:  # after each row, because a long drill may be interrupted
                 given.json.write_text(json.dumps(found, indent=1))
     print(summary.of(found), flush=True)
     return 1 if any(row["problems"] for row in found) else 0
 
 
 def numbers(text: str) -> list[int]:
-    """0-99 or 3,7."""
+    """Parses seeds: 0-99 or 3,7."""
     try:
         ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
         return [number for first, *last in ends for number in range(first, (last or [first])[0] + 1)]
@@ -61,25 +61,27 @@ def numbers(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"{text!r}: seeds are numbers, such as 0-99 or 3,7") from None
 
 
-def planned(given: argparse.Namespace, folder: Path, done: set[str]) -> dict[str, tuple[Any, ...]]:
-    """A function and its arguments for each climb, by its name; without those that are done."""
+def plan_climbs(given: argparse.Namespace, folder: Path, done: set[str]) -> dict[str, tuple[Any, ...]]:
+    """Returns a function and its arguments for each climb by name, except the finished climbs in `done`."""
     if given.calls:
         from tools.drills.capacity import calls
 
-        kills = calls.every(folder / "calm", given.speed)
-        return {kill.name: (calls.killed, kill, folder / kill.name, given.speed) for kill in kills}
+        kills = calls.list_kills(folder / "calm", given.speed)
+        return {kill.name: (calls.run_kill, kill, folder / kill.name, given.speed) for kill in kills}
     if given.stories:
         from tools.drills.capacity import stories
 
-        return {story.__name__: (rows.told, story, folder / story.__name__, given.speed) for story in stories.ALL}
+        return {story.__name__: (rows.run_story, story, folder / story.__name__, given.speed) for story in stories.ALL}
     seeds = {f"seed {seed}": seed for seed in given.seeds if f"seed {seed}" not in done}
     if seeds:
-        work.made(given.work, folder).prepare()
-    return {name: (rows.played, seed, given.work, folder / f"seed-{seed}", given.speed) for name, seed in seeds.items()}
+        work.make_work(given.work, folder).prepare()
+    return {
+        name: (rows.run_seed, seed, given.work, folder / f"seed-{seed}", given.speed) for name, seed in seeds.items()
+    }
 
 
-def shown(tasks: dict[str, tuple[Any, ...]], parallel: int) -> Iterator[dict[str, Any]]:
-    """The rows as they come, each printed."""
+def run_climbs(tasks: dict[str, tuple[Any, ...]], parallel: int) -> Iterator[dict[str, Any]]:
+    """Runs the climbs, prints and yields each row."""
     print(summary.HEAD, flush=True)
     with ProcessPoolExecutor(parallel, multiprocessing.get_context("spawn"), climb.end_with_the_drill) as pool:
         names = {pool.submit(*task): name for name, task in tasks.items()}

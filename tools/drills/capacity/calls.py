@@ -1,9 +1,8 @@
-"""The launcher killed at every call to Google: before the call is handled, and after, when its answer is not yet sent.
+"""Kills the launcher at every call to Google: before the call is handled, and between its handling and its answer.
 
-One climb without a kill shows the calls in their order; each is then a climb of its own. It has a preemption, a job
-that waits beside another and is refused, one that takes over, and a job that succeeds, so that every kind of call is
-among them. Of calls that come again and again (a job that goes on is looked at, the heart beats) the first two are
-taken after each other kind of call.
+A climb without a kill records the calls in order; each then gets its own climb. The climb has a preemption, a waiting
+job that is refused, one that takes over, and a job that succeeds, so it has every kind of call. Of repeated calls
+(polls and heartbeats) the first two after each other kind of call are used.
 """
 
 import os
@@ -31,7 +30,7 @@ ALIKE = 2
 
 @dataclass(frozen=True)
 class Kill:
-    """The launcher is killed at the so-maniest call of a kind, before or after the server handled it."""
+    """A kill of the launcher at the n-th call of a kind, before or after the server handles it."""
 
     kind: str
     number: int
@@ -43,7 +42,7 @@ class Kill:
 
 
 def scenario() -> Scenario:
-    """Spot is there for one job, then no more for a while, and on demand always."""
+    """Returns a scenario with Spot for one job, then none for a while, and on demand always."""
     world = World(0)
     world.once("us-central1", "*", "spot", lasts_s=70, gone_s=450)
     world.always("us-east4", "*", "standard")
@@ -55,12 +54,12 @@ def task() -> work.StandIn:
 
 
 def plan() -> Plan:
-    """Two rungs: Spot, and on demand."""
+    """Returns a ladder of two rungs: Spot, and on demand."""
     return task().plan(None)
 
 
 def kind_of(call: Call) -> str:
-    """create, or storage.objects.insert of heartbeat.json."""
+    """Returns the kind of a call: `create`, or `storage.objects.insert of heartbeat.json`."""
     method = call.method.rpartition(".")[2]
     if not call.method.startswith("storage"):
         return f"{call.method.split('.')[-2]}.{method}"
@@ -69,13 +68,13 @@ def kind_of(call: Call) -> str:
 
 
 def is_launchers(call: Call) -> bool:
-    """Whether it is a call of the launcher, not of a job or of the drill."""
+    """Whether the launcher made the call, and not a job or the drill."""
     agent = call.headers.get("user-agent", "") + call.headers.get("x-goog-api-client", "")
     return call.method.startswith("aiplatform") or "gcloud" in agent or "gl-python" in agent
 
 
-def every(folder: Path, speed: float) -> list[Kill]:
-    """All kills of a climb."""
+def list_kills(folder: Path, speed: float) -> list[Kill]:
+    """Lists all kills of a climb."""
     seen: list[str] = []
     lock = threading.Lock()
 
@@ -84,8 +83,8 @@ def every(folder: Path, speed: float) -> list[Kill]:
             with lock:
                 seen.append(kind_of(call))
 
-    found = played(folder, speed, lambda climbing: climbing.cloud.on("*", note, before=True))
-    assert not checks.problems(found, task(), plan()), found.said
+    found = run_climb(folder, speed, lambda climbing: climbing.cloud.on("*", note, before=True))
+    assert not checks.list_problems(found, task(), plan()), found.said
     kills, times = [], Counter[tuple[str, str]]()
     for index, kind in enumerate(seen):
         pair = (seen[index - 1] if index else "", kind)
@@ -96,8 +95,8 @@ def every(folder: Path, speed: float) -> list[Kill]:
     return kills
 
 
-def killed(kill: Kill, folder: Path, speed: float) -> dict[str, Any]:
-    """A row of the table: the climb in which this happened."""
+def run_kill(kill: Kill, folder: Path, speed: float) -> dict[str, Any]:
+    """Runs a climb with the kill; returns its row of the table."""
     began = time.monotonic()
     left = [kill.number]
     lock = threading.Lock()
@@ -117,13 +116,13 @@ def killed(kill: Kill, folder: Path, speed: float) -> dict[str, Any]:
 
         climbing.cloud.on("*", strike, before=kill.before)
 
-    found = played(folder, speed, arm)
-    problems = checks.problems(found, task(), plan())
-    name = kill.name + (" (not reached)" if left[0] > 0 else "")  # how often a job is looked at is a matter of time
+    found = run_climb(folder, speed, arm)
+    problems = checks.list_problems(found, task(), plan())
+    name = kill.name + (" (not reached)" if left[0] > 0 else "")  # the number of polls depends on time
     return rows.row(name, found, task(), problems, time.monotonic() - began)
 
 
-def played(folder: Path, speed: float, arm: Callable[[climb.Climb], None]) -> climb.Evidence:
-    with climb.begun(folder, task(), scenario(), speed=speed, plan=plan()) as climbing:
+def run_climb(folder: Path, speed: float, arm: Callable[[climb.Climb], None]) -> climb.Evidence:
+    with climb.open_climb(folder, task(), scenario(), speed=speed, plan=plan()) as climbing:
         arm(climbing)
         return climbing.evidence(climbing.run(again_s=AGAIN_S))

@@ -1,4 +1,4 @@
-"""One climb, played to its end: the loopback cloud, the launcher as a process of its own, and whoever is killed."""
+"""Runs one climb to its end: the loopback cloud, the launcher as a process, and the kills of the scenario."""
 
 import json
 import os
@@ -25,15 +25,15 @@ from tools.emulator.region import Region
 from tools.emulator.working_job import RUNNING, WorkingJob
 from vgp.protocol.capacity.plan import Plan
 
-#: Real seconds between two looks; those after which a climb is given up, or so many of the cloud's if that is later.
+#: Real seconds between two polls; limit of a climb in real seconds, and in the cloud's seconds if that is later.
 LOOK_S, MOST_S, MOST_CLOUD_S = 0.01, 900.0, 20_000.0
-#: Real seconds in which a climb that is given up ends all that it started.
+#: Real seconds to end all processes of a climb after its limit.
 LAST_S = 20.0
 
 
 @dataclass
 class Step:
-    """A step of the work, as its program noted it."""
+    """A step of the work, as recorded by its program."""
 
     token: str
     job: str
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass
 class Evidence:
-    """All that is known of a climb when it is over."""
+    """The records of a finished climb."""
 
     code: int | None
     said: str
@@ -55,12 +55,12 @@ class Evidence:
     model: bytes | None
     gcp_resources: str
     launchers: int
-    #: What the drill killed: launcher, node, silent node, job.
+    #: The kills of the drill: launcher, node, silent node, job.
     kills: Counter[str] = field(default_factory=Counter)
 
 
 class Climb:
-    """Starts launchers until one ends by itself; one at a time, as Vertex AI does."""
+    """A climb, which starts one launcher at a time until one ends by itself, as Vertex AI does."""
 
     def __init__(self, cloud: Cloud, folder: Path, work: Work, scenario: Scenario, plan: Plan | None = None) -> None:
         self.cloud, self.folder, self.work, self.scenario = cloud, folder, work, scenario
@@ -99,10 +99,10 @@ class Climb:
         self.kills["launcher"] += 1
 
     def run(self, again_s: float = 0) -> int | None:
-        """The code of the launcher that ended by itself; None if none did in time.
+        """Returns the exit code of the launcher that ended by itself, or None if none did in time.
 
         Args:
-            again_s: After how long one is started again that somebody else has killed.
+            again_s: Seconds until a launcher that a test killed is restarted.
         """
         kills = list(zip(self.scenario.launcher_kills, self.scenario.moves, strict=True))
         losses, jobs = list(self.scenario.node_losses), list(self.scenario.job_kills)
@@ -129,14 +129,14 @@ class Climb:
         return None
 
     def lose(self, loss: NodeLoss) -> None:
-        """A machine of the job that runs is gone."""
+        """Removes a machine of the running job."""
         for job in self.at_work():
             noticed = loss.noticed or len(job.machines) == 1
             job.lose(job.machines[loss.node].name, self.cloud.clock.now(), noticed=noticed)
             self.kills["node" if noticed else "silent node"] += 1
 
     def kill_job(self) -> None:
-        """All machines of the Spot job that runs are gone at once."""
+        """Removes all machines of the running Spot job at once."""
         for job in self.at_work():
             if job.place.strategy == "spot":
                 job.take(self.cloud.clock.now())
@@ -147,7 +147,7 @@ class Climb:
             yield from [job for job in self.region.jobs.values() if job.state == RUNNING and not job.ending]
 
     def read(self, uri: str) -> bytes | None:
-        """An object, past the faults of the cloud."""
+        """Reads an object without the faults of the cloud."""
         from urllib.parse import quote
 
         bucket, _, name = uri.removeprefix("gs://").partition("/")
@@ -156,7 +156,7 @@ class Climb:
         return body if status == 200 else None
 
     def control(self, name: str) -> dict[str, Any]:
-        """A document of the control folder."""
+        """Reads a document of the control folder."""
         from vgp.launch.capacity.step_run import StepRun
 
         given = StepRun.read(works.executor_input(self.work, self.task))
@@ -167,7 +167,7 @@ class Climb:
         return Evidence(
             code, self.said(), self.began, self.cloud.clock.now(), self.region, self.control("ladder.json"),
             self.steps(),
-            self.work.made(self.read, self.region.machines.mount, f"{folder}/model"),
+            self.work.find_model(self.read, self.region.machines.mount, f"{folder}/model"),
             (self.read(f"{folder}/gcp_resources") or b"").decode(), self.launchers, self.kills,
         )  # fmt: skip
 
@@ -180,7 +180,7 @@ class Climb:
 
 
 def steps_in(trace: Path) -> list[Step]:
-    """What programs noted, in the order of their times."""
+    """Returns the recorded steps in order of time."""
     lines = [line.rsplit(" ", 3) for line in trace.read_text().splitlines()] if trace.exists() else []
     return sorted(
         (Step(token, job, int(number), int(at)) for token, job, number, at in lines), key=lambda step: step.at_ns
@@ -188,7 +188,7 @@ def steps_in(trace: Path) -> list[Step]:
 
 
 def end_with_the_drill() -> None:
-    """Has this process end, with all that it started, when the one is gone that asked for climbs."""
+    """Ends this process and its children when the parent process ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     threading.Thread(target=_end_after, args=(os.getppid(),), daemon=True).start()
 
@@ -196,20 +196,22 @@ def end_with_the_drill() -> None:
 def _end_after(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
-    while True:  # the first ends the climb, and is caught by the pool; the next one ends the process
+    while True:  # the pool catches the first signal, which ends the climb; the next one ends the process
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(LAST_S)
 
 
-def climbed(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:
-    """A climb from its beginning to its end, in a cloud of its own."""
-    with begun(folder, work, scenario, speed=speed, plan=plan) as climb:
+def run_climb(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:
+    """Runs a climb to its end in its own cloud, and returns its records."""
+    with open_climb(folder, work, scenario, speed=speed, plan=plan) as climb:
         return climb.evidence(climb.run())
 
 
 @contextmanager
-def begun(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Iterator[Climb]:
-    """A climb in a cloud of its own, before its first launcher; the folder is emptied."""
+def open_climb(
+    folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None
+) -> Iterator[Climb]:
+    """Yields a climb in its own cloud, before its first launcher; empties the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with Cloud() as cloud:

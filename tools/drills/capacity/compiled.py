@@ -1,4 +1,4 @@
-"""The step `train`, as `vgp compile` writes it and as Vertex AI then starts it: with a ladder, or without one."""
+"""The step `train` as `vgp compile` writes it and Vertex AI starts it, with a ladder or without."""
 
 import json
 import warnings
@@ -14,13 +14,13 @@ from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex
 
-#: What Vertex AI puts in place of the placeholders of a run that has no account, network or key of its own.
+#: The values of Vertex AI's placeholders in a run without an account, network or key.
 PLACEHOLDERS = {
     "{{$.pipeline_google_cloud_project_id}}": "test-project", "{{$.pipeline_service_account}}": "",
     "{{$.pipeline_network}}": "", "{{$.pipeline_encryption_key_name}}": "",
 }  # fmt: skip
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
-#: One process or two, on one machine or two: what exact mode makes the same bits of.
+#: One process or two, on one machine or two, which give equal bits in exact mode.
 ONE, TWO = {"machine": "g2-standard-12"}, {"machine": "g2-standard-24"}
 RUNGS = [
     {**ONE, "strategy": "spot", "nodes": 2},
@@ -31,7 +31,7 @@ RUNGS = [
 
 
 def container(folder: Path) -> dict[str, list[str]]:
-    """The command and the arguments of the step's container; `{{$}}` is left in them."""
+    """Returns command and arguments of the step's container, with `{{$}}` in them."""
     found = spec(folder, {**ONE, "capacity": RUNGS, "timeout": "2h"}, {})
     words = found["deploymentSpec"]["executors"]["exec-train"]["container"]
     return {key: [filled(word) for word in words[key]] for key in ("command", "args")}
@@ -45,7 +45,7 @@ def lay(folder: str, dataset: dsl.Output[dsl.Dataset]):
 
 
 def spec(folder: Path, asked: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A pipeline of `lay` and the step `train` that asks for that, on Vertex AI; `values` are given to train."""
+    """Returns a pipeline of `lay` and the step `train` with the machines `asked` and the parameters `values`."""
     asked_for = {"train": Request.model_validate(asked), "lay": Request()}
     target = Vertex(Settings(image=IMAGE, steps=asked_for))
     before, ready = target.step(lay), target.job(train, pinned=True)

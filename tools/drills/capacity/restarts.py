@@ -1,11 +1,11 @@
-"""A plain training job on Spot, without a ladder: Vertex AI itself starts it again, and the same bits come out.
+"""A plain training job on Spot, without a ladder: Vertex AI restarts it, and the model has equal bits.
 
-It is a run of a pipeline, whose step `train` is a custom job of two machines that Google's launcher makes: preempted
-twice, then one machine is lost. Nobody but Vertex AI does anything about it.
+The job is the step `train` of a pipeline run, a custom job of two machines from Google's launcher. It is preempted
+twice, and then loses one machine. Only Vertex AI reacts.
 
-restarted    with `restart_job_on_worker_restart`: the programs of both machines start anew
-replaced     without: a new machine takes the place of the lost one; the other's program misses it, ends with 75, and
-             starts anew, as it does where Vertex AI takes that for a passing error (loopback/working_job.py)
+restarted    with `restart_job_on_worker_restart`: the programs of both machines restart
+replaced     without it: a new machine replaces the lost one; the other's program ends with 75 and restarts, which
+             assumes that Vertex AI takes this code for a transient error (tools/emulator/working_job.py)
 """
 
 import time
@@ -23,28 +23,28 @@ from tools.emulator.cloud import Cloud
 from tools.emulator.region import Region
 from tools.emulator.working_job import RUNNING, WorkingJob
 
-#: At most: torch's own waits pass in real time.
+#: The highest speed, because torch's own waits take real time.
 SPEED = 10.0
 ASKED = {**compiled.ONE, "nodes": 2, "strategy": "spot", "timeout": "2h"}
 PARENT = "projects/test-project/locations/us-central1"
 GOING_ON = ("PIPELINE_STATE_PENDING", "PIPELINE_STATE_RUNNING")
-#: After which steps the job is struck: twice all its machines, then one of them.
+#: The steps after which the job loses machines: twice all of them, then one.
 STRIKES = (7, 14, 22)
-#: Of a program that has saved, or misses another machine: vgp/base/exits.py.
+#: Exit code of a program that has saved, or misses another machine: vgp/base/exits.py.
 SAVED = 75
 
 
 def restarted(folder: Path, speed: float) -> list[str]:
     asked = {**ASKED, "restart_job_on_worker_restart": True}
-    return _played(folder, speed, asked, ["preempted", "preempted", "lost", "succeeded"])
+    return _run_job(folder, speed, asked, ["preempted", "preempted", "lost", "succeeded"])
 
 
 def replaced(folder: Path, speed: float) -> list[str]:
-    return _played(folder, speed, ASKED, ["preempted", "preempted", "succeeded"])
+    return _run_job(folder, speed, ASKED, ["preempted", "preempted", "succeeded"])
 
 
-def _played(folder: Path, speed: float, asked: dict[str, Any], ends: list[str]) -> list[str]:
-    """What was not as it must be, in words."""
+def _run_job(folder: Path, speed: float, asked: dict[str, Any], ends: list[str]) -> list[str]:
+    """Runs the job and describes the violated conditions."""
     work = Training(folder / "prepared")
     work.prepare()
     world = World(0)
@@ -63,15 +63,18 @@ def _played(folder: Path, speed: float, asked: dict[str, Any], ends: list[str]) 
 
 
 def _run(cloud: Cloud, work: Training, asked: dict[str, Any], meanwhile: Callable[[], None]) -> Any:
-    """The run when it is over, or when nobody waits for it any more."""
+    """Starts the run and returns it when it has ended or the time is over."""
     from google.api_core.client_options import ClientOptions
     from google.cloud.aiplatform_v1 import PipelineServiceClient
     from google.oauth2.service_account import Credentials
 
     key = Credentials.from_service_account_file(cloud.environment["GOOGLE_APPLICATION_CREDENTIALS"])
     options = ClientOptions(api_endpoint=cloud.endpoint("aiplatform"))
-    told = {"parameter_values": {"folder": str(work.folder / "data")}, "gcs_output_directory": "gs://test-bucket/runs"}
-    body = {"pipeline_spec": compiled.spec(work.folder, asked, work.settings), "runtime_config": told}
+    config = {
+        "parameter_values": {"folder": str(work.folder / "data")},
+        "gcs_output_directory": "gs://test-bucket/runs",
+    }
+    body = {"pipeline_spec": compiled.spec(work.folder, asked, work.settings), "runtime_config": config}
     with PipelineServiceClient(credentials=key, transport="rest", client_options=options) as service:
         name = service.create_pipeline_job(parent=PARENT, pipeline_job=body, pipeline_job_id="plain-1").name
         until = time.monotonic() + MOST_S
@@ -82,7 +85,7 @@ def _run(cloud: Cloud, work: Training, asked: dict[str, Any], meanwhile: Callabl
 
 
 def _strike(cloud: Cloud, region: Region, steps: Sequence[Step], left: list[int]) -> None:
-    """Takes away what the job has, once it has come so far."""
+    """Removes machines of the job once it has reached the next step of `left`."""
     if not left or not steps or max(step.number for step in steps) < left[0]:
         return
     with cloud.lock:

@@ -1,4 +1,4 @@
-"""One climb as a row of the table; a function for each kind, which a process of its own can call."""
+"""One climb as a row of the table: a function for each kind of climb, which a worker process can call."""
 
 import time
 from collections import Counter
@@ -9,30 +9,30 @@ from typing import Any
 from tools.drills.capacity import checks, climb, waiting, work
 from tools.drills.capacity.scenario import Scenario
 
-#: What is changed of what a seed gives.
+#: The change of a seed's scenario for each kind of work.
 SCENARIOS: dict[str, Callable[[Scenario], Scenario]] = {
     "standin": lambda drawn: drawn, "handover": Scenario.with_on_demand, "training": Scenario.rougher,
 }  # fmt: skip
 
 
-def played(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
-    """A row of the table: the climb of a seed."""
-    began, task = time.monotonic(), work.made(kind, folder.parent)
+def run_seed(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
+    """Runs the climb of a seed; returns its row of the table."""
+    began, task = time.monotonic(), work.make_work(kind, folder.parent)
     scenario = SCENARIOS[kind](Scenario.drawn(seed))
-    found = climb.climbed(folder, task, scenario, speed=speed)
-    problems = checks.problems(found, task, task.plan(scenario.deadline_s))
+    found = climb.run_climb(folder, task, scenario, speed=speed)
+    problems = checks.list_problems(found, task, task.plan(scenario.deadline_s))
     return row(f"seed {seed}", found, task, problems, time.monotonic() - began)
 
 
-def told(story: Callable[[Path, float], list[str]], folder: Path, speed: float) -> dict[str, Any]:
-    """A row of the table: a story, which looks at its climb itself."""
+def run_story(story: Callable[[Path, float], list[str]], folder: Path, speed: float) -> dict[str, Any]:
+    """Runs a story, which checks its climb itself; returns its row of the table."""
     began = time.monotonic()
     problems = story(folder, speed)
     return {**empty(story.__name__, problems), "seconds": time.monotonic() - began}
 
 
 def empty(name: str, problems: list[str]) -> dict[str, Any]:
-    """A row without figures."""
+    """Returns a row without figures."""
     figures = dict.fromkeys(("attempts", "jobs", "trained", "steps", "lost", "most_lost", "hours", "usd", "seconds"), 0)
     return {"name": name, **figures, "kills": {}, "ends": {}, "outcomes": {}, "waiting": {}, "problems": problems}
 
@@ -42,7 +42,7 @@ def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], 
     return {
         "name": name, "code": found.code, "attempts": len(attempts), "jobs": len(jobs) - len(waiting.jobs(found)),
         "trained": len({step.job for step in found.steps}), "steps": len(found.steps), "every": task.every,
-        "lost": max(0, len(found.steps) - task.steps), "most_lost": max([0, *checks.losses(found)]),
+        "lost": max(0, len(found.steps) - task.steps), "most_lost": max([0, *checks.count_losses(found)]),
         "kills": found.kills, "ends": Counter(spell.why for job in jobs for spell in job.spells),
         "outcomes": Counter(str(attempt["outcome"]) for attempt in attempts),
         "waiting": Counter(str(each["outcome"]) for each in found.ladder.get("waiting", [])),

@@ -1,4 +1,4 @@
-"""What happens to a climb, all of it drawn from a seed: capacity, Google's faults, and who is killed when."""
+"""The events of a climb, drawn from a seed: capacity, Google's faults, and kills."""
 
 import random
 from collections.abc import Iterator
@@ -8,20 +8,20 @@ from tools.emulator.capacity import World
 from tools.emulator.faults import Fault, late, lost_response, repeated, reset, slow, status
 
 CALLS = ("create", "get", "list", "cancel")
-#: A limit of requests, which Google's clients try again: https://cloud.google.com/vertex-ai/docs/quotas.
+#: The answer to too many requests, which Google's clients retry: https://cloud.google.com/vertex-ai/docs/quotas.
 BUSY = "Quota exceeded for quota metric 'Custom job requests' and limit 'Requests per minute' of service 'aiplatform'."
-#: For so long somebody is killed now and then, seconds.
+#: Seconds during which kills happen.
 LENGTH_S = 4000.0
 
 
 @dataclass(frozen=True)
 class NodeLoss:
-    """A machine of the job that runs is gone for good, without a notice."""
+    """The permanent loss of a machine of the running job, without a notice."""
 
     at_s: float
-    #: 0 is the job's first one, -1 its last.
+    #: 0 is the job's first machine, -1 its last.
     node: int = -1
-    #: Whether Vertex AI notices; else its other machines have to. Of a job's only machine it always does.
+    #: Whether Vertex AI notices the loss; if not, the other machines must. It always notices that of a single machine.
     noticed: bool = True
 
 
@@ -29,14 +29,14 @@ class NodeLoss:
 class Scenario:
     seed: int
     world: World
-    #: Faults of each method of custom jobs, one a call, and of storage.
+    #: Faults by method of custom jobs, one for each call, and of storage.
     faults: dict[str, list[Fault]] = field(default_factory=dict)
-    #: Seconds of the cloud's time from the beginning: the launcher is killed, and how long nobody starts it again.
+    #: (time of a kill of the launcher, delay of its restart), in seconds of the cloud's time.
     launcher_kills: list[tuple[float, float]] = field(default_factory=list)
     node_losses: list[NodeLoss] = field(default_factory=list)
-    #: All machines of the Spot job that runs are taken away at once, without a notice.
+    #: Times at which all machines of the running Spot job are removed at once, without a notice.
     job_kills: list[float] = field(default_factory=list)
-    #: Whether a launcher that is started again is another attempt of Vertex AI at the step, with outputs elsewhere.
+    #: Whether a restarted launcher is a retry of the step by Vertex AI, with another output folder.
     moves: list[bool] = field(default_factory=list)
     quotas: dict[str, int] = field(default_factory=dict)
     list_lag_s: float = 0
@@ -63,7 +63,7 @@ class Scenario:
         return made
 
     def rougher(self) -> "Scenario":
-        """With more that kills jobs, for a ladder on L4 of which some rungs have two machines."""
+        """Returns a scenario with more kills of jobs, for a ladder on L4 with rungs of two machines."""
         chance = random.Random(f"machines {self.seed}")
         for at in moments(chance, 800, LENGTH_S):
             self.node_losses.append(NodeLoss(at, chance.choice((0, -1)), chance.random() < 0.4))
@@ -75,13 +75,13 @@ class Scenario:
 
     @classmethod
     def calm(cls, seed: int = 0) -> "Scenario":
-        """Machines everywhere, and nothing goes wrong."""
+        """Returns a scenario with machines everywhere and no faults."""
         world = World(seed)
         world.always("*", "*", "*")
         return cls(seed, world)
 
     def with_on_demand(self) -> "Scenario":
-        """With on demand always there, a Spot that comes and goes, and nothing to be in time for: jobs wait."""
+        """Returns a scenario in which jobs wait: on demand always, Spot at times, no deadline."""
         self.world.habit("spot", 400, 500)
         self.world.always("us-east4", "*", "standard")
         self.deadline_s, self.quotas = None, {}
@@ -89,17 +89,17 @@ class Scenario:
 
 
 def moments(chance: random.Random, mean_s: float, length_s: float) -> Iterator[float]:
-    """At exponential distances, in seconds."""
+    """Yields times in seconds, at exponential distances."""
     at = 0.0
     while (at := at + chance.expovariate(1 / mean_s)) < length_s:
         yield at
 
 
 def faults(chance: random.Random, name: str, rate: float = 0.08, count: int = 60) -> list[Fault]:
-    """What the next calls of a method meet, most of them nothing."""
+    """Returns the faults of the next calls of a method, most of them empty."""
     kinds = [status(503), status(500), status(429, BUSY), reset(), lost_response(), late(0.3), slow(0.3)]
     if name == "create":
         kinds.append(repeated())
-    if name == "storage":  # the loopback's own limit would be an hour's: what is handled twice is no fault of it
+    if name == "storage":  # storage gets no 429 and no `repeated`
         kinds = [status(503), reset(), lost_response(), late(0.1)]
     return [chance.choice(kinds) if chance.random() < rate else Fault() for _ in range(count)]

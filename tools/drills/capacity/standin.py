@@ -1,11 +1,11 @@
-"""A stand-in for training: real checkpoints, the fence, the heartbeat and the progress, and a hash in place of a model.
+"""A stand-in for training, with real checkpoints, fence, heartbeat and progress, and a hash in place of a model.
 
-Standard library only, so that it starts in a tenth of a second, and written from the documented formats alone: it
-shares no line with the training or with the launcher, so that a mistake in both would not hide.
+It uses the standard library only, so it starts in a tenth of a second. It is written from the documented formats and
+shares no line with the training or the launcher, so it finds mistakes that both have.
 
     python3 standin.py --steps 40 --every 5 --seconds 20 --executor_input JSON
 
-The model of N steps is the N-th hash of a hash. TRACE_VARIABLE names a file that every step is noted in.
+The model of N steps is the N-th hash of a hash. The variable TRACE_VARIABLE names the file that records every step.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
 TRACE_VARIABLE = "DRILL_TRACE"
-#: Exit code of what has saved and asks to be started again.
+#: Exit code of a program that has saved and must be restarted.
 AGAIN = 75
 TRIES = 8
-#: Seconds between two words on how far it is.
-TELL_S = 30.0
+#: Seconds between two progress reports.
+REPORT_S = 30.0
 
 
 class Stop(Exception):
@@ -32,7 +32,7 @@ class Stop(Exception):
 
 
 def call(method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, bytes]:
-    """One request of the storage server, again when it fails."""
+    """Sends a request to the storage server, with retries."""
     for number in range(TRIES):
         try:
             connection = http.client.HTTPConnection(urlsplit(os.environ["STORAGE_EMULATOR_HOST"]).netloc, timeout=10)
@@ -66,7 +66,7 @@ def generation(uri: str) -> str:
 
 
 def write(uri: str, body: bytes, condition: str = "") -> None:
-    """In two parts, as Google's clients do: the storage server heeds conditions of such uploads alone."""
+    """Uploads in two parts, like Google's clients, because the storage server checks conditions only there."""
     bucket, name = place(uri)
     parts = ("application/json", json.dumps({"name": name}).encode()), ("application/octet-stream", body)
     lines = [b"--part\r\nContent-Type: " + kind.encode() + b"\r\n\r\n" + part + b"\r\n" for kind, part in parts]
@@ -81,12 +81,12 @@ def names(uri: str) -> list[str]:
     return sorted(item["name"].rpartition("/")[2] for item in items)
 
 
-def following(state: str, step: int) -> str:
+def next_state(state: str, step: int) -> str:
     return hashlib.sha256(f"{state} {step}".encode()).hexdigest()
 
 
 def note(token: str, step: int) -> None:
-    """That a step was done, where the drill looks: whole lines, whoever else writes."""
+    """Records a step for the drill, as a whole line, so that several programs may write."""
     if name := os.environ.get(TRACE_VARIABLE):
         trace = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         job = os.environ.get("CLOUD_ML_JOB_ID", "-")
@@ -100,14 +100,14 @@ class Work:
         self.control = os.environ["TRAINING_CAPACITY"].rstrip("/")
         self.model = json.loads(given.executor_input)["outputs"]["artifacts"]["model"]["artifacts"][0]["uri"]
         self.checkpoints = f"{self.control.replace('/capacity/', '/checkpoints/')}/"
-        self.began, self.told = time.monotonic(), False
+        self.began, self.stopping = time.monotonic(), False
         self.step, self.saved, self.began, self.state = 0, 0, 0, "begin"
 
     def fence(self) -> None:
-        """Waits where this attempt is the next one, and ends where another one is named."""
+        """Waits while this attempt is the next one; ends if the heartbeat names another attempt."""
         while True:
             self.heartbeat = json.loads(read(f"{self.control}/heartbeat.json") or b"{}")
-            if self.told or self.heartbeat.get("next") != self.token or self.heartbeat["attempt"] == self.token:
+            if self.stopping or self.heartbeat.get("next") != self.token or self.heartbeat["attempt"] == self.token:
                 break
             time.sleep(2.0)
         if self.heartbeat.get("attempt") != self.token:
@@ -121,14 +121,14 @@ class Work:
             raise Stop
 
     def watch(self) -> None:
-        """Ends where nobody has looked after this job for too long."""
+        """Ends if the heartbeat names another attempt or is too old."""
         now = generation(f"{self.control}/heartbeat.json")
         if now != self.seen:
             self.seen, self.seen_at = now, time.monotonic()
             if json.loads(read(f"{self.control}/heartbeat.json") or b"{}").get("attempt") != self.token:
                 raise Stop
         if time.monotonic() - self.seen_at > self.heartbeat["orphan_s"]:
-            print("nobody looks after this job", flush=True)
+            print("no heartbeat from the launcher", flush=True)
             self.save()
             raise Stop
 
@@ -147,17 +147,17 @@ class Work:
             self.progress()
 
     def progress(self) -> None:
-        self.told_at = time.monotonic()
+        self.reported_at = time.monotonic()
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        told = {
+        document = {
             "format": 1, "attempt": self.token, "at": now, "step": self.step, "steps": self.given.steps,
             "saved_step": self.saved, "from_step": self.began, "seconds_per_step": self.given.seconds, "save_s": 1,
             "start_s": 1,
         }  # fmt: skip
-        write(f"{self.control}/progress.json", json.dumps(told).encode())
+        write(f"{self.control}/progress.json", json.dumps(document).encode())
 
     def run(self) -> int:
-        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "told", True))
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "stopping", True))
         try:
             self.fence()
             self.resume()
@@ -170,23 +170,23 @@ class Work:
         return 0
 
     def one(self) -> None:
-        """One step, or the end before it."""
+        """Runs one step, or saves and ends after SIGTERM."""
         until = time.monotonic() + self.given.seconds
-        while (left := until - time.monotonic()) > 0 and not self.told:
+        while (left := until - time.monotonic()) > 0 and not self.stopping:
             time.sleep(min(left, 5.0))
-        if self.told:
+        if self.stopping:
             self.save()
             raise Stop
         self.watch()
         self.step += 1
-        self.state = following(self.state, self.step)
+        self.state = next_state(self.state, self.step)
         note(self.token, self.step)
         if self.step == self.given.fails_at:
             print("ValueError: a mistake in the program", file=sys.stderr, flush=True)
             sys.exit(1)
         if self.step % self.given.every == 0:
             self.save()
-        elif time.monotonic() - self.told_at > TELL_S:
+        elif time.monotonic() - self.reported_at > REPORT_S:
             self.progress()
 
 

@@ -1,14 +1,14 @@
-"""Climbs with one thing that goes wrong, and what must come of it; each returns what was not as it must be, in words.
+"""Climbs with one fault each; every function describes the violated conditions.
 
-orphaned     after a lost answer, a preemption and a stockout the launcher is killed, and nobody starts it again for a
-             while: the job saves and stops by itself
+orphaned     after a lost answer, a preemption and a stockout the launcher is killed, and not restarted for a while: the
+             job saves and stops by itself
 cancelled    the run is cancelled: the launcher gets SIGTERM, and the job ends with it
-evicted      the launcher's machine goes while the run goes on: SIGTERM, SIGKILL half a minute later, and another one
-mistaken     the program fails: the step fails at once, with its last words
-paused       a launcher stands still for twenty minutes while another one takes over, goes on, and is told to end
-twins        Google makes two jobs of one request: one of them works
-restarted    a plain job on Spot, without a ladder: Vertex AI itself starts it again (restarts.py)
-replaced     the same, where a new machine takes the place of the lost one alone
+evicted      the launcher's machine is removed during the run: SIGTERM, SIGKILL half a minute later, another machine
+mistaken     the program fails: the step fails at once, with the program's last lines
+paused       a launcher stops for twenty minutes while another one takes over, then resumes and gets SIGTERM
+twins        Google creates two jobs for one request: one of them works
+restarted    a plain job on Spot, without a ladder: Vertex AI restarts it (restarts.py)
+replaced     a plain job on Spot, without a ladder: only the lost machine is replaced (restarts.py)
 """
 
 import signal
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.drills.capacity import checks, restarts, work
 from tools.drills.capacity.calls import is_launchers
-from tools.drills.capacity.climb import Climb, begun
+from tools.drills.capacity.climb import Climb, open_climb
 from tools.drills.capacity.scenario import Scenario
 from tools.emulator.call import Call
 from tools.emulator.capacity import World
@@ -28,7 +28,7 @@ from tools.emulator.working_job import CANCELLED, FAILED, RUNNING
 from vgp.protocol.capacity.plan import Plan
 
 CREATE = "aiplatform.*.customJobs.create"
-#: Real seconds that anything may take.
+#: The most real seconds of any wait.
 PATIENCE_S = 120.0
 
 
@@ -41,7 +41,7 @@ def wait(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def at_step(climb: Climb, number: int) -> bool:
+def wait_for_step(climb: Climb, number: int) -> bool:
     return wait(lambda: any(step.number >= number for step in climb.steps()))
 
 
@@ -49,8 +49,8 @@ def orphaned(folder: Path, speed: float) -> list[str]:
     task = work.StandIn(steps=18, every=8, seconds=20)
     whole = work.plan(task, orphan_s=120)
     plan = replace(whole, rungs=(whole.rungs[0], whole.rungs[3]))
-    with begun(folder, task, hard(), speed=speed, plan=plan) as climb:
-        killed_at = killed_after(climb, 7)
+    with open_climb(folder, task, make_hard_scenario(), speed=speed, plan=plan) as climb:
+        killed_at = kill_after(climb, 7)
         climb.start()
         if not wait(lambda: bool(killed_at)):
             return ["no job took seven steps"]
@@ -58,18 +58,18 @@ def orphaned(folder: Path, speed: float) -> list[str]:
         job = next(job for job in climb.region.jobs.values() if job.message.labels["training-attempt"] == token)
         if not wait(lambda: job.over):
             return ["the job goes on without a launcher"]
-        # In steps, not in seconds: a slow machine makes all of them longer.
+        # Measured in steps, because seconds depend on the speed of this machine.
         stopped, most = climb.steps()[-1].number, number + plan.orphan_s / task.seconds + 2
         wrong = [] if stopped <= most else [f"killed after step {number}: the job stopped after step {stopped}"]
         found = climb.evidence(climb.run())
         after = next((step.number for step in found.steps if step.number > number and step.token != token), None)
         if after != stopped + 1:
             wrong.append(f"it stopped after step {stopped}, and went on with {after}: nothing was saved")
-        return [*wrong, *checks.problems(found, task, plan)]
+        return [*wrong, *checks.list_problems(found, task, plan)]
 
 
-def hard() -> Scenario:
-    """Spot for a while, then none; on demand is there. The first answer is lost."""
+def make_hard_scenario() -> Scenario:
+    """Returns a scenario with Spot for a while, on demand always, and a lost first answer."""
     world = World(0)
     world.never("*", "*", "*")
     world.once("us-central1", "*", "spot", lasts_s=70)
@@ -77,26 +77,26 @@ def hard() -> Scenario:
     return Scenario(0, world, faults={CREATE: [lost_response()]})
 
 
-def killed_after(climb: Climb, number: int) -> list[tuple[str, int]]:
-    """Has the launcher killed while a job that has come so far asks for something; tells that job's token, and step."""
-    told: list[tuple[str, int]] = []
+def kill_after(climb: Climb, number: int) -> list[tuple[str, int]]:
+    """Kills the launcher during a request of a job that has reached step `number`; records the job's token and step."""
+    kills: list[tuple[str, int]] = []
 
     def strike(call: Call) -> None:
-        steps = [] if told or is_launchers(call) else climb.steps()
+        steps = [] if kills or is_launchers(call) else climb.steps()
         if steps and steps[-1].number >= number:
             climb.kill()
-            told.append((steps[-1].token, steps[-1].number))
+            kills.append((steps[-1].token, steps[-1].number))
 
     climb.cloud.on("storage.*", strike, before=True)
-    return told
+    return kills
 
 
 def cancelled(folder: Path, speed: float) -> list[str]:
     task = work.StandIn()
-    with begun(folder, task, Scenario.calm(), speed=speed, plan=in_a_run(task)) as climb:
+    with open_climb(folder, task, Scenario.calm(), speed=speed, plan=plan_in_run(task)) as climb:
         run = climb.cloud.pipeline_jobs.going_on(work.RUN, work.STEP)
         process = climb.start()
-        at_step(climb, 2)
+        wait_for_step(climb, 2)
         climb.cloud.pipeline_jobs.stop(run)
         process.send_signal(signal.SIGTERM)
         code = process.wait(PATIENCE_S)
@@ -104,48 +104,48 @@ def cancelled(folder: Path, speed: float) -> list[str]:
         outcomes = [attempt["outcome"] for attempt in found.ladder["attempts"]]
         wrong = [] if code == 143 else [f"the launcher ended with {code}"]
         wrong += [] if states == [CANCELLED] else [f"the jobs are {states}"]
-        return wrong + ([] if outcomes == ["cancelled"] else [f"the ladder says {outcomes}"])
+        return wrong + ([] if outcomes == ["cancelled"] else [f"the ladder has {outcomes}"])
 
 
-def in_a_run(task: work.StandIn) -> Plan:
+def plan_in_run(task: work.StandIn) -> Plan:
     return replace(work.plan(task), location="us-central1")
 
 
 def evicted(folder: Path, speed: float) -> list[str]:
     task = work.StandIn()
-    with begun(folder, task, Scenario.calm(), speed=speed, plan=in_a_run(task)) as climb:
+    with open_climb(folder, task, Scenario.calm(), speed=speed, plan=plan_in_run(task)) as climb:
         climb.cloud.pipeline_jobs.going_on(work.RUN, work.STEP)
         for step in (2, 12):
             process = climb.start()
-            at_step(climb, step)
+            wait_for_step(climb, step)
             process.send_signal(signal.SIGTERM)
             until_s = climb.now_s + 30
             wait(lambda until_s=until_s: climb.now_s >= until_s)
             climb.kill()
         found = climb.evidence(climb.run())
         outcomes = [attempt["outcome"] for attempt in found.ladder["attempts"]]
-        wrong = [] if outcomes == ["succeeded"] else [f"the ladder says {outcomes}"]
-        return [*wrong, *checks.problems(found, task, climb.plan)]
+        wrong = [] if outcomes == ["succeeded"] else [f"the ladder has {outcomes}"]
+        return [*wrong, *checks.list_problems(found, task, climb.plan)]
 
 
 def mistaken(folder: Path, speed: float) -> list[str]:
     task = work.StandIn(fails_at=2)
-    with begun(folder, task, Scenario.calm(), speed=speed) as climb:
+    with open_climb(folder, task, Scenario.calm(), speed=speed) as climb:
         found = climb.evidence(climb.run())
         states = [job.state for job in climb.region.jobs.values()]
         wrong = [] if found.code == 1 else [f"the launcher ended with {found.code}"]
         wrong += [] if states == [FAILED] else [f"the jobs are {states}"]
         outcomes = [attempt["outcome"] for attempt in found.ladder["attempts"]]
-        wrong += [] if outcomes == ["user_error"] else [f"the ladder says {outcomes}"]
-        said = "ValueError: a mistake in the program" in found.said
-        return wrong + ([] if said else ["the launcher does not say what the program said last"])
+        wrong += [] if outcomes == ["user_error"] else [f"the ladder has {outcomes}"]
+        has_error = "ValueError: a mistake in the program" in found.said
+        return wrong + ([] if has_error else ["the launcher does not print the program's last lines"])
 
 
 def paused(folder: Path, speed: float) -> list[str]:
     task = work.StandIn(steps=60)
-    with begun(folder, task, Scenario.calm(), speed=speed) as climb:
+    with open_climb(folder, task, Scenario.calm(), speed=speed) as climb:
         older = climb.start()
-        at_step(climb, 2)
+        wait_for_step(climb, 2)
         older.send_signal(signal.SIGSTOP)
         newer = climb.start()
         until_s = climb.now_s + 1200
@@ -156,18 +156,18 @@ def paused(folder: Path, speed: float) -> list[str]:
         found = climb.evidence(codes[1])
         wrong = [] if codes == (143, 0) else [f"the launchers ended with {codes}"]
         outcomes = [attempt["outcome"] for attempt in found.ladder["attempts"]]
-        wrong += [] if outcomes == ["succeeded"] else [f"the ladder says {outcomes}"]
-        return [*wrong, *checks.problems(found, task, climb.plan)]
+        wrong += [] if outcomes == ["succeeded"] else [f"the ladder has {outcomes}"]
+        return [*wrong, *checks.list_problems(found, task, climb.plan)]
 
 
 def twins(folder: Path, speed: float) -> list[str]:
     task = work.StandIn(steps=12)
     scenario = Scenario.calm()
     scenario.faults = {CREATE: [repeated()]}
-    with begun(folder, task, scenario, speed=speed) as climb:
+    with open_climb(folder, task, scenario, speed=speed) as climb:
         found = climb.evidence(climb.run())
         at_work = [job for job in climb.region.jobs.values() if job.state == RUNNING]
-        return [*checks.problems(found, task, climb.plan), *(["a second job still works"] if at_work else [])]
+        return [*checks.list_problems(found, task, climb.plan), *(["a second job still works"] if at_work else [])]
 
 
 ALL = (orphaned, cancelled, evicted, mistaken, paused, twins, *restarts.ALL)

@@ -1,4 +1,4 @@
-"""Rows of the table in words, and what all of them come to."""
+"""Rows of the table as text, and their totals."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

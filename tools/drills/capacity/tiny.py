@@ -1,4 +1,4 @@
-"""A task of a few rows whose steps take as long as they are told to, and are noted where the drill looks."""
+"""A task of a few rows whose steps take a given time and are recorded for the drill."""
 
 import hashlib
 import json
@@ -21,10 +21,10 @@ WIDTH = 8
 
 
 class Tiny(Task):
-    """Options: `seconds`, of a step."""
+    """A task with the option `seconds`, the time of a step."""
 
     classes = ("no", "yes")
-    #: Whether a gradient was made since the last step was noted.
+    #: Whether there is a gradient after the last recorded step.
     fresh = False
 
     def shards(self, data):
@@ -41,7 +41,7 @@ class Tiny(Task):
         return nn.functional.cross_entropy(model(batch["x"]), batch["label"])
 
     def learning_rate(self, step, steps):
-        """Asked for after the gradient of the step is there."""
+        """Records the step, because the trainer calls this after the step's gradient."""
         if self.fresh and os.environ.get("RANK", "0") == "0":
             time.sleep(self.options["seconds"])
             note(os.environ.get("TRAINING_ATTEMPT", ""), step + 1)

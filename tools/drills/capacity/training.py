@@ -1,4 +1,4 @@
-"""The step `train` itself, compiled with a ladder, in exact mode: a tiny task, on a process for each GPU of a rung."""
+"""The compiled step `train` with a ladder, in exact mode: a tiny task, with a process for each GPU of a rung."""
 
 import json
 import os
@@ -18,8 +18,7 @@ CONFIG = {
     "epochs": 3.0, "global_batch_size": 16, "learning_rate": 1e-2, "weight_decay": 0.0, "warmup_fraction": 0.1,
     "precision": "fp32", "seed": 1,
 }  # fmt: skip
-#: How long machines wait for each other: some of it passes in C, where no time is compressed; and what starts many
-#: others beside it is silent for longer.
+#: Time that machines wait for each other: long, because waits in C take real time and many processes start at once.
 WAITS = {"rendezvous_timeout_s": 150, "lost_after_s": 60}
 UNINTERRUPTED = """
 import sys, json
@@ -32,16 +31,16 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class Training:
-    """Three epochs of ten steps; `folder` holds the prepared data, and the model of an uninterrupted run."""
+    """A training of three epochs of ten steps; `folder` has the prepared data and an uninterrupted run's model."""
 
     folder: Path
     steps: int = 30
     every: int = 5
-    #: Of a step.
+    #: Seconds of a step.
     seconds: float = 10.0
 
     def prepare(self) -> None:
-        """Writes the folder anew: data, the step as it is compiled, and the model of an uninterrupted run."""
+        """Writes the folder: data, the compiled step, and the model of an uninterrupted run."""
         from tools.drills.capacity import compiled, tiny
 
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -82,6 +81,6 @@ class Training:
     def expected(self) -> bytes:
         return (self.folder / "model/model.safetensors").read_bytes()
 
-    def made(self, read: Any, mount: Path, uri: str) -> bytes | None:
+    def find_model(self, read: Any, mount: Path, uri: str) -> bytes | None:
         path = mount / uri.removeprefix("gs://") / "model.safetensors"
         return path.read_bytes() if path.exists() else None

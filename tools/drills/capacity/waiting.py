@@ -1,4 +1,4 @@
-"""What must be true of the jobs that wait for Spot beside one on demand, in every climb."""
+"""The conditions for jobs that wait for Spot beside one on demand, in every climb."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,11 +9,11 @@ from tools.emulator.working_job import WorkingJob
 from vgp.base.clock import parse_time
 from vgp.protocol.capacity.plan import Plan
 
-#: Hours that times with milliseconds may differ by.
+#: The allowed difference of times in hours.
 HOURS = 1e-3
-#: For so long a launcher may not know that a job has ended, seconds: it looks every 20, and answers late or not at all.
+#: Seconds after which a launcher knows that a job has ended: it polls every 20 s, and answers may be late or lost.
 UNSEEN_S = 90.0
-#: How a job in vain may have ended in ladder.json, by why its machines were gone last; "" = it never had any.
+#: The outcomes of a useless job in ladder.json, by the reason of the end of its machines; "" = it never had any.
 TRUTH = {
     "timeout": ("timeout", "lost"), "cancelled": ("cancelled", "lost", "wait_expired"),
     "failed": ("preempted", "lost", "cancelled", "stockout"), "preempted": ("preempted", "stockout", "cancelled"),
@@ -22,25 +22,25 @@ TRUTH = {
 
 
 def problems(found: Evidence, plan: Plan) -> list[str]:
-    """In words; nothing where all is well."""
+    """Describes the violated conditions; empty if all are met."""
     return [*one_at_a_time(found), *beside_on_demand(found, plan), *recorded(found, plan), *worked_in_turn(found)]
 
 
 def jobs(found: Evidence) -> dict[str, WorkingJob]:
-    """All jobs that the cloud saw of those that waited."""
+    """Returns the waiting jobs that the cloud has a record of."""
     tokens = {name: job.message.labels.get("training-attempt", "") for name, job in found.region.jobs.items()}
     return {name: found.region.jobs[name] for name, token in tokens.items() if token.startswith("next-")}
 
 
 def one_at_a_time(found: Evidence) -> Iterator[str]:
-    """None is asked for before the one before it is over."""
+    """Checks that each waiting job is requested after the end of the previous one."""
     for before, after in pairwise(found.ladder.get("waiting", [])):
         if before["ended"] is None or after["intended"] < before["ended"]:
             yield f"waiting job {after['number']} was asked for while {before['number']} waited"
 
 
 def beside_on_demand(found: Evidence, plan: Plan) -> Iterator[str]:
-    """Each is asked for while a job works on demand, as far as its launcher can know."""
+    """Checks that each is requested while a job runs on demand, as far as its launcher can know."""
     standard = {rung.name for rung in plan.rungs if rung.strategy == "standard"}
     attempts = [each for each in found.ladder.get("attempts", []) if each["rung"] in standard and each["started"]]
     held = [
@@ -53,7 +53,7 @@ def beside_on_demand(found: Evidence, plan: Plan) -> Iterator[str]:
 
 
 def recorded(found: Evidence, plan: Plan) -> Iterator[str]:
-    """ladder.json says what the cloud saw of them, and each that was granted has become an attempt."""
+    """Checks that ladder.json matches the cloud, and that each granted job became an attempt."""
     prices = {rung.name: rung.usd_per_hour or 0 for rung in plan.rungs}
     attempts = {each["token"]: each["job"] for each in found.ladder.get("attempts", [])}
     for waiting in found.ladder.get("waiting", []):
@@ -72,7 +72,7 @@ def recorded(found: Evidence, plan: Plan) -> Iterator[str]:
 
 
 def worked_in_turn(found: Evidence) -> Iterator[str]:
-    """A job that never became an attempt takes no step, and none goes on."""
+    """Checks that a job without an attempt takes no step, and that none is active."""
     tokens = {each["token"] for each in found.ladder.get("attempts", [])}
     for name, job in jobs(found).items():
         is_attempt = job.message.labels["training-attempt"] in tokens

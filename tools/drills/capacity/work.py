@@ -1,4 +1,4 @@
-"""What the jobs of the drill do, and how they are asked for: the step, its plan, and the bits that must come out."""
+"""The work of the drill's jobs: the step, its ladder, and the expected model."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from tools.drills.capacity.standin import following
+from tools.drills.capacity.standin import next_state
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 
 STANDIN = Path(__file__).parent / "standin.py"
@@ -17,40 +17,40 @@ STRATEGIES = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START"
 
 
 class Work(Protocol):
-    """What a job runs."""
+    """The work of a job."""
 
-    #: Steps of the whole work, and between two checkpoints.
+    #: Steps in all, and between two checkpoints.
     steps: int
     every: int
-    #: Of a step.
+    #: Seconds of a step.
     seconds: float
 
     def prepare(self) -> None:
-        """Makes what all climbs read, once."""
+        """Writes the files that all climbs read."""
 
     def plan(self, deadline_s: float | None) -> Plan:
-        """The ladder."""
+        """Returns the ladder."""
 
     @property
     def launcher(self) -> list[str]:
-        """The command that climbs it."""
+        """Returns the launcher's command."""
 
     def inputs(self) -> Mapping[str, Any]:
-        """The inputs of the executor input."""
+        """Returns the inputs of the executor input."""
 
     def lay(self, mount: Path) -> None:
-        """What its inputs stand for, below what stands for /gcs."""
+        """Copies the input files into the folder that replaces /gcs."""
 
     def expected(self) -> bytes:
-        """The model of an uninterrupted run."""
+        """Returns the model of an uninterrupted run."""
 
-    def made(self, read: Any, mount: Path, uri: str) -> bytes | None:
-        """The model that is there; None if there is none."""
+    def find_model(self, read: Any, mount: Path, uri: str) -> bytes | None:
+        """Returns the model below `uri`, or None if there is none."""
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """A program in place of training: standin.py."""
+    """The stand-in for training: standin.py."""
 
     steps: int = 40
     every: int = 5
@@ -81,16 +81,16 @@ class StandIn:
     def expected(self) -> bytes:
         state = "begin"
         for step in range(1, self.steps + 1):
-            state = following(state, step)
+            state = next_state(state, step)
         return state.encode()
 
-    def made(self, read: Any, mount: Path, uri: str) -> bytes | None:
+    def find_model(self, read: Any, mount: Path, uri: str) -> bytes | None:
         return read(f"{uri}/model.txt")
 
 
 @dataclass(frozen=True)
 class Handover(StandIn):
-    """The same on a ladder of Spot and on demand; the work is longer, so that there is time to wait for Spot."""
+    """The stand-in on a ladder of Spot and on demand, with more steps, so that there is time to wait for Spot."""
 
     steps: int = 90
 
@@ -100,12 +100,12 @@ class Handover(StandIn):
 
 
 def output_folder(task: int) -> str:
-    """Where Vertex AI has a task write; another for every attempt at the step."""
+    """Returns the output folder of a task, which differs for every try of the step."""
     return f"{ROOT}/123456789012/{RUN}/{STEP}_{task}"
 
 
 def executor_input(work: Work, task: int) -> str:
-    """As Vertex AI hands it to the step's container."""
+    """Returns the executor input of the step's container."""
     folder = output_folder(task)
     mounted = folder.replace("gs://", "/gcs/")
 
@@ -157,7 +157,7 @@ def rung(
 def plan(
     work: StandIn, *, deadline_s: float | None = None, orphan_s: float = 600, nodes: int = 1, wait_s: float = 600
 ) -> Plan:
-    """Spot here, Flex-start here, Spot elsewhere, and on demand."""
+    """Returns a ladder: Spot, Flex-start, Spot in another region, on demand."""
     rungs = (
         rung(work, "1 spot", "us-central1", "spot", 30, nodes=nodes),
         rung(work, "2 flex", "us-central1", "flex_start", 60, max_wait_s=wait_s, nodes=nodes),
@@ -167,8 +167,8 @@ def plan(
     return Plan(step=STEP, rungs=rungs, deadline_s=deadline_s, orphan_s=orphan_s, project="test-project")
 
 
-def made(kind: str, folder: Path) -> Work:
-    """The work of that name; what it prepares lies in the folder."""
+def make_work(kind: str, folder: Path) -> Work:
+    """Returns the work of that name, whose files are in the folder."""
     if kind != "training":
         return {"standin": StandIn, "handover": Handover}[kind]()
     from tools.drills.capacity.training import Training

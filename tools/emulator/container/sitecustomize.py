@@ -1,10 +1,10 @@
-"""What a container on the loopback cloud has and this machine lacks; Python reads it when a process begins.
+"""Gives a process the bucket mount and the clock of a container on the loopback cloud; Python imports it at startup.
 
 LOOPBACK_GCS    A folder that stands for /gcs, Vertex AI's mount of all buckets: KFP's paths of artifacts lie there, and
-                the training knows them as gs://, so checkpoints go through the storage server. A file that a program
+                the training reads them as gs://, so checkpoints go through the storage server. A file that a program
                 writes below it stays a file.
-LOOPBACK_CLOCK  "EPOCH MONOTONIC SPEED" of the cloud's clock: time passes as it does there. Sleeps and waits with a
-                limit are shorter; what waits in C, such as a socket, waits in real time.
+LOOPBACK_CLOCK  "EPOCH MONOTONIC SPEED" of the cloud's clock, which replaces the real time. Sleeps and waits with a
+                timeout become shorter; waits in C, such as those of a socket, take real time.
 """
 
 import os
@@ -67,7 +67,7 @@ def hurry_waits(speed: float) -> None:
 
 
 def mount(folder: str) -> None:
-    """Once the modules that know /gcs/ are imported, they know the folder."""
+    """Replaces /gcs/ by the folder in the modules that use it, when they are imported."""
     from importlib.abc import MetaPathFinder
     from importlib.machinery import PathFinder
 

@@ -1,6 +1,6 @@
 """The image of the steps, built by Cloud Build.
 
-image_build.py    the image of the settings: found in the registry, or built; its digest written; or the gcloud command
-source.py         the files that it is made of, named by their content
-image_contents.py  what a run names of this machine's code, and the image does not hold
-cloud_build.py    builds: asked for once, followed to the end with their log"""
+image_build.py    `vgp image build`: finds the image in the registry or builds it, and writes its digest
+source.py         the files that the image is built from, and their digest
+image_contents.py  refuses a run whose code on this machine is not in the image
+cloud_build.py    starts a build once, and follows it to its end with its log"""

@@ -1,4 +1,4 @@
-"""Builds of Cloud Build: asked for once, followed to the end with their log.
+"""Builds of Cloud Build: each is started once and followed to its end with its log.
 
 https://cloud.google.com/build/docs/api/reference/rest/v1/projects.locations.builds
 """
@@ -17,12 +17,12 @@ from vgp.vertex import clients, rest
 from vgp.vertex.google_errors import explained
 from vgp.vertex.patient_reads import Patience, is_transient
 
-#: Of one build, pushing a new image of 8 GB included.
+#: Seconds for one build, including the push of a new image of 8 GB.
 TIMEOUT_S = 3600
-#: Docker, as Google provides it to builds, by the digest that public builds of September 2026 name. A newer one:
+#: Google's Docker builder, pinned to its digest of September 2026. To find a newer digest:
 #: gcloud container images describe gcr.io/cloud-builders/docker --format='value(image_summary.digest)'
 BUILDER = "gcr.io/cloud-builders/docker@sha256:3d00b6c1a9b862621c30fc74d4f2abfc62bcbdee631ed3febd31e7edbdf6252c"
-#: Seconds between two looks.
+#: Seconds between two polls.
 LOOK_S = 3.0
 _API = "cloudbuild"
 _RUNNING = ("STATUS_UNKNOWN", "PENDING", "QUEUED", "WORKING")
@@ -31,7 +31,10 @@ Build = JsonObject
 
 
 class Log:
-    """Reads what came since it was last asked. A log that cannot be read is said so once, and stops nothing."""
+    """A reader of a build's log, which returns the new lines of each poll.
+
+    If the log cannot be read, it returns one line with a link, and the build goes on.
+    """
 
     def __init__(self, settings: Settings, build: JsonObject) -> None:
         bucket, folder = google_names.split_uri(build["logsBucket"])
@@ -42,8 +45,8 @@ class Log:
         self._read, self._rest, self._broken = 0, b"", False
 
     def new(self) -> Iterator[str]:
-        """Whole lines."""
-        *lines, self._rest = (self._rest + self._bytes()).split(b"\n")
+        """Yields the complete lines since the last call."""
+        *lines, self._rest = (self._rest + self._read_bytes()).split(b"\n")
         for line in lines:
             yield printable(line.decode("utf-8", errors="replace"))
         if self._broken and self._link:
@@ -51,7 +54,7 @@ class Log:
             self._link = ""
 
     def rest(self) -> Iterator[str]:
-        """What is left at the end: new lines, and one that does not end."""
+        """Yields the remaining lines of a finished build, with a last line that has no line end."""
         yield from self.new()
         if self._rest:
             yield printable(self._rest.decode("utf-8", errors="replace"))
@@ -60,9 +63,12 @@ class Log:
     def close(self) -> None:
         self._session.close()
 
-    def _bytes(self) -> bytes:
-        """https://cloud.google.com/storage/docs/json_api/v1/objects/get; not by Google's library, which after its
-        first read asks for that generation of the object ever after, and the log is a new one each time it grows."""
+    def _read_bytes(self) -> bytes:
+        """Reads the bytes since the last read: https://cloud.google.com/storage/docs/json_api/v1/objects/get
+
+        Google's library is of no use here: after its first read it keeps asking for that generation of the object, and
+        the log gets a new generation each time it grows.
+        """
         import requests
         from google.auth.exceptions import GoogleAuthError
 
@@ -72,10 +78,10 @@ class Log:
         try:
             answer = self._session.get(self._url, params={"alt": "media"}, headers=since, timeout=clients.ATTEMPT_S)
         except (requests.RequestException, GoogleAuthError):
-            return b""  # the next look gets it
+            return b""  # the next poll reads it
         self._broken = answer.status_code in (401, 403)
         if answer.status_code not in (200, 206):
-            return b""  # not there yet, nothing new, or busy
+            return b""  # no log yet, nothing new, or the server is busy
         content = answer.content[self._read :] if answer.status_code == 200 else answer.content
         self._read += len(content)
         return bytes(content)
@@ -89,12 +95,12 @@ def configuration(
     arguments: Mapping[str, str] | None = None,
     service_account: str | None = None,
 ) -> Build:
-    """What Cloud Build is asked for, less the source: also what `gcloud builds submit --config` takes.
+    """Returns a build without its source, in the form of the API and of `gcloud builds submit --config`.
 
     Args:
-        references: The image under each of its tags; by the first one the build is found again.
+        references: The image with each of its tags; the first one identifies the build in `start`.
         logs: gs:// folder for the log.
-        arguments: Of the Dockerfile.
+        arguments: Build arguments of the Dockerfile.
     """
     words = ["build", "--file", dockerfile]
     words += [word for name, value in (arguments or {}).items() for word in ("--build-arg", f"{name}={value}")]
@@ -114,61 +120,61 @@ def configuration(
 
 
 def start(settings: Settings, build: Build) -> Build:
-    """Starts the build, or finds the one that runs already for the same source: after a lost answer, too.
+    """Starts the build, or returns the running build of the same source, also after an answer was lost.
 
     Raises:
         WorkFailed: Cloud Build refuses, or cannot be reached.
     """
     with explained("build the image", settings):
-        if running := _running(settings, build["tags"][0]):
+        if running := _find_running(settings, build["tags"][0]):
             return running
         try:
             operation = rest.call(
                 settings, _API, _parent(settings), query=_project(settings), body=build, **clients.once()
             )
         except Exception as error:
-            # Cloud Build gives the ids, so a repeated request would build twice: look whether it began instead.
-            if is_transient(error) and (running := _running(settings, build["tags"][0])):
+            # A retry would build twice, because Cloud Build assigns the ids: look for the running build instead.
+            if is_transient(error) and (running := _find_running(settings, build["tags"][0])):
                 return running
             raise
     started: Build = operation["metadata"]["build"]
     return started
 
 
-def follow(settings: Settings, build: Build, tell: Callable[[str], None], *, clock: Clock | None = None) -> Build:
-    """Follows the build and returns it once it ends. Passes each log line to `tell`; retries lost connections.
+def follow(settings: Settings, build: Build, log_line: Callable[[str], None], *, clock: Clock | None = None) -> Build:
+    """Follows the build and returns it once it ends. Passes each log line to `log_line`; retries lost connections.
 
     Raises:
-        WorkFailed: it did not succeed, or Ctrl-C: the build itself goes on.
+        WorkFailed: the build did not succeed, or Ctrl-C was pressed, after which the build goes on.
     """
     clock = clock or Clock()
     try:
         with closing(Log(settings, build)) as log:
-            return _followed(settings, build["id"], tell, log, clock)
+            return _poll(settings, build["id"], log_line, log, clock)
     except KeyboardInterrupt:
         message = f"stopped following; the build continues: {build.get('logUrl', '')}\n  Follow it: the same command."
         raise WorkFailed(message, exit_code=130) from None
 
 
-def _followed(settings: Settings, id_: str, tell: Callable[[str], None], log: Log, clock: Clock) -> Build:
-    patient = Patience(tell, clock)
+def _poll(settings: Settings, id_: str, log_line: Callable[[str], None], log: Log, clock: Clock) -> Build:
+    patient = Patience(log_line, clock)
     while True:
         with explained("follow the build", settings):
             build = patient(lambda: _read(settings, id_))
         for line in log.new():
-            tell(line)
+            log_line(line)
         if build.get("status", "STATUS_UNKNOWN") not in _RUNNING:
             break
         clock.sleep(LOOK_S)
     for line in log.rest():
-        tell(line)
+        log_line(line)
     if build["status"] != "SUCCESS":
-        raise WorkFailed(_why(build))
+        raise WorkFailed(_explain_failure(build))
     return build
 
 
-def pushed(build: Build, reference: str) -> str:
-    """Digest of the image that the build pushed as `reference`.
+def find_pushed_digest(build: Build, reference: str) -> str:
+    """Returns the digest of the image that the build pushed as `reference`.
 
     Raises:
         WorkFailed: the build reports no digest.
@@ -179,13 +185,13 @@ def pushed(build: Build, reference: str) -> str:
     raise WorkFailed(f"The build succeeded but reported no digest for {reference}: {build.get('logUrl', '')}")
 
 
-def _why(build: Build) -> str:
+def _explain_failure(build: Build) -> str:
     why = build.get("failureInfo", {}).get("detail") or build.get("statusDetail") or ""
     words = build["status"].replace("_", " ").lower()
     return "\n  ".join(filter(None, [f"The build ended: {words}.", one_line(why), f"Log: {build.get('logUrl', '')}"]))
 
 
-def _running(settings: Settings, key: str) -> Build | None:
+def _find_running(settings: Settings, key: str) -> Build | None:
     query = {**_project(settings), "filter": f'tags="{key}"', "pageSize": 20}
     listed = rest.call(settings, _API, _parent(settings), query=query, **clients.reading())
     return next((build for build in listed.get("builds", ()) if build.get("status") in _RUNNING), None)

@@ -1,7 +1,7 @@
-"""What a run names of this machine's code, against what the image is built from.
+"""Refuses a run that names code of this machine which the image does not hold.
 
-A task `module:Class` and the file of a command are found here and, unless the Dockerfile copies them, not in the image:
-a run would end with a missing module once its machine is there.
+A task `module:Class` or the file of a command exists here, but not in the image unless the Dockerfile copies it.
+Without this check the run would fail with a missing module after its machine has started.
 """
 
 import ast
@@ -20,14 +20,14 @@ from vgp.settings import Settings
 from vgp.vertex.images.source import Selection, is_known_to_git
 
 _CLASS = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
-#: Folders of installed packages: what the image installs is not known here.
+#: Folders of installed packages, which are not checked: the packages of the image are not known here.
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject, sent: Collection[str] = ()) -> None:
-    """Raises RequestError: code of this machine that the image of the settings is not built with, and the fix.
+    """Raises RequestError with a fix if a run names code of this machine that the image of the settings does not hold.
 
-    Nothing is said of another image, nor of a repository without a Dockerfile.
+    Other images, and repositories without a Dockerfile, are not checked.
 
     Args:
         sent: Files that `--code` sends with the run.
@@ -40,50 +40,52 @@ def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject, s
     for name, value in {**spec.defaults, **values}.items():
         for text in placeholders.texts(value):
             if match := _CLASS.fullmatch(text):
-                _refuse(f"{name} = {text}", _module(match[1], (root, Path.cwd())), root, selection, sent)
+                _refuse(f"{name} = {text}", _find_module(match[1], (root, Path.cwd())), root, selection, sent)
     for step, script in scripts(spec).items():
         if script.image == settings.image:
-            for file in _files(script.command, root):
+            for file in _list_files(script.command, root):
                 _refuse(f"[steps.{step}] command: {' '.join(script.command)}", file, root, selection, sent)
 
 
-def _files(command: Sequence[str], root: Path) -> Iterator[Path]:
-    """The files of this machine that a command names: as a word, or as the module of `python -m`."""
+def _list_files(command: Sequence[str], root: Path) -> Iterator[Path]:
+    """Yields the files of this machine that a command names, as a word or as the module of `python -m`."""
     for before, word in zip(("", *command), command, strict=False):
-        if before == "-m" and (module := _module(word, (root,))):
+        if before == "-m" and (module := _find_module(word, (root,))):
             yield module
         elif not word.startswith("-") and (root / word).is_file():
             yield root / word
 
 
-def _refuse(given: str, file: Path | None, root: Path, selection: Selection, sent: Collection[str]) -> None:
-    for needed, importer in _closure(file, root) if file else ():
+def _refuse(name_and_value: str, file: Path | None, root: Path, selection: Selection, sent: Collection[str]) -> None:
+    for needed, importer in _list_imports(file, root) if file else ():
         name = needed.relative_to(root).as_posix() if needed.is_relative_to(root) else str(needed)
-        why = "" if name in sent else _why_not(name, root, selection)
+        why = "" if name in sent else _explain_absence(name, root, selection)
         if why:
-            of = f", which {importer.relative_to(root).as_posix()} imports" if importer else ""
-            raise RequestError(f"{given}: the image does not hold {name}{of}. {why}")
+            imported_by = f", which {importer.relative_to(root).as_posix()} imports" if importer else ""
+            raise RequestError(f"{name_and_value}: the image does not hold {name}{imported_by}. {why}")
 
 
-def _why_not(name: str, root: Path, selection: Selection) -> str:
-    """Why the image does not hold a file, and what helps; empty if it does."""
-    again = "Then build the image again: vgp image build."
+def _explain_absence(name: str, root: Path, selection: Selection) -> str:
+    """Returns why the image does not hold a file, and the fix; empty if it holds the file."""
+    rebuild = "Then build the image again: vgp image build."
     if Path(name).is_absolute():
-        return f"It lies outside of {root}, from which the image is built: move it there. {again}"
+        return f"It lies outside of {root}, from which the image is built: move it there. {rebuild}"
     if not selection.copies(name):
         folder = name.rpartition("/")[0]
         line = f"COPY {folder} ./{folder}" if folder else f"COPY {name} ./"
-        out = f" and '!{folder or name}' to .dockerignore" if selection.ignored.leaves_out(name) else ""
+        out = f" and '!{folder or name}' to .dockerignore" if selection.ignored.excludes(name) else ""
         copied = ", ".join(name for name in selection.copied if (root / name).is_dir()) or "files alone"
-        move = f"or move the file to what is copied: {copied}"
-        return f"Add the line '{line}' to {selection.dockerfile}{out}, {move}. {again}"
-    if selection.ignored.leaves_out(name):
-        return f".dockerignore leaves it out: add the line '!{name}' to it. {again}"
-    return "" if is_known_to_git(root, name) else f"git ignores it, and only what git has goes into the image. {again}"
+        move_hint = f"or move the file to what is copied: {copied}"
+        return f"Add the line '{line}' to {selection.dockerfile}{out}, {move_hint}. {rebuild}"
+    if selection.ignored.excludes(name):
+        return f".dockerignore leaves it out: add the line '!{name}' to it. {rebuild}"
+    if is_known_to_git(root, name):
+        return ""
+    return f"git ignores it, and only what git has goes into the image. {rebuild}"
 
 
-def _closure(file: Path, root: Path) -> Iterator[tuple[Path, Path | None]]:
-    """The file, and what of the repository it imports when it is imported, each with its importer."""
+def _list_imports(file: Path, root: Path) -> Iterator[tuple[Path, Path | None]]:
+    """Yields the file and all files of the repository that its import loads, each with its importer."""
     waiting: list[tuple[Path, Path | None]] = [(file, None)]
     seen: set[Path] = set()
     while waiting:
@@ -93,23 +95,23 @@ def _closure(file: Path, root: Path) -> Iterator[tuple[Path, Path | None]]:
         seen.add(file)
         yield file, importer
         if file.suffix == ".py" and file.is_relative_to(root):
-            waiting += [(path, file) for path in _imported(file, root) if path.is_relative_to(root)]
+            waiting += [(path, file) for path in _list_direct_imports(file, root) if path.is_relative_to(root)]
 
 
-def _imported(file: Path, root: Path) -> Iterator[Path]:
-    """The files of the modules that a file imports at its top, whatever happens."""
+def _list_direct_imports(file: Path, root: Path) -> Iterator[Path]:
+    """Yields the files of the modules that a file imports unconditionally, at its top level."""
     try:
         body = ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):
         return
     for statement in body:
-        for name in _names(statement, file, root):
-            module = _module(name, (file.parent, root))
+        for name in _list_module_names(statement, file, root):
+            module = _find_module(name, (file.parent, root))
             if module:
                 yield module
 
 
-def _names(statement: ast.stmt, file: Path, root: Path) -> Iterator[str]:
+def _list_module_names(statement: ast.stmt, file: Path, root: Path) -> Iterator[str]:
     if isinstance(statement, ast.Import):
         yield from (alias.name for alias in statement.names)
     elif isinstance(statement, ast.ImportFrom):
@@ -120,8 +122,8 @@ def _names(statement: ast.stmt, file: Path, root: Path) -> Iterator[str]:
         yield from (f"{base}.{alias.name}" for alias in statement.names)
 
 
-def _module(name: str, folders: Sequence[Path]) -> Path | None:
-    """The file of a module, nothing imported; None for one that is installed, built in or not on this machine."""
+def _find_module(name: str, folders: Sequence[Path]) -> Path | None:
+    """Finds the file of a module without an import; None if it is installed, built in or not on this machine."""
     if name.partition(".")[0] in sys.stdlib_module_names:
         return None
     standard = Path(sysconfig.get_path("stdlib"))

@@ -23,7 +23,7 @@ from vgp.protocol import code_archive
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
-from vgp.vertex.images.source import Ignored, known_files, matches_any, read_text, refuse_foreign
+from vgp.vertex.images.source import IgnoreRules, known_files, matches_any, read_text, refuse_foreign
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
@@ -63,9 +63,9 @@ def pack(settings: Settings, *, schedule: bool = False) -> ProjectCode:
     """
     _refuse_forbidden(settings, schedule=schedule)
     root = settings.repository.root
-    ignored = Ignored.read(read_text(root / ".dockerignore"))
+    ignored = IgnoreRules.read(read_text(root / ".dockerignore"))
     listed = (name for name in known_files(root) if matches_any(settings.code, name))
-    files = tuple(name for name in listed if not ignored.leaves_out(name))
+    files = tuple(name for name in listed if not ignored.excludes(name))
     if not files:
         raise RequestError(
             f"code = {list(settings.code)}: git knows no such file in {root}. List folders of your code in "

@@ -1,7 +1,7 @@
-"""The files that the image is built from: those that the repository's Dockerfile copies, named by their content.
+"""The files that the image is built from, which are those that the Dockerfile copies, and their digest.
 
-The same files have the same name on every machine and at every commit, so that an image that is there need not be
-built again, and a step's cached results stay good when only the pipelines changed. Patterns are Docker's:
+Equal files have the same digest on every machine and at every commit, so an existing image is not built again, and
+cached results stay valid if only the pipelines changed. Patterns follow Docker's rules:
 https://docs.docker.com/build/concepts/context/#dockerignore-files
 https://docs.docker.com/reference/dockerfile/#copy, #add and #run---mount
 """
@@ -33,27 +33,27 @@ _FLAG = re.compile(r"--[a-z]+(?:=\S+)?\s*")
 
 
 @dataclass(frozen=True)
-class Ignored:
-    """The lines of a .dockerignore; of those that match a name, the last one decides."""
+class IgnoreRules:
+    """The lines of a .dockerignore, of which the last one that matches a name decides."""
 
     lines: tuple[str, ...]
 
     @classmethod
-    def read(cls, text: str) -> "Ignored":
+    def read(cls, text: str) -> "IgnoreRules":
         lines = (line.strip() for line in text.removeprefix("\ufeff").splitlines())
         return cls(tuple(line for line in lines if line and not line.startswith("#")))
 
     @property
-    def lists_what_goes(self) -> bool:
-        """Whether it leaves out everything first, and then names what goes."""
+    def is_allowlist(self) -> bool:
+        """Whether the lines exclude everything, and then list the files to include."""
         return any(line.strip("/") in ("*", "**") for line in self.lines) and "!" in {line[0] for line in self.lines}
 
-    def leaves_out(self, name: str) -> bool:
-        out = False
+    def excludes(self, name: str) -> bool:
+        excluded = False
         for line in self.lines:
             if matches(line.removeprefix("!").strip(), name):
-                out = not line.startswith("!")
-        return out
+                excluded = not line.startswith("!")
+        return excluded
 
 
 def matches_any(patterns: Iterable[str], name: str) -> bool:
@@ -61,22 +61,22 @@ def matches_any(patterns: Iterable[str], name: str) -> bool:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the pattern is that of the file, or of a folder that it lies in."""
-    return _compiled(pattern).fullmatch(name) is not None
+    """Whether the pattern matches the file or one of its folders."""
+    return _compile(pattern).fullmatch(name) is not None
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     path = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     if not path:  # the folder itself
         return re.compile(".*", re.DOTALL)
     try:
-        return re.compile("".join(map(_regular, _PARTS.finditer(path))) + "(?:/.*)?", re.DOTALL)
-    except re.error:  # [z-a]: Docker refuses it, and no name is meant
+        return re.compile("".join(map(_to_regular, _PARTS.finditer(path))) + "(?:/.*)?", re.DOTALL)
+    except re.error:  # Docker refuses a pattern like [z-a], so it matches no file
         return re.compile(re.escape(path))
 
 
-def _regular(part: re.Match[str]) -> str:
+def _to_regular(part: re.Match[str]) -> str:
     match part.lastgroup:
         case "folders":
             return "(?:.*/)?"
@@ -92,13 +92,13 @@ def _regular(part: re.Match[str]) -> str:
 
 
 def copied_files(text: str) -> tuple[str, ...]:
-    """The files, folders and patterns that its steps take from here; `.` where a variable says what."""
-    named = [source for instruction in _instructions(text) for source in _of(*instruction)]
-    return tuple(dict.fromkeys("." if "$" in source else source for source in named))
+    """Returns the files, folders and patterns that the instructions of a Dockerfile copy; `.` for one in a variable."""
+    sources = [source for instruction in _list_instructions(text) for source in _list_sources(*instruction)]
+    return tuple(dict.fromkeys("." if "$" in source else source for source in sources))
 
 
-def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Name in capitals and the rest; continued lines in one, without comments and the texts within."""
+def _list_instructions(text: str) -> Iterator[tuple[str, str]]:
+    """Yields each instruction as (name in capitals, arguments), with continued lines joined, without here-documents."""
     lines = iter(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     for line in lines:
         while line.rstrip().endswith("\\"):
@@ -110,7 +110,7 @@ def _instructions(text: str) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def _of(name: str, rest: str) -> list[str]:
+def _list_sources(name: str, rest: str) -> list[str]:
     if name == "RUN":
         mounts = [dict(pair.partition("=")[::2] for pair in mount.split(",")) for mount in _MOUNT.findall(rest)]
         here = [mount for mount in mounts if mount.get("type", "bind") == "bind" and "from" not in mount]
@@ -123,10 +123,10 @@ def _of(name: str, rest: str) -> list[str]:
         rest = rest[flag.end() :]
     if any(flag.startswith("--from") for flag in flags):
         return []
-    return [source for source in _words(rest)[:-1] if not _ELSEWHERE.match(source)]
+    return [source for source in _split_words(rest)[:-1] if not _ELSEWHERE.match(source)]
 
 
-def _words(rest: str) -> list[str]:
+def _split_words(rest: str) -> list[str]:
     try:
         return [str(word) for word in json.loads(rest)] if rest.startswith("[") else shlex.split(rest)
     except ValueError:
@@ -135,13 +135,13 @@ def _words(rest: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """The files below `root`, in order, and whether git has them as they are."""
+    """The files below `root`, sorted, with their digest and their state in git."""
 
     root: Path
-    #: Among the files.
+    #: One of the files.
     dockerfile: str
     files: tuple[str, ...]
-    #: SHA-256, in hexadecimal, over names, rights and contents.
+    #: SHA-256, in hexadecimal, over names, modes and contents.
     digest: str
     #: Files that differ from the commit.
     changed: tuple[str, ...]
@@ -149,18 +149,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which files go to the builder: what the Dockerfile copies and .dockerignore does not leave out.
+    """The rule for the files of the builder: those that the Dockerfile copies and .dockerignore does not exclude.
 
-    A .dockerignore that leaves out everything and then names what goes is taken at its word.
+    If .dockerignore excludes everything and then lists files to include, these are the files.
     """
 
     dockerfile: str
     copied: tuple[str, ...]
-    ignored: Ignored
+    ignored: IgnoreRules
 
     @classmethod
     def read(cls, root: Path, dockerfile: str | None) -> "Selection":
-        """Raises RequestError: there is no such Dockerfile, or it is no text."""
+        """Reads Dockerfile and .dockerignore. Raises RequestError if there is no Dockerfile, or it is no text."""
         choices = [dockerfile] if dockerfile else DOCKERFILES
         name = next((choice for choice in choices if (root / choice).is_file()), None)
         if name is None:
@@ -168,30 +168,30 @@ class Selection:
                 f"{root} has no {' and no '.join(choices)}, from which the image is built. Write it, or name yours in "
                 'pipelines.toml: dockerfile = "docker/Dockerfile".'
             )
-        return cls(name, copied_files(read_text(root / name)), Ignored.read(read_text(root / ".dockerignore")))
+        return cls(name, copied_files(read_text(root / name)), IgnoreRules.read(read_text(root / ".dockerignore")))
 
     def copies(self, name: str) -> bool:
-        """Whether the Dockerfile names the file, or a folder that it lies in."""
+        """Whether the Dockerfile copies the file or one of its folders."""
         return name == self.dockerfile or matches_any(self.copied, name)
 
-    def takes(self, name: str) -> bool:
+    def includes(self, name: str) -> bool:
         if name == self.dockerfile:
             return True
-        return not self.ignored.leaves_out(name) and (self.ignored.lists_what_goes or matches_any(self.copied, name))
+        return not self.ignored.excludes(name) and (self.ignored.is_allowlist or matches_any(self.copied, name))
 
 
-def find(root: Path, dockerfile: str | None = None) -> Source:
-    """The source of the image as it lies in the repository `root`.
+def find_source(root: Path, dockerfile: str | None = None) -> Source:
+    """Returns the source of the image in the repository `root`.
 
     Raises:
-        RequestError: `root` is no git repository, it has no such Dockerfile, git lacks what that copies, or a link
-            leads out of it.
+        RequestError: `root` is no git repository, it has no such Dockerfile, git ignores a copied file, or a symbolic
+            link leads out of the repository.
     """
     selection = Selection.read(root, dockerfile)
-    files = tuple(name for name in known_files(root) if selection.takes(name))
+    files = tuple(name for name in known_files(root) if selection.includes(name))
     _refuse_missing(selection, files)
     refuse_foreign(root, files)
-    return Source(root, selection.dockerfile, files, _digest(root, files), _changed(root, selection))
+    return Source(root, selection.dockerfile, files, _compute_digest(root, files), _list_changed(root, selection))
 
 
 def known_files(root: Path) -> list[str]:
@@ -205,7 +205,7 @@ def known_files(root: Path) -> list[str]:
 
 
 def is_known_to_git(root: Path, name: str) -> bool:
-    """Whether git has the file, or does not ignore it; also where there is no git to ask."""
+    """Whether git tracks the file or does not ignore it; True also without git."""
     try:
         return bool(_git(root, "ls-files", "--cached", "--others", "--exclude-standard", "--", name))
     except RequestError:
@@ -219,15 +219,15 @@ def read_text(path: Path) -> str:
         raise RequestError(f"{path} cannot be read: {error}.") from None
 
 
-def _changed(root: Path, selection: Selection) -> tuple[str, ...]:
+def _list_changed(root: Path, selection: Selection) -> tuple[str, ...]:
     status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".").split("\0")
     above = _git(root, "rev-parse", "--show-prefix").strip()  # git names files from its own root
     names = (line[3:].removeprefix(above) for line in status if line)
-    return tuple(name for name in names if selection.takes(name))
+    return tuple(name for name in names if selection.includes(name))
 
 
 def _refuse_missing(selection: Selection, files: tuple[str, ...]) -> None:
-    """Raises RequestError: the builder would not find what the Dockerfile copies."""
+    """Raises RequestError if the builder would not find a file that the Dockerfile copies."""
     if selection.dockerfile not in files:
         raise RequestError(f"git ignores {selection.dockerfile}, from which the image is built: see .gitignore.")
     for pattern in selection.copied:  # one with a wildcard may match nothing
@@ -239,7 +239,7 @@ def _refuse_missing(selection: Selection, files: tuple[str, ...]) -> None:
 
 
 def refuse_foreign(root: Path, files: tuple[str, ...]) -> None:
-    """Raises RequestError: a file is a link to what is not of this repository, which would be copied."""
+    """Raises RequestError if a file is a symbolic link out of the repository, whose target would be copied."""
     for name in files:
         if not (root / name).resolve().is_relative_to(root.resolve()):
             raise RequestError(
@@ -248,10 +248,10 @@ def refuse_foreign(root: Path, files: tuple[str, ...]) -> None:
 
 
 def archive(source: Source) -> bytes:
-    """The files as tar.gz: the same bytes for the same files, without times and owners."""
-    packed = io.BytesIO()
+    """Packs the files as tar.gz, without times and owners, so that equal files give equal bytes."""
+    output = io.BytesIO()
     with (
-        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed,
+        gzip.GzipFile(fileobj=output, mode="wb", mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         for name in source.files:
@@ -259,15 +259,15 @@ def archive(source: Source) -> bytes:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), _mode(source.root / name)
             tar.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
+    return output.getvalue()
 
 
-def _digest(root: Path, files: tuple[str, ...]) -> str:
-    total = hashlib.sha256()
+def _compute_digest(root: Path, files: tuple[str, ...]) -> str:
+    digest = hashlib.sha256()
     for name in files:
         content = hashlib.sha256((root / name).read_bytes()).hexdigest()
-        total.update(f"{_mode(root / name):o} {content} {name}\0".encode())
-    return total.hexdigest()
+        digest.update(f"{_mode(root / name):o} {content} {name}\0".encode())
+    return digest.hexdigest()
 
 
 def _mode(path: Path) -> int:

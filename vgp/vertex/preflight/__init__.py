@@ -1,25 +1,25 @@
-"""What would stop a run, found before it costs money.
+"""Checks before a run, so that a wrong setup fails before it costs money.
 
-preflight(settings, spec, steps)   everything, side by side, in a few seconds
-refuse_cheaply(settings)           the three calls before every submission
+preflight(settings, spec, steps)   runs every check, concurrently, in a few seconds
+require_basics(settings)           makes the three calls before every submission
 
-preflight_questions.py  what is said of one thing, the question whose answer it is, all asked side by side, and shown
+preflight_questions.py  findings, the questions that lead to them, and their output
 account.py      credentials, project, billing, and what the caller may do
 apis.py         the APIs that a run needs
 region.py       machines and GPUs in the region
-quota.py        whether the quotas cover what the steps draw on each at a time
-run_bucket.py   the bucket that runs write to, and whether it keeps what a cached result points at
+quota.py        whether the quotas cover the GPUs and vCPU that the steps need at one time
+run_bucket.py   the bucket that runs write to, and whether it keeps the files of cached results
 step_image.py   the image of the steps
-builds.py       the account that image builds work as
+builds.py       the service account of image builds
 step_account.py  the account that the steps run as
 encryption_key.py  the encryption key
 notify_secrets.py  the secrets of notifications and MLflow
 network.py      the network of training jobs
-resources.py    what training jobs name besides: persistent resources, TensorBoards, network attachments
-bigquery_needs.py  what steps use of BigQuery
-dataflow_needs.py  what steps use of Dataflow
+resources.py    existing resources that training jobs use: persistent resources, TensorBoards, network attachments
+bigquery_needs.py  permissions and tables of steps that use BigQuery
+dataflow_needs.py  permissions, machines and quotas of steps that use Dataflow
 template_repository.py  the repository of templates
-access.py       whether an account may do what a run needs, read from policies"""
+access.py       the permissions of an account, read from IAM policies"""
 
 from collections.abc import Callable, Sequence
 from textwrap import indent
@@ -49,7 +49,7 @@ from vgp.vertex.preflight import (
 from vgp.vertex.preflight.access import Policies
 from vgp.vertex.preflight.preflight_questions import Finding, Question, answer_question, answer_questions
 
-__all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
+__all__ = ["Finding", "check_basics", "preflight", "require_basics"]
 
 
 def preflight(
@@ -57,54 +57,54 @@ def preflight(
     spec: PipelineSpec,
     steps: Sequence[StepRow],
     *,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Finding]:
-    """Everything that can be looked at before a run of the compiled pipeline `spec`, whose machines are `steps`.
+    """Runs every check for a run of the compiled pipeline `spec`, whose machines are `steps`.
 
     `progress` receives the number of answered questions and the total.
 
     Raises:
         RequestError: no project is set.
     """
-    project, findings = _project(settings)
-    if not _goes_on(findings):
+    project, findings = _check_project(settings)
+    if not _can_continue(findings):
         return findings
-    questions = _questions(settings, project, spec, steps)
+    questions = _list_questions(settings, project, spec, steps)
     done = iter(range(1, len(questions) + 1))
     return findings + answer_questions(settings, questions, lambda: progress(next(done), len(questions)))
 
 
-def _questions(
+def _list_questions(
     settings: Settings, project: account.Project, spec: PipelineSpec, steps: Sequence[StepRow]
 ) -> list[Question]:
     policies = Policies(settings)
     return [
-        *account.questions(settings, project),
-        *apis.questions(settings, project, spec),
-        *region.questions(settings, project, steps),
-        *quota.questions(settings, project, steps, spec),
-        *run_bucket.questions(settings, project, policies, steps),
-        *step_image.questions(settings, project, policies),
-        *builds.questions(settings, project, policies),
-        *step_account.questions(settings, project, policies),
-        *encryption_key.questions(settings, project, policies),
-        *network.questions(settings, steps),
-        *resources.questions(settings, project, spec),
-        *notify_secrets.questions(settings, project, policies),
-        *template_repository.questions(settings),
-        *bigquery_needs.questions(settings, project, policies, spec),
-        *dataflow_needs.questions(settings, project, policies, spec),
+        *account.list_questions(settings, project),
+        *apis.list_questions(settings, project, spec),
+        *region.list_questions(settings, project, steps),
+        *quota.list_questions(settings, project, steps, spec),
+        *run_bucket.list_questions(settings, project, policies, steps),
+        *step_image.list_questions(settings, project, policies),
+        *builds.list_questions(settings, project, policies),
+        *step_account.list_questions(settings, project, policies),
+        *encryption_key.list_questions(settings, project, policies),
+        *network.list_questions(settings, steps),
+        *resources.list_questions(settings, project, spec),
+        *notify_secrets.list_questions(settings, project, policies),
+        *template_repository.list_questions(settings),
+        *bigquery_needs.list_questions(settings, project, policies, spec),
+        *dataflow_needs.list_questions(settings, project, policies, spec),
     ]
 
 
-def refuse_cheaply(settings: Settings) -> list[Finding]:
-    """The findings of `cheap`, if none is an error.
+def require_basics(settings: Settings) -> list[Finding]:
+    """Returns the findings of `check_basics` if none of them is an error.
 
     Raises:
         RequestError: no project is set.
-        WorkFailed: one line for each error, with what to do.
+        WorkFailed: a check failed; the message has a line and a fix for each error.
     """
-    findings = cheap(settings)
+    findings = check_basics(settings)
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         lines = [f"{one.subject} {one.seen}  [{one.check}]\n{indent(one.hint, '  ')}".rstrip() for one in errors]
@@ -113,33 +113,33 @@ def refuse_cheaply(settings: Settings) -> list[Finding]:
     return findings
 
 
-def cheap(settings: Settings) -> list[Finding]:
-    """Credentials, project, bucket, and whether the caller may act as the runner: three calls, less than a second.
+def check_basics(settings: Settings) -> list[Finding]:
+    """Checks credentials, project, bucket, and whether the caller may act as the runner, with three calls.
 
     Raises:
         RequestError: no project is set.
     """
-    project, findings = _project(settings)
-    if not _goes_on(findings):
+    project, findings = _check_project(settings)
+    if not _can_continue(findings):
         return findings
     return findings + answer_questions(
-        settings, [run_bucket.state(settings, project), step_account.act_as(settings, project)]
+        settings, [run_bucket.ask_state(settings, project), step_account.ask_act_as(settings, project)]
     )
 
 
-def _project(settings: Settings) -> tuple[account.Project, list[Finding]]:
-    """The project as far as it can be seen, and the findings about it and about who asks."""
-    known = account.Project(clients.project(settings))
-    asked = Question("account.credentials", "credentials", lambda: account.credentials(known))
-    findings = answer_question(settings, asked)
-    if _goes_on(findings):
+def _check_project(settings: Settings) -> tuple[account.Project, list[Finding]]:
+    """Returns the project, as far as it can be read, with the findings about it and about the credentials."""
+    project = account.Project(clients.project(settings))
+    question = Question("account.credentials", "credentials", lambda: account.check_credentials(project))
+    findings = answer_question(settings, question)
+    if _can_continue(findings):
         findings += answer_question(
-            settings, Question("account.project", known.id, lambda: account.project(settings, known))
+            settings, Question("account.project", project.id, lambda: account.check_project(settings, project))
         )
-    return known, findings
+    return project, findings
 
 
-def _goes_on(findings: list[Finding]) -> bool:
-    """Without credentials or project every further question would only fail."""
+def _can_continue(findings: list[Finding]) -> bool:
+    """Whether credentials and project work, without which every further question would fail."""
     signed_in = any(one.check == "account.credentials" and one.level == "ok" for one in findings)
     return signed_in and not any(one.level == "error" for one in findings)

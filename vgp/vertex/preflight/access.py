@@ -1,7 +1,7 @@
-"""Whether an account may do what a run needs, by the policy of a thing and by that of the project around it.
+"""Whether an account may do what a run needs, by the policy of a resource and by that of its project.
 
-A policy shows what it grants directly. What comes through a group, a custom role, a condition, a folder or the
-organization cannot be seen here, and is said to be unknown rather than wrong.
+A policy shows direct grants only. Grants through a group, a custom role, a condition, a folder or the organization
+cannot be read here, so a finding that could depend on them is `unknown` and not `error`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 from vgp.vertex.permissions import holders, needed, role_for
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, patience
+from vgp.vertex.preflight.preflight_questions import Finding, call_options
 
 if TYPE_CHECKING:
     from google.api_core.iam import Policy as StoragePolicy
@@ -30,7 +30,7 @@ IMAGES = needed("runner", "images")
 KEYS = needed("aiplatform", "key")
 EVERYTHING = ("roles/owner", "roles/editor")
 
-#: Members that stand for many.
+#: Prefixes of members that stand for several accounts.
 _SETS = ("group:", "domain:", "principalSet:")
 
 _BASIC = {"roles/viewer", "roles/editor", "roles/owner"}
@@ -38,7 +38,7 @@ _BASIC = {"roles/viewer", "roles/editor", "roles/owner"}
 
 @dataclass(frozen=True)
 class Binding:
-    """A role, and who has it."""
+    """A role and the members that hold it."""
 
     role: str
     members: frozenset[str]
@@ -47,44 +47,44 @@ class Binding:
 
 @dataclass(frozen=True)
 class Policy:
-    """The bindings of one policy, from any of the forms in which Google's clients give them."""
+    """The bindings of one IAM policy, read from any form that Google's clients return."""
 
     bindings: tuple[Binding, ...] = ()
 
     @classmethod
-    def of_message(cls, policy: "IamPolicy") -> "Policy":
-        """From google.iam.v1.Policy."""
+    def from_message(cls, policy: "IamPolicy") -> "Policy":
+        """Reads a google.iam.v1.Policy."""
         bindings = [Binding(b.role, frozenset(b.members), bool(b.condition.expression)) for b in policy.bindings]
         return cls(tuple(bindings))
 
     @classmethod
-    def of_storage(cls, policy: "StoragePolicy") -> "Policy":
-        """From Cloud Storage's client."""
-        return cls.of_json({"bindings": policy.bindings})
+    def from_storage(cls, policy: "StoragePolicy") -> "Policy":
+        """Reads a policy of Cloud Storage's client."""
+        return cls.from_json({"bindings": policy.bindings})
 
     @classmethod
-    def of_json(cls, policy: JsonObject) -> "Policy":
+    def from_json(cls, policy: JsonObject) -> "Policy":
         bindings = policy.get("bindings", ())
         return cls(tuple(Binding(b["role"], frozenset(b["members"]), bool(b.get("condition"))) for b in bindings))
 
     def roles(self, members: Iterable[str]) -> set[str]:
-        """The roles that any of `members` has without a condition."""
+        """Returns the roles that any of `members` holds without a condition."""
         holders = set(members)
         return {binding.role for binding in self.bindings if not binding.conditional and binding.members & holders}
 
 
-def lacking(permissions: Iterable[str], roles: set[str]) -> list[str]:
-    """Those of `permissions` that none of `roles` holds."""
+def list_missing(permissions: Iterable[str], roles: set[str]) -> list[str]:
+    """Returns the `permissions` that none of `roles` contains."""
     return [permission for permission in permissions if not roles & holders(permission)]
 
 
-def used(permissions: Iterable[str], roles: set[str]) -> list[str]:
-    """Those of `roles` that hold one of `permissions`."""
+def list_granting(permissions: Iterable[str], roles: set[str]) -> list[str]:
+    """Returns the `roles` that contain one of `permissions`."""
     return sorted({role for permission in permissions for role in roles & holders(permission)})
 
 
-def doubts(policy: Policy, members: set[str], permissions: Iterable[str]) -> Iterator[str]:
-    """What in the policy could grant `members` one of `permissions` in a way that the policy alone does not show."""
+def list_possible_grants(policy: Policy, members: set[str], permissions: Iterable[str]) -> Iterator[str]:
+    """Describes bindings that may grant `members` one of `permissions`, though the policy alone cannot show it."""
     holding = {role for permission in permissions for role in holders(permission)}
     for binding in policy.bindings:
         custom = not binding.role.startswith("roles/")
@@ -97,20 +97,20 @@ def doubts(policy: Policy, members: set[str], permissions: Iterable[str]) -> Ite
 
 
 @dataclass(frozen=True)
-class Thing:
-    """What access is granted to, as a finding names it."""
+class Resource:
+    """A resource that has an IAM policy, with the names that a finding uses for it."""
 
     check: str
     subject: str
-    #: Id of the project that it is in: what is granted there holds here.
+    #: Id of its project, whose grants apply to the resource too.
     project: str
     policy: Policy
-    #: The gcloud command that grants a role on it, without member and role.
+    #: The gcloud command that grants a role on it, without --member and --role.
     grant: str
 
 
-def runner(settings: Settings, project: Project) -> str | None:
-    """The account that steps run as; None if it is the default one of a project whose number is not known.
+def find_runner(settings: Settings, project: Project) -> str | None:
+    """Returns the service account of the steps, or None if it is the default and the project's number is unknown.
 
     https://cloud.google.com/vertex-ai/docs/pipelines/configure-project#service-account
     """
@@ -118,63 +118,72 @@ def runner(settings: Settings, project: Project) -> str | None:
     return settings.service_account or default
 
 
-def agents(project: Project) -> list[str]:
-    """The accounts with which Vertex AI itself works in the project: https://cloud.google.com/iam/docs/service-agents"""
+def list_service_agents(project: Project) -> list[str]:
+    """Returns Vertex AI's service agents of the project: https://cloud.google.com/iam/docs/service-agents"""
     kinds = ("gcp-sa-aiplatform", "gcp-sa-aiplatform-cc")
     return [f"service-{project.number}@{kind}.iam.gserviceaccount.com" for kind in kinds] if project.number else []
 
 
 class Policies:
-    """The policies of projects, each read once, when it is first needed."""
+    """A cache of project policies, each read when it is first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = Lock()
         self._read: dict[str, Policy | WorkFailed | RequestError] = {}
 
-    def of(self, project: str) -> Policy:
-        """The policy of the project.
+    def read(self, project: str) -> Policy:
+        """Returns the policy of the project.
 
         Raises:
             WorkFailed: the policy cannot be read.
         """
         with self._lock:
             if project not in self._read:
-                self._read[project] = self._fetched(project)
+                self._read[project] = self._fetch(project)
         policy = self._read[project]
         if isinstance(policy, Policy):
             return policy
         raise policy
 
-    def may(self, email: str | None, permissions: Sequence[str], thing: Thing) -> Finding:
-        """Whether the service account holds `permissions` on the thing. None: nobody knows whom to ask about.
+    def check(self, email: str | None, permissions: Sequence[str], resource: Resource) -> Finding:
+        """Checks that the service account `email` holds `permissions` on the resource; `unknown` without an `email`.
 
         Raises:
-            WorkFailed: the thing's own policy does not grant them, and the project's cannot be read.
+            WorkFailed: the resource's policy does not grant them, and the project's policy cannot be read.
         """
         if email is None:
             seen = "the project's number could not be read, so not who the account is"
-            return Finding(thing.check, thing.subject, "unknown", seen)
+            return Finding(resource.check, resource.subject, "unknown", seen)
         member = f"serviceAccount:{email}"
         members = {member, "allUsers", "allAuthenticatedUsers"}
-        held = thing.policy.roles(members)
-        if lacking(permissions, held):
-            around = self.of(thing.project).roles(members)
-            # Buckets name holders of the project's basic roles so: projectEditor:my-project.
-            basic = {f"project{role.removeprefix('roles/').title()}:{thing.project}" for role in around & _BASIC}
-            held |= around | thing.policy.roles(basic)
-        lacks = lacking(permissions, held)
-        if not lacks:
-            seen = f"grants {email} what it needs ({', '.join(used(permissions, held))})"
-            return Finding(thing.check, thing.subject, "ok", seen)
-        hint = f"{thing.grant} --member {member} --role {role_for(*lacks)}"
-        other = sorted({*doubts(thing.policy, members, lacks), *doubts(self.of(thing.project), members, lacks)})
-        seen = f"does not grant {email} {', '.join(lacks)}"
-        if other:
-            return Finding(thing.check, thing.subject, "unknown", f"{seen}, unless through {', '.join(other)}", hint)
-        return Finding(thing.check, thing.subject, "error", seen, hint)
+        held = resource.policy.roles(members)
+        if list_missing(permissions, held):
+            project_roles = self.read(resource.project).roles(members)
+            # A bucket's policy names the holders of the project's basic roles as projectEditor:my-project.
+            basic = {
+                f"project{role.removeprefix('roles/').title()}:{resource.project}" for role in project_roles & _BASIC
+            }
+            held |= project_roles | resource.policy.roles(basic)
+        missing = list_missing(permissions, held)
+        if not missing:
+            seen = f"grants {email} what it needs ({', '.join(list_granting(permissions, held))})"
+            return Finding(resource.check, resource.subject, "ok", seen)
+        hint = f"{resource.grant} --member {member} --role {role_for(*missing)}"
+        uncertain = sorted(
+            {
+                *list_possible_grants(resource.policy, members, missing),
+                *list_possible_grants(self.read(resource.project), members, missing),
+            }
+        )
+        seen = f"does not grant {email} {', '.join(missing)}"
+        if uncertain:
+            return Finding(
+                resource.check, resource.subject, "unknown", f"{seen}, unless through {', '.join(uncertain)}", hint
+            )
+        return Finding(resource.check, resource.subject, "error", seen, hint)
 
-    def _fetched(self, project: str) -> Policy | WorkFailed | RequestError:
+    def _fetch(self, project: str) -> Policy | WorkFailed | RequestError:
         from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
         from google.iam.v1.options_pb2 import GetPolicyOptions
 
@@ -183,6 +192,6 @@ class Policies:
         try:
             with explained(f"the policy of {project} is not seen", self._settings):
                 client = clients.projects(self._settings)
-                return Policy.of_message(client.get_iam_policy(request=request, **patience()))
+                return Policy.from_message(client.get_iam_policy(request=request, **call_options()))
         except (WorkFailed, RequestError) as failure:
             return failure

@@ -1,4 +1,4 @@
-"""Who asks, and for which project: credentials, the project itself, its billing, and what the caller may do in it."""
+"""Checks of the caller and the project: credentials, project, billing, and the caller's permissions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,55 +7,55 @@ from functools import partial
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import Call, calls
-from vgp.vertex.preflight.preflight_questions import ATTEMPT_S, Finding, Level, Question, patience
+from vgp.vertex.preflight.preflight_questions import ATTEMPT_S, Finding, Level, Question, call_options
 
 #: Verbs that everyone who works with runs needs; CI may be the only user of the others.
 _VERBS = {"submit", "schedule", "wait", "show"}
-#: Calls that only look: what they are refused is told where it is looked for.
-_LOOKING = {"preflight", "machines", "ci"}
+#: Verbs that only read; the check that needs such a permission reports its absence.
+_READ_ONLY = {"preflight", "machines", "ci"}
 _SIGN_IN = "gcloud auth application-default login"
 
 
 @dataclass
 class Project:
-    """The project as far as it could be seen; `number` is None where it could not."""
+    """The Google Cloud project; `number` is None if it could not be read."""
 
     id: str
     number: str | None = None
-    #: Who the credentials are.
+    #: The member that the credentials stand for, such as user:me@example.com.
     principal: str = "a user"
 
 
-def credentials(project: Project) -> Iterator[Finding]:
-    """Whether the credentials get a token. No other question makes sense without one."""
+def check_credentials(project: Project) -> Iterator[Finding]:
+    """Checks that the credentials get a token, which every other question needs; sets the project's `principal`."""
     from google.auth.exceptions import RefreshError, TransportError
     from google.auth.transport.requests import Request
 
-    held = clients.credentials()
+    token_source = clients.credentials()
     try:
-        if not held.valid:
-            held.refresh(partial(Request(), timeout=ATTEMPT_S))
+        if not token_source.valid:
+            token_source.refresh(partial(Request(), timeout=ATTEMPT_S))
     except TransportError as error:
         hint = "Check the network; behind a proxy, set HTTPS_PROXY"
         yield Finding("account.credentials", "Google", "error", f"cannot be reached: {error}", hint)
         return
     except RefreshError as error:
         seen = f"is not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
-        yield Finding("account.credentials", _kind(held), "error", seen, f"Sign in again: {_SIGN_IN}")
+        yield Finding("account.credentials", _name_kind(token_source), "error", seen, f"Sign in again: {_SIGN_IN}")
         return
-    project.principal = clients.principal(held) or project.principal
-    yield Finding("account.credentials", project.principal, "ok", f"has a token ({_kind(held)})")
+    project.principal = clients.principal(token_source) or project.principal
+    yield Finding("account.credentials", project.principal, "ok", f"has a token ({_name_kind(token_source)})")
 
 
-def project(settings: Settings, known: Project) -> Iterator[Finding]:
-    """Whether the project is there and active; notes its number in `known`."""
+def check_project(settings: Settings, known: Project) -> Iterator[Finding]:
+    """Checks that the project exists and is active; sets the number of `known`."""
     from google.api_core import exceptions
 
     def finding(level: Level, seen: str, hint: str = "") -> Finding:
         return Finding("account.project", known.id, level, seen, hint)
 
     try:
-        project = clients.projects(settings).get_project(name=f"projects/{known.id}", **patience())
+        project = clients.projects(settings).get_project(name=f"projects/{known.id}", **call_options())
     except exceptions.NotFound:
         yield finding("error", "is not there", "Your projects: gcloud projects list")
         return
@@ -66,15 +66,15 @@ def project(settings: Settings, known: Project) -> Iterator[Finding]:
         yield finding("error", f"is {project.state.name.lower()}", f"Restore it: gcloud projects undelete {known.id}")
 
 
-def questions(settings: Settings, known: Project) -> Iterator[Question]:
-    """What can be asked once the project is known."""
-    yield Question("account.billing", known.id, lambda: _billing(settings, known))
-    yield Question("account.permissions", known.principal, lambda: _permissions(settings, known))
+def list_questions(settings: Settings, known: Project) -> Iterator[Question]:
+    """Lists the questions about billing and permissions."""
+    yield Question("account.billing", known.id, lambda: _check_billing(settings, known))
+    yield Question("account.permissions", known.principal, lambda: _check_permissions(settings, known))
 
 
-def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
+def _check_billing(settings: Settings, known: Project) -> Iterator[Finding]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo"""
-    answer = rest.call(settings, "cloudbilling", f"v1/projects/{known.id}/billingInfo", **patience())
+    answer = rest.call(settings, "cloudbilling", f"v1/projects/{known.id}/billingInfo", **call_options())
     if answer.get("billingEnabled"):
         yield Finding("account.billing", known.id, "ok", "has billing enabled")
         return
@@ -84,24 +84,26 @@ def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
     )
 
 
-def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
-    """Whether the caller holds, on the project, what the verbs call for; what preflight lacks it says."""
-    mine = [call for call in calls() if (call.by, call.on) == ("caller", "project") and not set(call.when) <= _LOOKING]
-    names = sorted({name for call in mine for name in call.permissions})
+def _check_permissions(settings: Settings, known: Project) -> Iterator[Finding]:
+    """Checks that the caller holds the project permissions of every verb that does more than read."""
+    own_calls = [
+        call for call in calls() if (call.by, call.on) == ("caller", "project") and not set(call.when) <= _READ_ONLY
+    ]
+    names = sorted({name for call in own_calls for name in call.permissions})
     answer = clients.projects(settings).test_iam_permissions(
-        resource=f"projects/{known.id}", permissions=names, **patience()
+        resource=f"projects/{known.id}", permissions=names, **call_options()
     )
     missing = set(names) - set(answer.permissions)
     if not missing:
         yield Finding("account.permissions", known.principal, "ok", "may start, follow and schedule runs")
-    for role in dict.fromkeys(call.role for call in mine if missing & set(call.permissions)):
-        yield _lacks(
-            known, role, [call for call in mine if call.role == role and missing & set(call.permissions)], missing
+    for role in dict.fromkeys(call.role for call in own_calls if missing & set(call.permissions)):
+        yield _report_missing_role(
+            known, role, [call for call in own_calls if call.role == role and missing & set(call.permissions)], missing
         )
 
 
-def _lacks(known: Project, role: str, refused: Sequence[Call], missing: set[str]) -> Finding:
-    verbs = dict.fromkeys(verb for call in refused for verb in call.when if verb not in _LOOKING)
+def _report_missing_role(known: Project, role: str, refused: Sequence[Call], missing: set[str]) -> Finding:
+    verbs = dict.fromkeys(verb for call in refused for verb in call.when if verb not in _READ_ONLY)
     names = sorted(missing & {name for call in refused for name in call.permissions})
     level: Level = "error" if _VERBS & set(verbs) else "warning"
     member = known.principal if ":" in known.principal else "MEMBER"
@@ -109,7 +111,7 @@ def _lacks(known: Project, role: str, refused: Sequence[Call], missing: set[str]
     return Finding("account.permissions", known.principal, level, f"lacks {', '.join(names)}: {', '.join(verbs)}", hint)
 
 
-def _kind(held: object) -> str:
+def _name_kind(token_source: object) -> str:
     kinds = {
         "google.oauth2.service_account": "service account key",
         "google.oauth2.credentials": "signed in with gcloud",
@@ -117,4 +119,4 @@ def _kind(held: object) -> str:
         "google.auth.impersonated_credentials": "impersonated service account",
         "google.auth.identity_pool": "workload identity federation",
     }
-    return kinds.get(type(held).__module__, type(held).__module__)
+    return kinds.get(type(token_source).__module__, type(token_source).__module__)

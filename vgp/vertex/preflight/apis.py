@@ -1,4 +1,4 @@
-"""The APIs that a run and its commands need, and the one command that enables those that are missing."""
+"""The APIs that a run and its commands need, and one command that enables the missing ones."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,21 +8,21 @@ from vgp.machines.placement.request_parts import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options
 
 #: Without these a run fails.
 _RUN = ("aiplatform", "artifactregistry", "compute", "iam", "logging", "storage")
-#: Without these preflight sees less.
-_LOOK = ("cloudquotas", "cloudresourcemanager")
+#: Without these preflight skips some checks.
+_PREFLIGHT = ("cloudquotas", "cloudresourcemanager")
 
 
-def questions(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[Question]:
+def list_questions(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[Question]:
     yield Question(
-        "apis.enabled", project.id, lambda: _enabled(settings, project, list(engines_of_steps(spec).values()))
+        "apis.enabled", project.id, lambda: _check_enabled(settings, project, list(engines_of_steps(spec).values()))
     )
 
 
-def _enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> Iterator[Finding]:
+def _check_enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> Iterator[Finding]:
     """https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet"""
     secret = (settings.notify.webhook or "").startswith("projects/") or settings.mlflow.token
     needed = [
@@ -33,36 +33,42 @@ def _enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> I
         *(["bigquery", "bigquerystorage"] if any(engines.bigquery for engines in used) else []),
         *(["dataflow"] if any(engines.dataflow for engines in used) else []),
     ]
-    states = _states(settings, project, [*needed, *_LOOK])
-    missing = [name for name in needed if not states.get(_service(name))]
-    blind = [name for name in _LOOK if not states.get(_service(name))]
+    states = _read_states(settings, project, [*needed, *_PREFLIGHT])
+    missing = [name for name in needed if not states.get(_service_name(name))]
+    missing_for_checks = [name for name in _PREFLIGHT if not states.get(_service_name(name))]
     if missing:
         yield Finding(
-            "apis.enabled", project.id, "error", _words("without", missing), _command(project, missing + blind)
+            "apis.enabled",
+            project.id,
+            "error",
+            _format_services("without", missing),
+            _format_command(project, missing + missing_for_checks),
         )
     else:
-        yield Finding("apis.enabled", project.id, "ok", _words("has", needed))
-    if blind:
-        seen = f"{_words('without', blind)}: some checks are not possible"
-        yield Finding("apis.looking", project.id, "warning", seen, _command(project, missing + blind))
+        yield Finding("apis.enabled", project.id, "ok", _format_services("has", needed))
+    if missing_for_checks:
+        seen = f"{_format_services('without', missing_for_checks)}: some checks are not possible"
+        yield Finding(
+            "apis.looking", project.id, "warning", seen, _format_command(project, missing + missing_for_checks)
+        )
 
 
-def _states(settings: Settings, project: Project, names: list[str]) -> dict[str, bool]:
+def _read_states(settings: Settings, project: Project, names: list[str]) -> dict[str, bool]:
     request = {
         "parent": f"projects/{project.id}",
-        "names": [f"projects/{project.id}/services/{_service(name)}" for name in names],
+        "names": [f"projects/{project.id}/services/{_service_name(name)}" for name in names],
     }
-    answer = clients.service_usage(settings).batch_get_services(request=request, **patience())
+    answer = clients.service_usage(settings).batch_get_services(request=request, **call_options())
     return {service.name.rsplit("/", 1)[-1]: service.state.name == "ENABLED" for service in answer.services}
 
 
-def _words(verb: str, names: list[str]) -> str:
-    return f"{verb} {', '.join(map(_service, names))}"
+def _format_services(verb: str, names: list[str]) -> str:
+    return f"{verb} {', '.join(map(_service_name, names))}"
 
 
-def _command(project: Project, names: list[str]) -> str:
-    return f"gcloud services enable {' '.join(map(_service, names))} --project {project.id}"
+def _format_command(project: Project, names: list[str]) -> str:
+    return f"gcloud services enable {' '.join(map(_service_name, names))} --project {project.id}"
 
 
-def _service(name: str) -> str:
+def _service_name(name: str) -> str:
     return f"{name}.googleapis.com"

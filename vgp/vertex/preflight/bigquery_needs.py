@@ -1,6 +1,6 @@
-"""BigQuery, where steps may use it: whether the runner may query, and the tables that are named: there, near, readable.
+"""Checks of BigQuery, for pipelines that use it: the runner may query, and every table exists, is near, is readable.
 
-Tables are named by defaults of the pipeline's parameters, and by the parameters of its schedules.
+The tables are those in the defaults of the pipeline's parameters and in the parameters of its schedules.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from vgp.machines.placement.request_parts import BigQuery
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import needed, role_for
-from vgp.vertex.preflight.access import Policies, Policy, Thing, runner
+from vgp.vertex.preflight.access import Policies, Policy, Resource, find_runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options
 
 _SCHEME = "bq://"
-#: The parameter of a table that need not be there: predictions go into it.
+#: The parameter that names the table of predictions, which need not exist.
 _WRITTEN = "destination"
-#: What entries of a dataset say for roles, and whom its groups stand for.
+#: Short role names in a dataset's access list, and the members that its special groups stand for.
 _ROLES = {
     "READER": "roles/bigquery.dataViewer",
     "WRITER": "roles/bigquery.dataEditor",
@@ -33,32 +33,34 @@ _GROUPS = {"projectReaders": "projectViewer", "projectWriters": "projectEditor",
 _AREAS = {"us": ("us-", "us", "nam"), "eu": ("europe-", "eu", "eur")}
 
 
-def questions(settings: Settings, project: Project, policies: Policies, spec: PipelineSpec) -> Iterator[Question]:
-    asked = list(dict.fromkeys(engines.bigquery for engines in engines_of_steps(spec).values() if engines.bigquery))
-    for paying in dict.fromkeys(one.project or project.id for one in asked):
-        yield Question("bigquery.runner", paying, partial(_runner, settings, project, paying, policies))
-    for name in _tables(settings, spec) if asked else ():
-        yield Question("bigquery.table", f"{_SCHEME}{name}", partial(_table, settings, project, policies, name, asked))
+def list_questions(settings: Settings, project: Project, policies: Policies, spec: PipelineSpec) -> Iterator[Question]:
+    requests = list(dict.fromkeys(engines.bigquery for engines in engines_of_steps(spec).values() if engines.bigquery))
+    for paying in dict.fromkeys(one.project or project.id for one in requests):
+        yield Question("bigquery.runner", paying, partial(_check_runner, settings, project, paying, policies))
+    for name in _list_tables(settings, spec) if requests else ():
+        yield Question(
+            "bigquery.table", f"{_SCHEME}{name}", partial(_check_table, settings, project, policies, name, requests)
+        )
 
 
-def _tables(settings: Settings, spec: PipelineSpec) -> list[str]:
-    """project.dataset.table of every bq:// that a parameter has, but for the one that is written."""
+def _list_tables(settings: Settings, spec: PipelineSpec) -> list[str]:
+    """Returns project.dataset.table of every bq:// in a parameter, except the table that the run writes."""
     schedules = [schedule.parameters for schedule in settings.schedules.values() if schedule.pipeline == spec.name]
-    given = [pair for values in (spec.defaults, *schedules) for pair in values.items() if pair[0] != _WRITTEN]
-    texts = [value for _, value in given if isinstance(value, str)]
+    arguments = [pair for values in (spec.defaults, *schedules) for pair in values.items() if pair[0] != _WRITTEN]
+    texts = [value for _, value in arguments if isinstance(value, str)]
     parts = [part.strip() for text in texts for part in text.split(",")]
     names = [part[len(_SCHEME) :] for part in parts if part.lower().startswith(_SCHEME)]
     return list(dict.fromkeys(name for name in names if name.count(".") >= 2))
 
 
-def _runner(settings: Settings, project: Project, paying: str, policies: Policies) -> Iterator[Finding]:
+def _check_runner(settings: Settings, project: Project, paying: str, policies: Policies) -> Iterator[Finding]:
     grant = f"gcloud projects add-iam-policy-binding {paying}"
-    thing = Thing("bigquery.runner", paying, paying, Policy(), grant)
-    yield policies.may(runner(settings, project), needed("runner", "project", "bigquery"), thing)
+    thing = Resource("bigquery.runner", paying, paying, Policy(), grant)
+    yield policies.check(find_runner(settings, project), needed("runner", "project", "bigquery"), thing)
 
 
-def _table(
-    settings: Settings, project: Project, policies: Policies, name: str, asked: list[BigQuery]
+def _check_table(
+    settings: Settings, project: Project, policies: Policies, name: str, requests: list[BigQuery]
 ) -> Iterator[Finding]:
     """https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets/get"""
     from google.api_core import exceptions
@@ -67,23 +69,23 @@ def _table(
     owner, dataset_id, table_id = name.rsplit(".", 2)
     path = f"bigquery/v2/projects/{quote(owner)}/datasets/{quote(dataset_id)}"
     try:
-        dataset = rest.call(settings, "bigquery", path, **patience())
-        table = rest.call(settings, "bigquery", f"{path}/tables/{quote(table_id)}", **patience())
+        dataset = rest.call(settings, "bigquery", path, **call_options())
+        table = rest.call(settings, "bigquery", f"{path}/tables/{quote(table_id)}", **call_options())
     except exceptions.NotFound:
         hint = f"List the tables: bq ls --project_id={owner} {dataset_id}"
         yield Finding("bigquery.table", uri, "error", "is not there", hint)
         return
-    yield _size(uri, table, min(one.max_gb for one in asked))
-    yield from _location(settings, uri, str(dataset.get("location", "")), asked)
-    thing = Thing("bigquery.reader", uri, owner, _policy(dataset, owner), "")
-    reader, permissions = runner(settings, project), needed("runner", "tables")
-    finding = policies.may(reader, permissions, thing)
+    yield _check_size(uri, table, min(one.max_gb for one in requests))
+    yield from _check_location(settings, uri, str(dataset.get("location", "")), requests)
+    thing = Resource("bigquery.reader", uri, owner, _read_policy(dataset, owner), "")
+    reader, permissions = find_runner(settings, project), needed("runner", "tables")
+    finding = policies.check(reader, permissions, thing)
     role = role_for(*permissions)
     grant = f'GRANT `{role}` ON SCHEMA `{owner}`.`{dataset_id}` TO "serviceAccount:{reader}"'
     yield replace(finding, hint=f"bq query --use_legacy_sql=false '{grant}'") if finding.hint else finding
 
 
-def _size(uri: str, table: JsonObject, max_gb: float) -> Finding:
+def _check_size(uri: str, table: JsonObject, max_gb: float) -> Finding:
     if table.get("type") != "TABLE":
         return Finding("bigquery.table", uri, "ok", f"is there, a {str(table.get('type', '')).lower()}")
     gigabytes = int(table.get("numBytes") or 0) / 2**30
@@ -94,46 +96,52 @@ def _size(uri: str, table: JsonObject, max_gb: float) -> Finding:
     return Finding("bigquery.table", uri, "warning", seen, "In pipelines.toml: max_gb of [steps.prepare.bigquery]")
 
 
-def _location(settings: Settings, uri: str, there: str, asked: list[BigQuery]) -> Iterator[Finding]:
-    """BigQuery joins nothing across locations, and a run lets no rows cross from one to another."""
-    said = next((one.location for one in asked if one.location and one.location.lower() != there.lower()), "")
-    if said:
-        hint = f'In pipelines.toml, [steps.prepare.bigquery]: location = "{there}", or none'
-        yield Finding("bigquery.location", uri, "error", f"is in {there}, but the settings have {said}", hint)
+def _check_location(settings: Settings, uri: str, location: str, requests: list[BigQuery]) -> Iterator[Finding]:
+    """Checks that settings and bucket fit the table's location: BigQuery does not join across locations."""
+    conflicting = next(
+        (one.location for one in requests if one.location and one.location.lower() != location.lower()), ""
+    )
+    if conflicting:
+        hint = f'In pipelines.toml, [steps.prepare.bigquery]: location = "{location}", or none'
+        yield Finding("bigquery.location", uri, "error", f"is in {location}, but the settings have {conflicting}", hint)
     if not settings.bucket:
         return
     name = google_names.split_uri(settings.bucket)[0]
-    bucket = str(clients.storage(settings).get_bucket(name, **patience()).location or "")
-    if _near(there, bucket):
-        yield Finding("bigquery.location", uri, "ok", f"is in {there}, the bucket in {bucket}")
+    bucket = str(clients.storage(settings).get_bucket(name, **call_options()).location or "")
+    if is_near(location, bucket):
+        yield Finding("bigquery.location", uri, "ok", f"is in {location}, the bucket in {bucket}")
         return
-    seen = f"is in {there}, the bucket of the runs in {bucket}: BigQuery cannot move rows between these locations"
-    hint = f"Use a bucket and a region in {there}, or copy the dataset: https://cloud.google.com/bigquery/docs/copying-datasets"
+    seen = f"is in {location}, the bucket of the runs in {bucket}: BigQuery cannot move rows between these locations"
+    hint = f"Use a bucket and a region in {location}, or copy the dataset: https://cloud.google.com/bigquery/docs/copying-datasets"
     yield Finding("bigquery.location", uri, "error", seen, hint)
 
 
-def _near(dataset: str, bucket: str) -> bool:
-    """The rule by which the step goes: vgp/base/storage/bigquery/lookup.py."""
-    here, there = dataset.lower(), bucket.lower()
-    return here == there or there.startswith(_AREAS.get(here, (here,))) or here.startswith(_AREAS.get(there, (there,)))
+def is_near(dataset: str, bucket: str) -> bool:
+    """Whether dataset and bucket share a location, by the rule of vgp/base/storage/bigquery/lookup.py."""
+    here, location = dataset.lower(), bucket.lower()
+    return (
+        here == location
+        or location.startswith(_AREAS.get(here, (here,)))
+        or here.startswith(_AREAS.get(location, (location,)))
+    )
 
 
-def _policy(dataset: JsonObject, owner: str) -> Policy:
-    """The dataset's list of access as a policy:
+def _read_policy(dataset: JsonObject, owner: str) -> Policy:
+    """Returns the dataset's access list as a policy:
     https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets#access"""
     bindings = []
     for entry in dataset.get("access", ()):
         role = str(entry.get("role", ""))
         if role:
-            bindings.append({"role": _ROLES.get(role, role), "members": [_member(entry, owner)]})
-    return Policy.of_json({"bindings": bindings})
+            bindings.append({"role": _ROLES.get(role, role), "members": [_format_member(entry, owner)]})
+    return Policy.from_json({"bindings": bindings})
 
 
-def _member(entry: JsonObject, owner: str) -> str:
+def _format_member(entry: JsonObject, owner: str) -> str:
     if email := str(entry.get("userByEmail", "")):
         return f"{'serviceAccount' if email.endswith('gserviceaccount.com') else 'user'}:{email}"
     if special := str(entry.get("specialGroup", "")):
         return f"{_GROUPS[special]}:{owner}" if special in _GROUPS else special
     kinds = {"groupByEmail": "group", "domain": "domain"}
-    named = [f"{kind}:{entry[key]}" for key, kind in kinds.items() if entry.get(key)]
-    return next(iter([*named, str(entry.get("iamMember", ""))]))
+    members = [f"{kind}:{entry[key]}" for key, kind in kinds.items() if entry.get(key)]
+    return next(iter([*members, str(entry.get("iamMember", ""))]))

@@ -1,6 +1,6 @@
-"""The account that image builds work as: which one it is, whether the caller may act as it, and what it may do.
+"""Checks of the service account of image builds: which one it is, who may act as it, and its permissions.
 
-A build that cannot be is no reason against a run, whose image may be there: what is missing is a warning.
+Every problem is a warning, because a run may use an existing image.
 """
 
 import re
@@ -11,50 +11,50 @@ from vgp.base.text import google_names
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import ACT_AS, act_as, needed
-from vgp.vertex.preflight.access import Policies, Policy, Thing
+from vgp.vertex.preflight.access import Policies, Policy, Resource
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
-from vgp.vertex.preflight.step_image import Image, parsed, repository_policy
+from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options, skip_question
+from vgp.vertex.preflight.step_image import Image, parse_image, read_repository_policy
 
-#: Cloud Build's own account in older projects, which everybody may use who may build.
+#: Cloud Build's own account in older projects, which every caller with the permission to build may use.
 _LEGACY = "@cloudbuild.gserviceaccount.com"
 _WHERE = re.compile(r"resource\.name\.startsWith\(\s*[\"']projects/_/buckets/(?P<place>[^\"']+)[\"']\s*\)")
 
 
-def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
-    image = parsed(settings.image)
+def list_questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+    image = parse_image(settings.image)
     if image is None or not settings.bucket:
         yield skip_question(
             "builds.account", "image builds", "no image in Artifact Registry, or no bucket for its sources"
         )
         return
     subject = settings.build_service_account or "Cloud Build's default account"
-    yield Question("builds.account", subject, lambda: _builds(settings, project, policies, image))
+    yield Question("builds.account", subject, lambda: _check_account(settings, project, policies, image))
 
 
-def _builds(settings: Settings, project: Project, policies: Policies, image: Image) -> Iterator[Finding]:
-    email = settings.build_service_account or _default(settings, project)
-    yield _chosen(settings, email, project)
+def _check_account(settings: Settings, project: Project, policies: Policies, image: Image) -> Iterator[Finding]:
+    email = settings.build_service_account or _read_default(settings, project)
+    yield _report_account(settings, email, project)
     if not email:
         return
     if not email.endswith(_LEGACY):
-        yield from _act_as(settings, email, project)
+        yield from _check_act_as(settings, email, project)
     may = [
-        policies.may(email, needed("builder", "images"), _images(settings, image)),
-        *(policies.may(email, permissions, thing) for permissions, thing in _bucket(settings, project)),
-        policies.may(email, needed("builder", "project"), _project(project)),
+        policies.check(email, needed("builder", "images"), _image_repository(settings, image)),
+        *(policies.check(email, permissions, thing) for permissions, thing in _list_bucket_needs(settings, project)),
+        policies.check(email, needed("builder", "project"), _project(project)),
     ]
     yield from (replace(one, level="warning") if one.level == "error" else one for one in may)
 
 
-def _default(settings: Settings, project: Project) -> str:
+def _read_default(settings: Settings, project: Project) -> str:
     """https://cloud.google.com/build/docs/cloud-build-service-account-updates"""
     path = f"v1/projects/{project.id}/locations/{settings.region}/defaultServiceAccount"
-    named = rest.call(settings, "cloudbuild", path, **patience()).get("serviceAccountEmail", "")
+    named = rest.call(settings, "cloudbuild", path, **call_options()).get("serviceAccountEmail", "")
     return str(named).rpartition("/")[2]
 
 
-def _chosen(settings: Settings, email: str, project: Project) -> Finding:
+def _report_account(settings: Settings, email: str, project: Project) -> Finding:
     if settings.build_service_account:
         return Finding("builds.account", email, "ok", "runs the image builds")
     create = (
@@ -68,12 +68,12 @@ def _chosen(settings: Settings, email: str, project: Project) -> Finding:
     return Finding("builds.account", email, "warning", seen, create)
 
 
-def _act_as(settings: Settings, email: str, project: Project) -> Iterator[Finding]:
+def _check_act_as(settings: Settings, email: str, project: Project) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     path, body = f"v1/projects/-/serviceAccounts/{email}:testIamPermissions", {"permissions": [ACT_AS]}
     try:
-        answer = rest.call(settings, "iam", path, body=body, **patience())
+        answer = rest.call(settings, "iam", path, body=body, **call_options())
     except exceptions.NotFound:
         yield Finding("builds.act_as", email, "warning", "is not there: no image can be built as it")
         return
@@ -85,33 +85,33 @@ def _act_as(settings: Settings, email: str, project: Project) -> Iterator[Findin
     yield Finding("builds.act_as", email, "warning", seen, act_as(email, member, project.id))
 
 
-def _images(settings: Settings, image: Image) -> Thing:
+def _image_repository(settings: Settings, image: Image) -> Resource:
     subject = f"{image.location}-docker.pkg.dev/{image.project}/{image.repository}"
-    return Thing("builds.images", subject, image.project, repository_policy(settings, image), image.grant)
+    return Resource("builds.images", subject, image.project, read_repository_policy(settings, image), image.grant)
 
 
-def _project(project: Project) -> Thing:
+def _project(project: Project) -> Resource:
     grant = f"gcloud projects add-iam-policy-binding {project.id}"
-    return Thing("builds.logs", project.id, project.id, Policy(), grant)
+    return Resource("builds.logs", project.id, project.id, Policy(), grant)
 
 
-def _bucket(settings: Settings, project: Project) -> Iterator[tuple[tuple[str, ...], Thing]]:
-    """What the builder needs of the bucket below builds/, and of the bucket itself."""
+def _list_bucket_needs(settings: Settings, project: Project) -> Iterator[tuple[tuple[str, ...], Resource]]:
+    """Yields the permissions that the builder needs, on the objects below builds/ and on the bucket."""
     name, folder = google_names.split_uri(f"{clients.bucket(settings)}/builds/")
-    policy = clients.storage(settings).bucket(name).get_iam_policy(requested_policy_version=3, **patience())
+    policy = clients.storage(settings).bucket(name).get_iam_policy(requested_policy_version=3, **call_options())
     grant = f"gcloud storage buckets add-iam-policy-binding gs://{name}"
-    below = Policy.of_json(
-        {"bindings": [_without_ours(binding, f"{name}/objects/{folder}") for binding in policy.bindings]}
+    below = Policy.from_json(
+        {"bindings": [_drop_infra_condition(binding, f"{name}/objects/{folder}") for binding in policy.bindings]}
     )
-    yield needed("builder", "builds"), Thing("builds.source", f"gs://{name}/{folder}", project.id, below, grant)
+    yield needed("builder", "builds"), Resource("builds.source", f"gs://{name}/{folder}", project.id, below, grant)
     yield (
         needed("builder", "bucket"),
-        Thing("builds.source", f"gs://{name}", project.id, Policy.of_storage(policy), grant),
+        Resource("builds.source", f"gs://{name}", project.id, Policy.from_storage(policy), grant),
     )
 
 
-def _without_ours(binding: dict[str, object], place: str) -> dict[str, object]:
-    """A binding under the condition that infra/ sets, to objects below builds/, is one without for what lies there."""
+def _drop_infra_condition(binding: dict[str, object], place: str) -> dict[str, object]:
+    """Returns the binding without the condition that infra/ sets, if that condition covers `place`."""
     condition = binding.get("condition")
     where = _WHERE.fullmatch(str(condition["expression"]).strip()) if isinstance(condition, dict) else None
     return {**binding, "condition": None} if where and place.startswith(where["place"]) else binding

@@ -1,4 +1,4 @@
-"""The encryption key of what runs make: there, enabled, and usable by Vertex AI.
+"""Checks of the encryption key of runs: it exists, is enabled, and Vertex AI may use it.
 
 https://cloud.google.com/vertex-ai/docs/general/cmek
 """
@@ -7,28 +7,28 @@ from collections.abc import Iterator
 
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.preflight.access import KEYS, Policies, Policy, Thing, agents
+from vgp.vertex.preflight.access import KEYS, Policies, Policy, Resource, list_service_agents
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, patience, skip_question
+from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, call_options, skip_question
 from vgp.vertex.resource_names import short
 
 
-def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+def list_questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     name = settings.encryption_key
     if not name:
         yield skip_question("key.exists", "encryption key", "none is set: Google's own keys encrypt")
         return
-    yield Question("key.exists", short(name), lambda: _exists(settings, name))
-    yield Question("key.agent", short(name), lambda: _agent(settings, name, project, policies))
+    yield Question("key.exists", short(name), lambda: _check_key(settings, name))
+    yield Question("key.agent", short(name), lambda: _check_agent(settings, name, project, policies))
 
 
-def _exists(settings: Settings, name: str) -> Iterator[Finding]:
+def _check_key(settings: Settings, name: str) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     try:
-        key = clients.keys(settings).get_crypto_key(name=name, **patience())
+        key = clients.keys(settings).get_crypto_key(name=name, **call_options())
     except exceptions.NotFound:
-        yield _finding(name, "error", "is not there", f"{_gcloud('create', name)} --purpose encryption")
+        yield _finding(name, "error", "is not there", f"{_format_command('create', name)} --purpose encryption")
         return
     if key.purpose.name != "ENCRYPT_DECRYPT":
         seen = f"is for {key.purpose.name}, Vertex AI takes symmetric encryption"
@@ -36,25 +36,27 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
     elif key.primary.state.name != "ENABLED":
         state = key.primary.state.name.removeprefix("CRYPTO_KEY_VERSION_STATE_").lower()
         number = short(key.primary.name) if key.primary.name else "VERSION"
-        yield _finding(name, "error", f"its primary version is {state}", f"{_gcloud('versions enable', name, number)}")
+        yield _finding(
+            name, "error", f"its primary version is {state}", f"{_format_command('versions enable', name, number)}"
+        )
     else:
         yield _finding(name, "ok", f"is enabled, in {settings.region}")
 
 
-def _agent(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Finding]:
+def _check_agent(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Finding]:
     """Checks the key for Vertex AI's service agent, which encrypts no matter who started the run."""
     from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
 
     client = clients.keys(settings)
-    own = Policy.of_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=name), **patience()))
-    thing = Thing("key.agent", short(name), name.split("/")[1], own, _gcloud("add-iam-policy-binding", name))
-    yield policies.may(next(iter(agents(project)), None), KEYS, thing)
+    own = Policy.from_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=name), **call_options()))
+    thing = Resource("key.agent", short(name), name.split("/")[1], own, _format_command("add-iam-policy-binding", name))
+    yield policies.check(next(iter(list_service_agents(project)), None), KEYS, thing)
 
 
-def _gcloud(verb: str, name: str, argument: str = "") -> str:
+def _format_command(verb: str, name: str, argument: str = "") -> str:
     _, project, _, location, _, ring, _, key = name.split("/")
-    what = f"{argument} --key {key}" if argument else key
-    return f"gcloud kms keys {verb} {what} --keyring {ring} --location {location} --project {project}"
+    arguments = f"{argument} --key {key}" if argument else key
+    return f"gcloud kms keys {verb} {arguments} --keyring {ring} --location {location} --project {project}"
 
 
 def _finding(name: str, level: Level, seen: str, hint: str = "") -> Finding:

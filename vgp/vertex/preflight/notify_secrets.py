@@ -1,6 +1,6 @@
-"""Checks that the runner may read the secrets of notifications and MLflow; a run succeeds without them.
+"""Checks that the runner may read two secrets: the webhook of notifications, and the token of the MLflow server.
 
-The address that hears how it ended, and the token of an MLflow server.
+A run succeeds without them, so a problem is a warning.
 
 https://cloud.google.com/secret-manager/docs/access-control
 """
@@ -11,12 +11,12 @@ from dataclasses import replace
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.permissions import needed
-from vgp.vertex.preflight.access import Policies, Policy, Thing, runner
+from vgp.vertex.preflight.access import Policies, Policy, Resource, find_runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skip_question
+from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options, skip_question
 
 
-def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+def list_questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     webhook, token = settings.notify.webhook or "", settings.mlflow.token or ""
     if webhook.startswith("projects/"):
         yield _question(
@@ -32,22 +32,22 @@ def _question(
     name: str, version: str, loss: str, settings: Settings, project: Project, policies: Policies
 ) -> Question:  # fmt: skip
     secret = version.partition("/versions/")[0]
-    return Question(name, secret, lambda: _reader(name, settings, secret, loss, project, policies))
+    return Question(name, secret, lambda: _check_reader(name, settings, secret, loss, project, policies))
 
 
-def _reader(
+def _check_reader(
     question: str, settings: Settings, secret: str, loss: str, project: Project, policies: Policies
 ) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     _, home, _, name = secret.split("/")
     try:
-        own = Policy.of_json(rest.call(settings, "secretmanager", f"v1/{secret}:getIamPolicy", **patience()))
+        own = Policy.from_json(rest.call(settings, "secretmanager", f"v1/{secret}:getIamPolicy", **call_options()))
     except exceptions.NotFound:
         create = f"gcloud secrets create {name} --project {home} --data-file -"
         yield Finding(question, secret, "warning", f"is not there: {loss}", create)
         return
     grant = f"gcloud secrets add-iam-policy-binding {name} --project {home}"
-    thing = Thing(question, secret, home, own, grant)
-    found = policies.may(runner(settings, project), needed("runner", "secret"), thing)
-    yield replace(found, level="warning") if found.level == "error" else found
+    thing = Resource(question, secret, home, own, grant)
+    finding = policies.check(find_runner(settings, project), needed("runner", "secret"), thing)
+    yield replace(finding, level="warning") if finding.level == "error" else finding

@@ -1,4 +1,4 @@
-"""What preflight says of one thing, the question whose answer it is, all asked side by side, and shown."""
+"""The findings of preflight, the questions that lead to them, and their output as text and JSON."""
 
 import re
 from collections import Counter
@@ -16,12 +16,12 @@ from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 
-#: ok; warning: works, or may; error: would fail; unknown: could not be looked at; skipped: there is nothing to look at.
+#: ok; warning: works, or may; error: would fail; unknown: could not be checked; skipped: nothing to check.
 Level = Literal["ok", "warning", "error", "unknown", "skipped"]
 
-#: Seconds for one attempt, and for one question with its repetitions: who waits for a check waits not for long.
+#: Seconds for one attempt, and for one question with its retries: short, because a user waits for the answer.
 ATTEMPT_S, QUESTION_S = 10.0, 20.0
-AT_A_TIME = 16
+CONCURRENT = 16
 _MARKS = {
     "ok": ("✓", "green"),
     "warning": ("!", "yellow"),
@@ -30,22 +30,22 @@ _MARKS = {
     "skipped": ("–", "dim"),
 }
 _RANK = ("ok", "skipped", "unknown", "warning", "error")
-#: The end of a digest means nothing to a reader.
+#: Digests are shortened to 12 digits.
 _DIGEST = re.compile(r"(@sha256:[0-9a-f]{12})[0-9a-f]{52}$")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check of one resource."""
 
-    #: What was asked, like bucket.region: stable, for scripts.
+    #: Name of the check, such as bucket.region; stable, for scripts.
     check: str
-    #: The thing itself, like gs://my-bucket.
+    #: The checked resource, such as gs://my-bucket.
     subject: str
     level: Level
-    #: What was seen.
+    #: The observation, as a predicate of the subject: `is in us-central1`.
     seen: str
-    #: The command or the link that changes it.
+    #: The command or the link that fixes it.
     hint: str = ""
 
     def as_json(self) -> dict[str, str]:
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Question:
-    """One call to Google, and what follows from its answer. `check` and `subject` name it when there is no answer."""
+    """A call to Google that returns findings. A failed call is reported under `check` and `subject`."""
 
     check: str
     subject: str
@@ -62,28 +62,28 @@ class Question:
 
 
 def skip_question(check: str, subject: str, why: str) -> Question:
-    """A question that the settings leave nothing to ask about."""
+    """Returns a question without a call, for a resource that the settings do not use; `why` is its finding."""
     return Question(check, subject, lambda: [Finding(check, subject, "skipped", why)])
 
 
-def patience() -> clients.CallOptions:
-    """Arguments of every call: repeated like all reading, for a shorter time."""
+def call_options() -> clients.CallOptions:
+    """Returns the arguments of every call of preflight: retries as in other reads, for a shorter time."""
     return {"retry": clients.repeating().with_timeout(QUESTION_S), "timeout": ATTEMPT_S}
 
 
 def answer_questions(
     settings: Settings, questions: Sequence[Question], answer_came: Callable[[], None] = lambda: None
 ) -> list[Finding]:
-    """The findings of all questions in their order, asked concurrently, without duplicates."""
-    with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
-        asked = [pool.submit(answer_question, settings, question) for question in questions]
-        for _ in as_completed(asked):
+    """Asks all questions concurrently; returns their findings in the order of the questions, without duplicates."""
+    with ThreadPoolExecutor(max_workers=CONCURRENT) as pool:
+        answers = [pool.submit(answer_question, settings, question) for question in questions]
+        for _ in as_completed(answers):
             answer_came()
-    return list(dict.fromkeys(finding for answer in asked for finding in answer.result()))
+    return list(dict.fromkeys(finding for answer in answers for finding in answer.result()))
 
 
 def answer_question(settings: Settings, question: Question) -> list[Finding]:
-    """The findings of one question; if it could not be answered, those until then and why."""
+    """Returns the findings of one question; after a failure those until then, and a finding about the failure."""
     findings: list[Finding] = []
     try:
         with explained("not seen", settings):
@@ -91,30 +91,34 @@ def answer_question(settings: Settings, question: Question) -> list[Finding]:
                 findings.append(finding)
     except (WorkFailed, RequestError) as failure:
         seen, *hint = str(failure).splitlines()
-        # A wrong request is one of ours (no credentials): it would fail again, whatever Google has to say.
+        # A RequestError comes from a wrong setup here (no credentials), so a run would fail too.
         level: Level = "error" if isinstance(failure, RequestError) else "unknown"
         findings.append(Finding(question.check, question.subject, level, seen, "\n".join(map(str.strip, hint))))
     except Exception as error:
-        # An answer in an unexpected form must not hide what the other questions found.
+        # An answer in an unexpected form must not hide the findings of other questions.
         seen = f"the answer was not understood: {type(error).__name__}: {error}"
         findings.append(Finding(question.check, question.subject, "unknown", seen))
     return findings
 
 
 def findings_json(name: str, findings: Sequence[Finding]) -> JsonObject:
-    """The findings, and how many there are of each level."""
-    return {"pipeline": name, "counts": counts(findings), "findings": [finding.as_json() for finding in findings]}
+    """Returns the findings and the number of findings by level, for --json."""
+    return {
+        "pipeline": name,
+        "counts": count_levels(findings),
+        "findings": [finding.as_json() for finding in findings],
+    }
 
 
-def counts(findings: Sequence[Finding]) -> dict[str, int]:
+def count_levels(findings: Sequence[Finding]) -> dict[str, int]:
     levels = Counter(finding.level for finding in findings)
     return {level: levels[level] for level in get_args(Level)}
 
 
-def lines(findings: Sequence[Finding]) -> Iterator[Text]:
-    """A line for each finding with what to do below it; what matters most comes last, where a person looks.
+def render_lines(findings: Sequence[Finding]) -> Iterator[Text]:
+    """Renders a line for each finding with its fix below it; the worst come last, next to the prompt.
 
-    Not in a table: a command that is folded to a column cannot be copied.
+    It is no table, because a command that is folded into a column cannot be copied.
     """
     for one in sorted(findings, key=lambda finding: _RANK.index(finding.level)):
         mark, style = _MARKS[one.level]
@@ -125,8 +129,8 @@ def lines(findings: Sequence[Finding]) -> Iterator[Text]:
             yield Text(f"    {line}", style="cyan")
 
 
-def summary(findings: Sequence[Finding]) -> str:
-    """4 ok, 1 error, ...: the levels that occur."""
+def summarize(findings: Sequence[Finding]) -> str:
+    """Returns the counts by level, such as `4 ok, 1 error.`"""
     words = {"warning": "warnings", "error": "errors"}
-    present = [(number, level) for level, number in counts(findings).items() if number]
+    present = [(number, level) for level, number in count_levels(findings).items() if number]
     return ", ".join(f"{number} {words.get(level, level) if number != 1 else level}" for number, level in present) + "."

@@ -1,4 +1,4 @@
-"""Whether the region has the machines and GPUs that the steps ask for: by the catalog, and by Compute Engine now."""
+"""Checks that the region has the machines and GPUs of the steps: by the catalog, and by Compute Engine now."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,19 +10,19 @@ from vgp.machines.placement import provisioning
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, call_options
 
 _FIELDS = {
     "machineTypes": "nextPageToken,items/*/machineTypes/name",
     "acceleratorTypes": "nextPageToken,items/*/acceleratorTypes/name",
 }
-#: Scopes of a zone are called zones/us-central1-a.
+#: A scope that is a zone is named like zones/us-central1-a.
 _ZONES = "zones/"
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What some step asks for."""
+    """A machine type with its GPU type, in a region, that a step requests."""
 
     machine: str
     accelerator: str | None
@@ -33,18 +33,18 @@ class _Request:
         return f"{self.machine}{gpus} in {self.region}"
 
 
-def questions(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Question]:
+def list_questions(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Question]:
     rows = [(row.machine_type, row.accelerator_type, row.region) for step in steps for row in step.every]
     requests = list(
         dict.fromkeys(_Request(machine, gpu, region) for machine, gpu, region in rows if machine and region)
     )
     if requests:
-        yield Question("region.catalog", settings.region, lambda: _listed(requests))
-        yield Question("region.now", settings.region, lambda: _now(settings, project, requests))
+        yield Question("region.catalog", settings.region, lambda: _check_catalog(requests))
+        yield Question("region.now", settings.region, lambda: _check_compute_engine(settings, project, requests))
 
 
-def _listed(requests: Sequence[_Request]) -> Iterator[Finding]:
-    """What Google's pages said when the catalog was made."""
+def _check_catalog(requests: Sequence[_Request]) -> Iterator[Finding]:
+    """Checks the requests against the catalog, which was read from Google's pages."""
     source = f"(catalog of {catalog.document('accelerators.json')['as_of']})"
     for request in requests:
         problems = provisioning.region_known(request.region)
@@ -58,26 +58,26 @@ def _listed(requests: Sequence[_Request]) -> Iterator[Finding]:
             yield Finding("region.catalog", str(request), "ok", f"is offered {source}")
 
 
-def offered(settings: Settings, project: Project, machine: str, region: str) -> Iterator[Finding]:
-    """Whether Compute Engine has a machine of Dataflow's in the region."""
-    for finding in _now(settings, project, [_Request(machine, None, region)]):
+def check_machine(settings: Settings, project: Project, machine: str, region: str) -> Iterator[Finding]:
+    """Checks that Compute Engine has a machine of Dataflow in the region."""
+    for finding in _check_compute_engine(settings, project, [_Request(machine, None, region)]):
         yield replace(finding, check="dataflow.machine")
 
 
-def _now(settings: Settings, project: Project, requests: Sequence[_Request]) -> Iterator[Finding]:
+def _check_compute_engine(settings: Settings, project: Project, requests: Sequence[_Request]) -> Iterator[Finding]:
     """https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
     accelerators = {request.accelerator for request in requests if request.accelerator}
     gpus = {name: catalog.accelerators()[name].compute_name for name in accelerators}
-    with_machine = _zones(settings, project, "machineTypes", {request.machine for request in requests})
-    with_gpu = _zones(settings, project, "acceleratorTypes", set(gpus.values())) if gpus else {}
+    with_machine = _list_zones(settings, project, "machineTypes", {request.machine for request in requests})
+    with_gpu = _list_zones(settings, project, "acceleratorTypes", set(gpus.values())) if gpus else {}
     for request in requests:
         zones = with_machine[request.machine]
         if request.accelerator:
             zones = zones & with_gpu[gpus[request.accelerator]]
-        yield _seen(request, sorted(zones), project)
+        yield _report_zones(request, sorted(zones), project)
 
 
-def _seen(request: _Request, zones: Sequence[str], project: Project) -> Finding:
+def _report_zones(request: _Request, zones: Sequence[str], project: Project) -> Finding:
     here = [zone for zone in zones if zone.rsplit("-", 1)[0] == request.region]
     if here:
         return Finding("region.now", str(request), "ok", f"is in {', '.join(here)} (Compute Engine, now)")
@@ -87,8 +87,8 @@ def _seen(request: _Request, zones: Sequence[str], project: Project) -> Finding:
     return Finding("region.now", str(request), "warning", seen, hint)
 
 
-def _zones(settings: Settings, project: Project, kind: str, names: set[str]) -> dict[str, set[str]]:
-    """Name -> zones that have it, over all regions."""
+def _list_zones(settings: Settings, project: Project, kind: str, names: set[str]) -> dict[str, set[str]]:
+    """Returns the zones, of all regions, that have each of `names`."""
     zones: dict[str, set[str]] = defaultdict(set)
     query = {
         "filter": " OR ".join(f'(name = "{name}")' for name in sorted(names)),
@@ -96,7 +96,7 @@ def _zones(settings: Settings, project: Project, kind: str, names: set[str]) -> 
         "maxResults": "500",
     }
     path = f"compute/v1/projects/{project.id}/aggregated/{kind}"
-    for page in rest.pages(settings, "compute", path, query=query, **patience()):
+    for page in rest.pages(settings, "compute", path, query=query, **call_options()):
         for scope, listed in page.get("items", {}).items():
             for item in listed.get(kind, ()):
                 zones[item["name"]].add(scope.removeprefix(_ZONES))

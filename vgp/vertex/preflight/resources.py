@@ -1,6 +1,6 @@
-"""What training jobs name and do not make: persistent resources, TensorBoards and network attachments.
+"""Checks that the persistent resources, TensorBoards and network attachments of training jobs exist.
 
-They are read from the compiled pipeline, so from every rung of every ladder, and from every size.
+Their names are read from the compiled pipeline, which has every rung of every ladder, and every size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,21 +13,21 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options
 from vgp.vertex.resource_names import short
 
-#: States of a persistent resource in which jobs go on.
+#: States of a persistent resource in which it runs jobs.
 _AT_WORK = ("RUNNING", "REBOOTING", "UPDATING")
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How one kind of them is looked for: the check, API, version, and the command that lists those there."""
+    """A kind of resource: the name of its check, its API and version, and the gcloud command that lists it."""
 
     check: str
     api: str
     version: str
-    listed: str
+    list_command: str
 
 
 _KINDS = {
@@ -39,23 +39,23 @@ _KINDS = {
 }
 
 
-def questions(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[Question]:
-    """One for each of them."""
-    for name, region in dict.fromkeys(_named(settings, project, spec)):
-        there, kind = settings.model_copy(update={"region": region}), _KINDS[name.split("/")[4]]
-        yield Question(kind.check, name, partial(_look, there, name, kind))
+def list_questions(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[Question]:
+    """Lists one question for each resource."""
+    for name, region in dict.fromkeys(_list_names(settings, project, spec)):
+        regional, kind = settings.model_copy(update={"region": region}), _KINDS[name.split("/")[4]]
+        yield Question(kind.check, name, partial(_check, regional, name, kind))
 
 
-def _look(settings: Settings, name: str, kind: _Kind) -> Iterator[Finding]:
+def _check(settings: Settings, name: str, kind: _Kind) -> Iterator[Finding]:
     """https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.persistentResources#State"""
     from google.api_core import exceptions
 
     try:
         api = kind.api
-        state = rest.call(settings, api, f"{kind.version}/{name}", **patience()).get("state")
+        state = rest.call(settings, api, f"{kind.version}/{name}", **call_options()).get("state")
     except exceptions.NotFound:
         place = "" if kind.api == "compute" else f" --region={settings.region}"
-        hint = f"Those there: {kind.listed} --project={name.split('/')[1]}{place}"
+        hint = f"Those there: {kind.list_command} --project={name.split('/')[1]}{place}"
         yield Finding(kind.check, name, "error", "is not there", hint)
         return
     if kind.check != "persistent.running":
@@ -67,9 +67,9 @@ def _look(settings: Settings, name: str, kind: _Kind) -> Iterator[Finding]:
         yield Finding(kind.check, name, "error", f"is {str(state).lower()}: no job starts on it", hint)
 
 
-def _named(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[tuple[str, str]]:
-    """Resource names and their regions."""
-    for job, region in _jobs(settings, spec):
+def _list_names(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[tuple[str, str]]:
+    """Yields the names of the resources with their regions."""
+    for job, region in _list_jobs(settings, spec):
         if resource := job.get("persistentResourceId"):
             yield f"projects/{project.id}/locations/{region}/persistentResources/{resource}", region
         if board := job.get("tensorboard"):
@@ -78,21 +78,21 @@ def _named(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator
             yield str(attachment), region
 
 
-def _jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, object], str]]:
-    """The fields of every job with its region: of a ladder's rungs, and of what Google's wrapper is given."""
+def _list_jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, object], str]]:
+    """Yields the fields of every job with its region: jobs of rungs, and the arguments of Google's wrapper."""
     for component in spec.components.values():
         ladder = spec_ladder.plan(table(spec.executor(component), "container"))
         for rung in ladder["rungs"] if ladder else ():
             yield table(rung, "job", "jobSpec"), str(rung.get("region"))
         inputs = table(component.content, "inputDefinitions", "parameters")
         if "worker_pool_specs" in inputs:
-            # What a run fills in, {{$.pipeline_persistent_resource_id}}, names nothing of a job's own.
+            # A placeholder, such as {{$.pipeline_persistent_resource_id}}, has no name before the run.
             defaults = {name: table(inputs, name).get("defaultValue") for name in inputs}
-            given = {name: value for name, value in defaults.items() if "{{" not in str(value)}
-            connect = given.get("psc_interface_config")
-            found = {
-                "persistentResourceId": given.get("persistent_resource_id"),
-                "tensorboard": given.get("tensorboard"),
+            arguments = {name: value for name, value in defaults.items() if "{{" not in str(value)}
+            connect = arguments.get("psc_interface_config")
+            job = {
+                "persistentResourceId": arguments.get("persistent_resource_id"),
+                "tensorboard": arguments.get("tensorboard"),
                 "pscInterfaceConfig": {"networkAttachment": table(connect).get("network_attachment")},
             }
-            yield found, str(given.get("location") or settings.region)
+            yield job, str(arguments.get("location") or settings.region)

@@ -24,7 +24,7 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.images import image_contents, project_code
 from vgp.vertex.images.project_code import ProjectCode
-from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.preflight import require_basics
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.remote_run import read
 from vgp.vertex.runs.run_cost import last_runs
@@ -100,7 +100,7 @@ def submit(
         write(console, "\n".join([*warnings, f"dry run: {job_id} was not started"]))
         return {"id": job_id, "started": False, "exit_code": 0, **cost_bound.as_json(steps), **sent, "job": body}
     if options.preflight:
-        refuse_cheaply(settings)
+        require_basics(settings)
         spec = PipelineSpec(body["pipelineSpec"])
         workflow_files.check_sources(name, spec, body["runtimeConfig"].get("parameterValues", {}), settings.repository)
     if code:

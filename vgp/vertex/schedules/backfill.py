@@ -1,7 +1,7 @@
-"""`vgp schedule backfill`: past nights of a schedule, each run once, as of its own time.
+"""`vgp schedule backfill`: runs past nights of a schedule, each once, with the data of its own time.
 
-A night is a time at which the cron fell due, whether the schedule was there then or not. Its run has a key of its own,
-so that a command which is repeated, was killed, or is given twice at once starts none twice.
+A night is a run time of the cron expression, even if the schedule did not exist then. The run of a night has a key of
+its own, so a command that is repeated, killed, or started twice at once starts no night twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import resource_names, rest
 from vgp.vertex.google_errors import explained
-from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.preflight import require_basics
 from vgp.vertex.runs import attempts, pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import Policy
@@ -32,7 +32,7 @@ from vgp.vertex.schedules.scheduled_nights import (
     NIGHT,
     WAITING,
     Night,
-    label,
+    format_label,
     list_backfilled,
     list_nights,
 )
@@ -40,22 +40,22 @@ from vgp.vertex.schedules.scheduled_nights import (
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import PipelineJob
 
-#: The parameter that a run sees its data as of.
+#: The parameter with the time whose data a run reads.
 AS_OF = "as_of"
-#: Nights that are run without --yes, and at all.
+#: The most nights without --yes, and in any case.
 MOST, LIMIT = 100, 10_000
-#: Seconds between two looks at the runs: the first after a change, and the longest.
+#: Seconds between two polls of the runs: after a change, and at most.
 FIRST_S, LONGEST_S = 10.0, 60.0
-_GOING = ("queued", "pending", "running", "paused", "cancelling")
+_ACTIVE = ("queued", "pending", "running", "paused", "cancelling")
 
 
 @dataclass(frozen=True)
 class Backfill:
-    """The nights of a range, and those of them that are to be run."""
+    """The nights of a range, with the earlier results that decide which of them to run."""
 
     declaration: Declaration
     times: Sequence[datetime]
-    #: What nights of the range have come to before.
+    #: Nights of the range that have run already, by the schedule, a rerun or a backfill.
     before: dict[datetime, Night] = field(repr=False)
     retry: bool = False
 
@@ -68,7 +68,7 @@ class Backfill:
         return [time for time in self.times if self.runs(time)]
 
     def runs(self, time: datetime) -> bool:
-        """Whether the night is to be run: it was not, or it failed and is to be retried."""
+        """Whether to run the night: it has no run, or its run failed and `retry` is set."""
         before = self.before.get(time)
         return before is None or (self.retry and before.kind in (FAILED, CANCELLED))
 
@@ -77,7 +77,7 @@ class Backfill:
 
     @property
     def most_usd(self) -> float | None:
-        """The most that the nights to run can cost; None where a step has no price."""
+        """The highest cost of the nights to run, or None if a step has no price."""
         steps = self.declaration.steps
         return None if cost_bound.unpriced(steps) else cost_bound.most_usd(steps) * len(self.todo)
 
@@ -85,11 +85,11 @@ class Backfill:
 def backfill(
     settings: Settings, name: str, first: date, last: date, *, retry: bool = False, yes: bool = False
 ) -> Backfill:
-    """The nights of the schedule `name` from the day `first` to the day `last`, both by its own time zone.
+    """Plans the nights of the schedule `name` from the day `first` to the day `last`, both in its time zone.
 
     Raises:
-        RequestError: there is no such schedule, its pipeline has no `as_of`, a night has not come yet, there is none,
-            or there are more than MOST without `yes`.
+        RequestError: there is no such schedule, its pipeline has no `as_of`, the range has no night or a future one,
+            or more than MOST nights without `yes`.
     """
     (declaration,) = declared_schedule.read_declarations(settings, [name])
     _refuse_without_as_of(declaration)
@@ -97,121 +97,127 @@ def backfill(
         now = rest.now(
             settings, "aiplatform", f"v1/{resource_names.location(settings)}/schedules", fields="nextPageToken"
         )
-        times = _times(declaration, first, last, now)
-        made = Backfill(declaration, times, _before(settings, declaration, times[0], now), retry)
-    if len(made.todo) > MOST and not yes:
+        times = _list_times(declaration, first, last, now)
+        plan = Backfill(declaration, times, _read_earlier_nights(settings, declaration, times[0], now), retry)
+    if len(plan.todo) > MOST and not yes:
         raise RequestError(
-            f"these are {len(made.todo)} nights of {name}, one run each. For more than {MOST}, pass --yes; "
+            f"these are {len(plan.todo)} nights of {name}, one run each. For more than {MOST}, pass --yes; "
             "--dry-run lists them."
         )
-    return made
+    return plan
 
 
 def run(
     settings: Settings,
-    made: Backfill,
+    plan: Backfill,
     *,
     preflight: bool = True,
     clock: Clock | None = None,
-    tell: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> dict[datetime, Run]:
-    """Runs the nights, no more at a time than the schedule may, and waits for all; the runs by night.
+    """Runs the nights, with at most the schedule's concurrent runs, waits for all, and returns the run of each night.
 
     Raises:
-        WorkFailed: Google refused or could not be reached; repeating the command goes on where it ended.
+        WorkFailed: Google refused or could not be reached; a repeated command continues.
     """
-    if preflight and made.todo:
-        refuse_cheaply(settings)
-    return _Work(settings, made, clock or Clock(), tell).done()
+    if preflight and plan.todo:
+        require_basics(settings)
+    return _Runner(settings, plan, clock or Clock(), log).run()
 
 
-class _Work:
-    def __init__(self, settings: Settings, made: Backfill, clock: Clock, tell: Callable[[str], None]) -> None:
-        self.settings, self.made, self.clock, self.tell = settings, made, clock, tell
-        self.waiting = list(made.todo)
-        self.runs = {time: night.run for time, night in made.before.items() if night.run and time not in self.waiting}
-        self.going = {time for time, run in self.runs.items() if not run.over}
+class _Runner:
+    """The loop that starts the waiting nights and follows the active ones."""
 
-    def done(self) -> dict[datetime, Run]:
+    def __init__(self, settings: Settings, plan: Backfill, clock: Clock, log: Callable[[str], None]) -> None:
+        self.settings, self.plan, self.clock, self.log = settings, plan, clock, log
+        self.waiting = list(plan.todo)
+        self.runs = {time: night.run for time, night in plan.before.items() if night.run and time not in self.waiting}
+        self.active = {time for time, run in self.runs.items() if not run.over}
+
+    def run(self) -> dict[datetime, Run]:
         wait = FIRST_S
-        while self.waiting or self.going:
+        while self.waiting or self.active:
             changed = self.start()
-            if self.going or self.waiting:
+            if self.active or self.waiting:
                 wait = FIRST_S if changed else min(1.4 * wait, LONGEST_S)
                 self.clock.sleep(wait)
-                self.look()
+                self.poll()
         return self.runs
 
     def start(self) -> bool:
-        """Starts as many nights as there is room for."""
-        most = self.made.declaration.declared.max_concurrent_runs
-        room = max(0, most - len(self.going | self.others())) if self.waiting else 0
+        """Starts as many nights as the schedule's limit allows; returns whether it may have started any."""
+        most = self.plan.declaration.declared.max_concurrent_runs
+        room = max(0, most - len(self.active | self.list_other_runs())) if self.waiting else 0
         for time in self.waiting[:room]:
-            job, fresh = self.started(time)
+            job, fresh = self.start_night(time)
             self.runs[time] = run = read(job)
-            self.going |= set() if run.over else {time}
-            self.say(time, f"{'started' if fresh else 'is running as' if not run.over else 'ran as'} {run.id}")
+            self.active |= set() if run.over else {time}
+            self.report(time, f"{'started' if fresh else 'is running as' if not run.over else 'ran as'} {run.id}")
         self.waiting = self.waiting[room:]
         return bool(room)
 
-    def started(self, time: datetime) -> tuple["PipelineJob", bool]:
-        before = self.made.before.get(time)
-        request = body(self.settings, self.made.declaration, time)
+    def start_night(self, time: datetime) -> tuple["PipelineJob", bool]:
+        before = self.plan.before.get(time)
+        request = build_job(self.settings, self.plan.declaration, time)
         if before and before.run:
             whole = run_search.find(self.settings, before.run.id)
             request = attempts.with_pins_of(request, whole)
-        return attempts.start(self.settings, request, Policy(window=None, retry=self.made.retry))
+        return attempts.start(self.settings, request, Policy(window=None, retry=self.plan.retry))
 
-    def others(self) -> set[str]:
-        """Open runs with the schedule's label that are no nights of this backfill."""
-        ours = {run.name for run in self.runs.values()}
+    def list_other_runs(self) -> set[str]:
+        """Lists active runs with the schedule's label that are not nights of this backfill."""
+        own_names = {run.name for run in self.runs.values()}
         return {
-            run.name for run in schedule_list.runs(self.settings, self.made.name, states=_GOING) if run.name not in ours
+            run.name
+            for run in schedule_list.runs(self.settings, self.plan.name, states=_ACTIVE)
+            if run.name not in own_names
         }
 
-    def look(self) -> None:
-        for time in sorted(self.going):
+    def poll(self) -> None:
+        for time in sorted(self.active):
             run = run_search.find(self.settings, self.runs[time].id)
             if run.over:
                 self.runs[time] = run
-                self.going.discard(time)
-                self.say(time, f"{run.state}  {run.id}")
+                self.active.discard(time)
+                self.report(time, f"{run.state}  {run.id}")
 
-    def say(self, time: datetime, text: str) -> None:
+    def report(self, time: datetime, text: str) -> None:
         left = len(self.waiting) - (time in self.waiting)
         more = f"  ({left} to start)" if left else ""
-        self.tell(f"{self.made.local(time):%a %Y-%m-%d %H:%M %Z}  {text}{more}")
+        self.log(f"{self.plan.local(time):%a %Y-%m-%d %H:%M %Z}  {text}{more}")
 
 
-def body(settings: Settings, declaration: Declaration, time: datetime) -> JsonObject:
-    """The PipelineJob of a night: the schedule's own, as of that time and under a key of its own."""
+def build_job(settings: Settings, declaration: Declaration, time: datetime) -> JsonObject:
+    """Returns the PipelineJob of a night: that of the schedule, with the night's time as `as_of` and as its key."""
     job = declaration.job
     values = {**job["runtimeConfig"]["parameterValues"], AS_OF: f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}
     return pipeline_job.build_body(
         settings,
         job["pipelineSpec"],
         values,
-        labels={**marks(settings, declaration.name), NIGHT: label(time)},
+        labels={**marks(settings, declaration.name), NIGHT: format_label(time)},
         template_uri=job.get("templateUri"),
         code=job["labels"].get(commit.LABEL, ""),
         key=f"{time.astimezone(UTC):%Y-%m-%d-%H%M}",
     )
 
 
-def _before(settings: Settings, declaration: Declaration, first: datetime, now: datetime) -> dict[datetime, Night]:
-    """What nights from `first` on have come to: by the schedule itself, a rerun, or a backfill before."""
+def _read_earlier_nights(
+    settings: Settings, declaration: Declaration, first: datetime, now: datetime
+) -> dict[datetime, Night]:
+    """Returns the nights from `first` on that have run already: by the schedule, a rerun or a backfill."""
     runs = schedule_list.runs(settings, declaration.name, since=first.isoformat(), steps=True)
     result = list_backfilled(PipelineSpec(declaration.job["pipelineSpec"]), runs)
-    for schedule in schedule_list.ours(settings, schedule_list.existing_schedules(settings)).get(declaration.name, [])[
-        :1
-    ]:
-        lived = list_nights(schedule, schedule_fields.spec(schedule), runs, first, now)
-        result |= {night.time: night for night in lived if night.kind not in (MISSED, WAITING)}
+    for schedule in schedule_list.group_by_name(settings, schedule_list.existing_schedules(settings)).get(
+        declaration.name, []
+    )[:1]:
+        nights = list_nights(schedule, schedule_fields.spec(schedule), runs, first, now)
+        result |= {night.time: night for night in nights if night.kind not in (MISSED, WAITING)}
     return result
 
 
-def _times(declaration: Declaration, first: date, last: date, now: datetime) -> list[datetime]:
-    """The nights of the range, in UTC."""
+def _list_times(declaration: Declaration, first: date, last: date, now: datetime) -> list[datetime]:
+    """Returns the nights of the range, in UTC."""
     cron, name = declaration.cron, declaration.name
     if last < first:
         raise RequestError(f"--from {first} is after --to {last}.")

@@ -1,8 +1,7 @@
 """The plan of a backfill and its results, as text and as JSON.
 
-Whether a run that looked back could see the state of its time, its step `resolve` wrote into its pins:
-{"seen": "state"} where the bucket keeps old versions of its
-objects, {"seen": "windows"} where it does not.
+The step `resolve` records in the pins of a run which data it could read: {"seen": "state"}, the data of that night, if
+the bucket keeps old versions of its objects, else {"seen": "windows"}.
 """
 
 import json
@@ -35,20 +34,20 @@ WORDS = {
     WINDOWS: "today's data, through that night's windows: what was replaced or deleted since is gone",
     "": "unknown",
 }
-#: Pins of a run are short; what is longer is none.
+#: A longer document is no file of pins.
 _MOST_BYTES = 1_000_000
 
 
 def read_data_state(settings: Settings, run: Run) -> str:
-    """`state`, `windows`, or an empty string if the run does not record it or cannot be read."""
+    """Returns `state` or `windows`, or an empty string if the run has no such record or it cannot be read."""
     uri = attempts.pins(run)
     if not uri:
         return ""
     try:
-        told = _read_record(settings, uri).get("seen", "")
+        seen = _read_record(settings, uri).get("seen", "")
     except (ValueError, AttributeError, WorkFailed):  # deleted, not readable, or of another form
         return ""
-    return told if told in (STATE, WINDOWS) else ""
+    return seen if seen in (STATE, WINDOWS) else ""
 
 
 def _read_record(settings: Settings, uri: str) -> Any:
@@ -58,84 +57,98 @@ def _read_record(settings: Settings, uri: str) -> Any:
         return json.loads(blob.download_as_bytes(end=_MOST_BYTES, timeout=clients.ATTEMPT_S))
 
 
-def summarize_plan(made: Backfill) -> str:
-    """`31 nights of nightly: 29 to run, at most $12.00; 2 ran before`."""
-    price = "at a price that is not known" if made.most_usd is None else f"at most {format_usd(made.most_usd)}"
-    todo = f"{len(made.todo)} to run, {price}" if made.todo else "none to run"
-    kinds = Counter(made.before[time].kind for time in made.times if not made.runs(time))
-    good, going = sum(kinds[kind] for kind in GOOD), kinds[OPEN]
-    left = len(made.times) - len(made.todo) - good - going
+def summarize_plan(backfill: Backfill) -> str:
+    """Returns a summary such as `31 nights of nightly: 29 to run, at most $12.00; 2 ran before`."""
+    price = "at a price that is not known" if backfill.most_usd is None else f"at most {format_usd(backfill.most_usd)}"
+    todo = f"{len(backfill.todo)} to run, {price}" if backfill.todo else "none to run"
+    kinds = Counter(backfill.before[time].kind for time in backfill.times if not backfill.runs(time))
+    good, active = sum(kinds[kind] for kind in GOOD), kinds[OPEN]
+    failed = len(backfill.times) - len(backfill.todo) - good - active
     parts = [
         todo,
         *([f"{good} ran before"] if good else []),
-        *([f"{going} going on"] if going else []),
-        *([f"{left} failed before (--retry runs them again)"] if left else []),
+        *([f"{active} going on"] if active else []),
+        *([f"{failed} failed before (--retry runs them again)"] if failed else []),
     ]
-    return f"{format_count(len(made.times), 'night')} of {made.name}: {'; '.join(parts)}"
+    return f"{format_count(len(backfill.times), 'night')} of {backfill.name}: {'; '.join(parts)}"
 
 
-def render_plan(made: Backfill) -> RenderableType:
-    """What would be run, for --dry-run."""
-    return table(("night", "would be", "run"), [(_when(made, time), *_plan(made, time)) for time in made.times], gap=2)
+def render_plan(backfill: Backfill) -> RenderableType:
+    """Renders a row for each night, for --dry-run."""
+    return table(
+        ("night", "would be", "run"),
+        [(_format_local(backfill, time), *_describe_plan(backfill, time)) for time in backfill.times],
+        gap=2,
+    )
 
 
-def plan_json(made: Backfill) -> JsonObject:
-    """The same for --json."""
+def plan_json(backfill: Backfill) -> JsonObject:
+    """Returns the plan for --dry-run --json."""
     rows = [
-        {**_row(made, time), "would": _plan(made, time)[0], "run": _plan(made, time)[1] or None} for time in made.times
+        {
+            **_row(backfill, time),
+            "would": _describe_plan(backfill, time)[0],
+            "run": _describe_plan(backfill, time)[1] or None,
+        }
+        for time in backfill.times
     ]
-    return {"schedule": made.name, "to_run": len(made.todo), "max_usd": made.most_usd, "nights": rows}
+    return {"schedule": backfill.name, "to_run": len(backfill.todo), "max_usd": backfill.most_usd, "nights": rows}
 
 
-def render_results(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> RenderableType:
-    """Every night with its run, how that ended, and what it could see."""
+def render_results(settings: Settings, backfill: Backfill, runs: Mapping[datetime, Run]) -> RenderableType:
+    """Renders every night with its run, the run's state, and the data that it could read."""
     records = {time: read_data_state(settings, run) for time, run in runs.items()}
     rows = [
-        (_when(made, time), runs[time].id, render_state(runs[time].state), records[time] or "-")
-        for time in made.times
+        (_format_local(backfill, time), runs[time].id, render_state(runs[time].state), records[time] or "-")
+        for time in backfill.times
         if time in runs
     ]
-    words = [f"{what}: {WORDS[what]}" for what in (STATE, WINDOWS) if what in records.values()]
+    words = [f"{seen}: {WORDS[seen]}" for seen in (STATE, WINDOWS) if seen in records.values()]
     return Group(
         table(("night", "run", "state", "saw"), rows, whole=("night", "state", "saw"), gap=2), *map(Text, words)
     )
 
 
-def done_json(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> JsonObject:
-    """The same for --json."""
+def results_json(settings: Settings, backfill: Backfill, runs: Mapping[datetime, Run]) -> JsonObject:
+    """Returns the results for --json."""
     rows = [
         {
-            **_row(made, time),
+            **_row(backfill, time),
             "run": runs[time].id,
             "state": runs[time].state,
             "seen": read_data_state(settings, runs[time]) or None,
             "url": resource_names.run_link(settings, runs[time].id),
         }
-        for time in made.times
+        for time in backfill.times
         if time in runs
     ]
-    return {"schedule": made.name, "started": len(made.todo), "nights": rows, "exit_code": exit_code(made, runs)}
+    return {
+        "schedule": backfill.name,
+        "started": len(backfill.todo),
+        "nights": rows,
+        "exit_code": exit_code(backfill, runs),
+    }
 
 
-def exit_code(made: Backfill, runs: Mapping[datetime, Run]) -> int:
-    """0: all nights ended well; 1: one did not; 4: nothing was started, since all had ended before."""
-    if all(not made.runs(time) and made.before[time].kind != OPEN for time in made.times):
+def exit_code(backfill: Backfill, runs: Mapping[datetime, Run]) -> int:
+    """Returns 0 if all nights succeeded, 1 if one failed, 4 if nothing was started because all had ended before."""
+    if all(not backfill.runs(time) and backfill.before[time].kind != OPEN for time in backfill.times):
         return NOTHING_STARTED
     return int(any(run.state != "succeeded" for run in runs.values()))
 
 
-def _plan(made: Backfill, time: datetime) -> tuple[str, str]:
-    before = made.before.get(time)
+def _describe_plan(backfill: Backfill, time: datetime) -> tuple[str, str]:
+    before = backfill.before.get(time)
     run = before.run.id if before and before.run else ""
-    if made.runs(time):
+    if backfill.runs(time):
         return ("run again" if before else "run"), run
     assert before
     return f"left: {before.kind}", run
 
 
-def _row(made: Backfill, time: datetime) -> JsonObject:
-    return {"time": rfc3339(time), "local": made.local(time).isoformat()}
+def _row(backfill: Backfill, time: datetime) -> JsonObject:
+    return {"time": rfc3339(time), "local": backfill.local(time).isoformat()}
 
 
-def _when(made: Backfill, time: datetime) -> str:
-    return f"{made.local(time):%a %Y-%m-%d %H:%M %Z}"
+def _format_local(backfill: Backfill, time: datetime) -> str:
+    return f"{backfill.local(time):%a %Y-%m-%d %H:%M %Z}"

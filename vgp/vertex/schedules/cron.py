@@ -1,15 +1,15 @@
-"""When a cron expression is due across the changes of its clocks; how often schedules run in a month.
+"""The times of a cron expression across changes of the clocks, and the number of runs in a month.
 
-Google says that Vertex AI takes five fields and a zone of the IANA data base
-(https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.schedules), not what happens when the
-clocks change; of Cloud Scheduler it says that jobs then may "run or not run unexpectedly"
-(https://cloud.google.com/scheduler/docs/configuring/cron-job-schedules). Taken here is what cron does on Debian
-(https://manpages.debian.org/cron.8): a fixed time that the clocks jump over comes right after the jump, one that comes
-twice counts once, and an expression whose minute or hour begins with * goes by what the wall clock shows.
-Not verified on Vertex: `clock_changes` finds the runs in doubt.
+Vertex AI takes five fields and an IANA time zone
+(https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.schedules). Its behaviour at a change of
+the clocks is not documented; for Cloud Scheduler, Google warns that jobs may "run or not run unexpectedly"
+(https://cloud.google.com/scheduler/docs/configuring/cron-job-schedules). This module follows Debian's cron
+(https://manpages.debian.org/cron.8): a fixed time that the clocks skip runs right after the change, a fixed time that
+comes twice runs once, and an expression whose minute or hour begins with * follows the wall clock. This is not verified
+on Vertex AI; `clock_changes` finds the runs in doubt.
 
-cronsim reads the fields. Its own stepping loses or adds runs where clocks change by half an hour or at midnight
-(Lord Howe, Havana, Beirut; cronsim 2.8), so the calendar is walked here.
+cronsim parses the fields. It is not used to find the times, because cronsim 2.8 loses or adds runs where clocks change
+by half an hour or at midnight (Lord Howe, Havana, Beirut).
 """
 
 from collections.abc import Iterator
@@ -32,17 +32,17 @@ from vgp.settings.schedule_settings import Schedule
 
 _DAY = timedelta(days=1)
 _YEAR_DAYS = 365
-#: Days without a run after which there is none: 29 February on a given weekday can take 40 years.
+#: Days without a run after which the search ends: 29 February on a given weekday can take 40 years.
 _NEVER_DAYS = 41 * 366
 
 
 @dataclass(frozen=True)
 class ClockChange:
-    """A declared time of day that a change of the clocks takes away or doubles."""
+    """A declared time of day that a change of the clocks skips or doubles."""
 
-    #: As the wall clock would show it, without a zone.
+    #: The declared time on the wall clock, without a zone.
     local: datetime
-    #: What the clocks show at the change: before, and after.
+    #: The time on the wall clock right before the change, and right after it.
     before: time
     after: time
     #: The runs that are counted for it, with the offset of the zone.
@@ -50,24 +50,24 @@ class ClockChange:
 
     @property
     def missing(self) -> bool:
-        """The time does not exist; else it comes twice."""
+        """Whether the clocks skip the time; otherwise it comes twice."""
         return self.before < self.after
 
 
 @dataclass(frozen=True)
 class Cron:
-    """Five fields of cron, in a time zone."""
+    """A cron expression of five fields, in a time zone."""
 
     expression: str
     time_zone: str
 
     def __str__(self) -> str:
-        """As Vertex AI takes it: CRON_TZ=Europe/Berlin 0 3 * * *."""
+        """Returns the form of Vertex AI: CRON_TZ=Europe/Berlin 0 3 * * *."""
         return f"CRON_TZ={self.time_zone} {self.expression}"
 
     @classmethod
     def parse(cls, text: str) -> "Cron":
-        """Of what Vertex AI holds; without a zone it is UTC."""
+        """Parses the form of Vertex AI, in which a missing zone means UTC."""
         prefix, equals, rest = text.strip().partition("=")
         if equals and prefix in ("CRON_TZ", "TZ"):
             zone, _, fields = rest.partition(" ")
@@ -75,42 +75,42 @@ class Cron:
         return cls(" ".join(text.split()), "UTC")
 
     def runs(self, after: datetime) -> Iterator[datetime]:
-        """The moments after `after`, as local times of the zone; `fold` marks the second of two equal ones."""
+        """Yields the run times after `after`, in the zone; `fold` is 1 in the second of two equal local times."""
         first = after.astimezone(self.zone).date() - _DAY
         waiting: set[datetime] = set()
-        quiet = 0
+        days_without_run = 0
         for day in (first + number * _DAY for number in range((date.max - first).days)):
-            waiting.update(self._on(day))
-            # Clocks that are set back over midnight mix the times of two days.
+            waiting.update(self._list_day(day))
+            # Clocks that are set back across midnight mix the times of two days.
             midnight = datetime.combine(day + _DAY, time(), self.zone).astimezone(UTC)
             due = sorted(moment for moment in waiting if moment < midnight)
             waiting.difference_update(due)
             yield from (moment.astimezone(self.zone) for moment in due if moment > after)
-            quiet = 0 if due else quiet + 1
-            if quiet > _NEVER_DAYS:
+            days_without_run = 0 if due else days_without_run + 1
+            if days_without_run > _NEVER_DAYS:
                 return
 
     def next(self, count: int, after: datetime) -> list[datetime]:
-        """The first `count` runs after `after`."""
+        """Returns the first `count` run times after `after`."""
         return list(islice(self.runs(after), count))
 
     def per_month(self, now: datetime) -> float:
-        """Runs in a month, averaged over the year from `now`."""
+        """Returns the number of runs in a month, averaged over the year from `now`."""
         return sum(map(self._matches, self._year(now))) * len(self._minutes) * len(self._hours) / 12
 
     def clock_changes(self, now: datetime) -> list[ClockChange]:
-        """The declared times of the coming year that a change of the clocks takes away or doubles.
+        """Lists the declared times of the coming year that a change of the clocks skips or doubles.
 
-        None where every hour matches: such a schedule goes on in steps of real time.
+        The list is empty if every hour matches, because such a schedule runs at a steady interval.
         """
         if len(self._hours) == 24:
             return []
-        days = [day for day in self._year(now) if self._changes(day) and self._matches(day)]
-        return [self._described(local) for day in days for local in self._times(day) if _doubtful(local)]
+        days = [day for day in self._year(now) if self._has_change(day) and self._matches(day)]
+        return [self._describe(local) for day in days for local in self._list_times(day) if _is_doubtful(local)]
 
     @property
     def days_differ(self) -> bool:
-        """Both days are narrowed, one of them by a step from *: some crons take either day, others only both."""
+        """Whether day and weekday are both restricted and one starts with *, which crons combine in different ways."""
         _, _, day, _, weekday = self.expression.split()
         return "*" not in (day, weekday) and (day.startswith("*") or weekday.startswith("*"))
 
@@ -141,56 +141,56 @@ class Cron:
         first = now.astimezone(self.zone).date()
         return (first + number * _DAY for number in range(_YEAR_DAYS))
 
-    def _times(self, day: date) -> Iterator[datetime]:
-        """The declared times of a day, by the wall clock."""
+    def _list_times(self, day: date) -> Iterator[datetime]:
+        """Yields the declared times of a day on the wall clock."""
         for hour in self._hours:
             for minute in self._minutes:
                 yield datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone)
 
-    def _on(self, day: date) -> list[datetime]:
-        """The moments of a day of the wall calendar, in UTC."""
+    def _list_day(self, day: date) -> list[datetime]:
+        """Returns the run times of a local day, in UTC."""
         if not self._matches(day):
             return []
-        if self._changes(day):
-            return [moment for local in self._times(day) for moment in self._moments(local)]
-        return [local.astimezone(UTC) for local in self._times(day)]
+        if self._has_change(day):
+            return [moment for local in self._list_times(day) for moment in self._list_moments(local)]
+        return [local.astimezone(UTC) for local in self._list_times(day)]
 
-    def _changes(self, day: date) -> bool:
+    def _has_change(self, day: date) -> bool:
         start, end = (datetime.combine(date_, time(), self.zone).utcoffset() for date_ in (day, day + _DAY))
         return start != end
 
-    def _moments(self, local: datetime) -> list[datetime]:
+    def _list_moments(self, local: datetime) -> list[datetime]:
         before, after = _offsets(local)
         if before == after:
             return [local.astimezone(UTC)]
         if before < after:
-            return [_change(local)] if self._fixed else []
+            return [_find_change(local)] if self._fixed else []
         return [local.replace(fold=fold).astimezone(UTC) for fold in ((0,) if self._fixed else (0, 1))]
 
-    def _described(self, local: datetime) -> ClockChange:
-        change = _change(local)
+    def _describe(self, local: datetime) -> ClockChange:
+        change = _find_change(local)
         before, after = ((change + offset).time() for offset in _offsets(local))
-        runs = tuple(moment.astimezone(self.zone) for moment in self._moments(local))
+        runs = tuple(moment.astimezone(self.zone) for moment in self._list_moments(local))
         return ClockChange(local.replace(tzinfo=None), before, after, runs)
 
 
 def _offsets(local: datetime) -> tuple[timedelta, timedelta]:
-    """The offsets before and after a change of the clocks; two equal ones where there is none (PEP 495)."""
+    """Returns the UTC offsets of `local` with fold 0 and 1, which differ only at a change of the clocks (PEP 495)."""
     before, after = (local.replace(fold=fold).utcoffset() for fold in (0, 1))
     assert before is not None and after is not None
     return before, after
 
 
-def _doubtful(local: datetime) -> bool:
+def _is_doubtful(local: datetime) -> bool:
     before, after = _offsets(local)
     return before != after
 
 
-def _change(local: datetime) -> datetime:
-    """The moment, in UTC and to the minute, of the change of the clocks that `local` falls into."""
+def _find_change(local: datetime) -> datetime:
+    """Returns the time, in UTC and to the minute, of the change of the clocks that `local` falls into."""
     early, late = (local.replace(tzinfo=UTC) - offset for offset in sorted(_offsets(local), reverse=True))
     before, _ = _offsets(local)
-    # Between the two readings of `local` lies the change, or at the first of them.
+    # The change lies between the two readings of `local`, or at the first one.
     while late - early > timedelta(minutes=1):
         middle = early + (late - early) // 2
         middle = middle.replace(second=0, microsecond=0)
@@ -202,17 +202,17 @@ def _change(local: datetime) -> datetime:
 
 
 def monthly_runs(file: Path, now: datetime) -> list[Recurring]:
-    """The schedules at the top of the file, and those of its environments: `nightly (prod)`; none without a file."""
+    """Lists the schedules of the settings file, those of environments as `nightly (prod)`; none without a file."""
     if not file.is_file():
         return []
     try:
         settings = toml_text.load(file)
     except Unreadable as error:
         return [Recurring(file.name, "", problem=str(error))]
-    return [_recurring(name, value, now) for name, value in _named(settings)]
+    return [_recurring(name, value, now) for name, value in _list_schedules(settings)]
 
 
-def _named(settings: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+def _list_schedules(settings: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     top = table(settings, "schedules")
     yield from top.items()
     for environment, own in table(settings, "environments").items():
@@ -227,8 +227,8 @@ def _recurring(name: str, value: object, now: datetime) -> Recurring:
         month = Cron(schedule.cron, schedule.time_zone).per_month(now)
     except ValidationError as error:
         first = error.errors()[0]
-        where, said = ".".join(str(part) for part in first["loc"]), first["msg"].removeprefix("Value error, ")
-        return Recurring(name, "", problem=f"{where}: {said}" if where else said)
+        where, problem = ".".join(str(part) for part in first["loc"]), first["msg"].removeprefix("Value error, ")
+        return Recurring(name, "", problem=f"{where}: {problem}" if where else problem)
     if schedule.paused:
         return Recurring(name, schedule.pipeline, problem="paused")
     return Recurring(name, schedule.pipeline, min(month, schedule.max_runs or month))

@@ -1,4 +1,4 @@
-"""The schedules that pipelines.toml declares: compiled, checked, and as the messages that Vertex AI takes."""
+"""The schedules in pipelines.toml, compiled, checked, and as messages for Vertex AI."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from vgp.workflow.compiling.compile import check_spec, compile_pipeline
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
-#: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
+#: The labels that, with managed-by, mark a schedule as one of vgp. The plain name `environment` is left to users.
 LABEL, ENVIRONMENT = "schedule", "schedule-environment"
 _CACHING = "caching = true counts for submit only: a schedule would train once, and take that result every night."
 _MOVES = (
@@ -35,25 +35,25 @@ _MOVES = (
 )
 CHAMPION, NIGHTS = "champion", "nights"
 _AUTO = "auto"
-#: Nights are counted over these, so that 29 February is a quarter; fixed, for tomorrow's plan is to be the same.
+#: Four fixed years over which runs are counted, so that 29 February counts a quarter and plans do not change daily.
 _YEARS = tuple(datetime(year, 1, 1, tzinfo=UTC) for year in range(2025, 2029))
-#: The weekday 7 is a Sunday to some crons only; Google links to https://en.wikipedia.org/wiki/Cron, which says so.
+#: The weekday 7, which only some crons read as Sunday (https://en.wikipedia.org/wiki/Cron, to which Google links).
 _SEVEN = re.compile(r"(?<![\d/])7(?!\d)")
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A declared schedule with everything that is sent for it."""
+    """A declared schedule with the message that creates it."""
 
     name: str
     declared: Schedule
     #: google.cloud.aiplatform_v1.Schedule, without a resource name.
     message: "LiveSchedule"
-    #: The machines of a run.
+    #: The steps of a run with their machines.
     steps: Sequence[StepRow] = ()
-    #: Those of the steps that may take the result of an earlier run.
+    #: Names of the steps that may be cached.
     cached: Sequence[str] = ()
-    #: What a person should know besides.
+    #: Warnings for the output.
     notes: Sequence[str] = ()
     #: The PipelineJob of its runs, as JSON.
     job: JsonObject = field(default_factory=dict, repr=False)
@@ -69,7 +69,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class _Template:
-    """What a schedule runs: a spec, where it was uploaded, and its machines."""
+    """The pipeline of a schedule: its spec, the URI of an uploaded one, and its steps with their machines."""
 
     spec: PipelineSpec
     uri: str | None
@@ -79,14 +79,14 @@ class _Template:
 def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]:
     """Returns the declared schedules `names` (all if none), compiled and checked.
 
-    A local workflow costs no call; an uploaded template is downloaded and pinned by its digest.
+    A local workflow needs no call to Google; an uploaded template is downloaded and pinned by its digest.
 
     Raises:
         RequestError: there is no such schedule, or its workflow, template or a parameter is wrong.
     """
     refuse_undeclared(settings, names)
     templates: dict[tuple[str, str | None], _Template] = {}
-    declarations, here = [], source_commit.read_commit(settings.repository.root).clean_sha
+    declarations, commit_label = [], source_commit.read_commit(settings.repository.root).clean_sha
     for name in dict.fromkeys(names or settings.schedules):
         schedule = settings.schedules[name]
         key = schedule.pipeline, schedule.template
@@ -96,7 +96,7 @@ def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Dec
             template = templates[key]
             members = partial(workflow_files.list_members, schedule.pipeline, settings.repository)
             values = check_arguments(template.spec.parameters, schedule.parameters, members)
-            values = filled(template.spec, schedule, values)
+            values = add_derived(template.spec, schedule, values)
             values = workflow_files.expand_arguments(schedule.pipeline, values, settings.repository)
             workflow_files.check_arguments(schedule.pipeline, template.spec, values, settings.repository, remote=True)
             image_contents.refuse_missing(settings, template.spec, values)
@@ -104,14 +104,14 @@ def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Dec
             raise RequestError(f"schedules.{name}: {error}") from None
         message = declaration(
             settings, name, template.spec.content, values, steps=template.steps, template_uri=template.uri,
-            code=schedule.template if schedule.template is not None else here,
+            code=schedule.template if schedule.template is not None else commit_label,
         )  # fmt: skip
         declarations.append(message)
     return declarations
 
 
 def refuse_undeclared(settings: Settings, names: Sequence[str]) -> None:
-    """Raises RequestError: a name is that of no declared schedule."""
+    """Raises RequestError if a name is not that of a declared schedule."""
     for name in names:
         if name not in settings.schedules:
             write = "Declare one: write [schedules.NAME] into pipelines.toml."
@@ -145,9 +145,9 @@ def declaration(
     code: str = "",
     now: datetime | None = None,
 ) -> Declaration:
-    """The schedule `name` of the settings, for a compiled `spec` and `values` that were checked against it.
+    """Returns the schedule `name` of the settings, for a compiled `spec` and `values` that fit it.
 
-    Its runs take results of earlier ones where the spec says so, if that comes after a step that tells what is new.
+    Steps of its runs may be cached only if the pipeline begins with a step that detects new data.
 
     Raises:
         RequestError: a label, the project or the bucket is missing or wrong.
@@ -160,8 +160,8 @@ def declaration(
         raise RequestError(
             f"labels.{ENVIRONMENT}: this label is reserved for the environment of a schedule. Use another name."
         )
-    moves = not pins_first(PipelineSpec(spec))
-    caching = False if moves or settings.caching is False else None
+    lacks_pins = not pins_first(PipelineSpec(spec))
+    caching = False if lacks_pins or settings.caching is False else None
     job = pipeline_job.build_body(
         settings, spec, values, caching=caching, labels=marks(settings, name), template_uri=template_uri, code=code
     )
@@ -179,7 +179,7 @@ def declaration(
         cached(PipelineSpec(job["pipelineSpec"])),
         [
             *([_CACHING] if settings.caching else []),
-            *([_MOVES] if moves else []),
+            *([_MOVES] if lacks_pins else []),
             *(text.removeprefix("warning: ") for text in settings.warnings()),
         ],
         job,
@@ -187,13 +187,13 @@ def declaration(
 
 
 def marks(settings: Settings, name: str) -> dict[str, str]:
-    """The labels by which the schedule `name` and its runs are found again."""
-    here = {ENVIRONMENT: settings.environment} if settings.environment else {}
-    return {LABEL: name, **here}
+    """Returns the labels that identify the schedule `name` and its runs."""
+    commit_label = {ENVIRONMENT: settings.environment} if settings.environment else {}
+    return {LABEL: name, **commit_label}
 
 
 def display_name(settings: Settings, name: str) -> str:
-    """What the console shows: nightly (prod)."""
+    """Returns the name in the console: nightly (prod)."""
     return f"{name} ({settings.environment})" if settings.environment else name
 
 
@@ -201,12 +201,12 @@ def _fields(settings: Settings, name: str, declared: Schedule, job: JsonObject, 
     shown = display_name(settings, name)
     sent = {
         "displayName": shown,
-        "cron": str(Cron(_sunday(declared.cron), declared.time_zone)),
-        # How many runs may be going on; how many may be starting, which is required and says little.
+        "cron": str(Cron(_replace_weekday_7(declared.cron), declared.time_zone)),
+        # The first limits active runs. The second limits runs that are starting, and the API requires it.
         "maxConcurrentActiveRunCount": declared.max_concurrent_runs,
         "maxConcurrentRunCount": declared.max_concurrent_runs,
         "allowQueueing": declared.queueing,
-        # A start that has passed is no start: Vertex AI begins at once.
+        # A start in the past is left out, so Vertex AI begins at once.
         "startTime": _rfc3339(declared.start) if declared.start and declared.start > now else None,
         "endTime": _rfc3339(declared.end) if declared.end else None,
         "maxRunCount": declared.max_runs,
@@ -218,8 +218,8 @@ def _fields(settings: Settings, name: str, declared: Schedule, job: JsonObject, 
     return {key: value for key, value in sent.items() if value is not None}
 
 
-def _sunday(expression: str) -> str:
-    """The expression with Sunday as 0, which every cron knows; a range that ends in 7 is spelled out."""
+def _replace_weekday_7(expression: str) -> str:
+    """Returns the expression with 0 for Sunday, which every cron reads; a range that ends in 7 becomes a list."""
     *fields, weekday = expression.split()
     if _SEVEN.search(weekday):
         from cronsim.cronsim import Field
@@ -233,15 +233,15 @@ def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
-def filled(spec: PipelineSpec, schedule: Schedule, values: JsonObject) -> JsonObject:
-    """The values, with what follows from the schedule for parameters of the workflow that have no value."""
-    known = {CHAMPION: _AUTO, NIGHTS: nights(schedule)}
+def add_derived(spec: PipelineSpec, schedule: Schedule, values: JsonObject) -> JsonObject:
+    """Returns `values` with `champion` and `nights` added if the workflow has these parameters without a value."""
+    known = {CHAMPION: _AUTO, NIGHTS: count_yearly_runs(schedule)}
     missing = {name: value for name, value in known.items() if name in spec.parameters and name not in values}
     return {**missing, **values}
 
 
-def nights(schedule: Schedule) -> int:
-    """How often the schedule falls due in a year, at least once."""
+def count_yearly_runs(schedule: Schedule) -> int:
+    """Returns the number of runs of the schedule in a year, at least 1."""
     cron = Cron(schedule.cron, schedule.time_zone)
     months = sum(cron.per_month(first) for first in _YEARS) / len(_YEARS)
     return max(1, round(12 * months))

@@ -1,9 +1,9 @@
-"""`vgp schedule plan` and `apply`: makes the live schedules the declared ones. It can be killed and repeated.
+"""`vgp schedule plan` and `apply`: makes the live schedules equal to the declared ones. It can be killed and repeated.
 
-Google gives a schedule its id, so a creation cannot be repeated safely: it is sent once, and what became of it is
-looked up by the mark in its labels. Every round begins by reading what is there and takes one step, so a
-command that was killed, or whose answer was lost, goes on where the cloud stands. If several callers created at
-once, all keep the same one, the oldest, and delete the others.
+Google assigns the id of a schedule, so a creation cannot be retried safely: it is sent once, and its result is looked
+up by the mark in its labels. Every round reads the live schedules and takes one step, so a command continues after it
+was killed or an answer was lost. If several callers created one schedule at the same time, all keep the oldest and
+delete the others.
 """
 
 import time
@@ -16,41 +16,41 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.patient_reads import is_transient
-from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.preflight import require_basics
 from vgp.vertex.resource_names import schedule_link, short
 from vgp.vertex.runs.run_cost import LastRuns, last_runs
 from vgp.vertex.schedules import schedule_control, schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, read_declarations, refuse_undeclared
 from vgp.vertex.schedules.schedule_fields import Change
-from vgp.vertex.schedules.schedule_plan import Action, difference, never_runs, plan, replaces
+from vgp.vertex.schedules.schedule_plan import Action, list_differences, needs_replacement, never_runs, plan
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
-#: Rounds after which another process must be undoing the changes.
+#: Rounds without an end, which mean that another process keeps undoing the changes.
 ROUNDS = 12
-#: Creations whose fate is unknown after which Google is taken to be down, and seconds to wait after the first.
+#: Creations without an answer after which Google counts as down, and the seconds to wait after the first.
 TRIES, WAIT_S = 4, 1.0
 
 
 @dataclass
 class Outcome:
-    """What was done for one schedule, in order."""
+    """The changes that were made to one schedule, in order."""
 
     name: str
     #: created, updated, paused, resumed, replaced, deleted a duplicate.
     did: list[str] = field(default_factory=list)
     #: Resource name, once there is one.
     resource: str | None = None
-    #: Fields that Google holds in another form than they were sent in.
+    #: Fields whose value on Vertex AI differs from the sent value.
     kept: list[str] = field(default_factory=list)
     #: Ids of the schedules that were created.
     created: set[str] = field(default_factory=set)
 
 
 def plan_all(settings: Settings, names: Sequence[str] = (), *, prune: bool = False) -> list[Action]:
-    """What `apply_all` would do; reads only.
+    """Plans the actions of `apply_all`; only reads.
 
     Raises:
         RequestError: as `read_declarations`.
@@ -58,11 +58,11 @@ def plan_all(settings: Settings, names: Sequence[str] = (), *, prune: bool = Fal
     undeclared = [name for name in names if name not in settings.schedules]
     if undeclared and prune:
         with explained("read the schedules", settings):
-            ours = schedule_list.ours(settings, schedule_list.existing_schedules(settings))
-        undeclared = [name for name in undeclared if name not in ours]
+            own_schedules = schedule_list.group_by_name(settings, schedule_list.existing_schedules(settings))
+        undeclared = [name for name in undeclared if name not in own_schedules]
     refuse_undeclared(settings, undeclared)
-    here = [name for name in names if name in settings.schedules]
-    declarations = read_declarations(settings, here) if here or not names else []
+    declared_names = [name for name in names if name in settings.schedules]
+    declarations = read_declarations(settings, declared_names) if declared_names or not names else []
     return plan(settings, declarations, only=names, prune=prune)
 
 
@@ -73,33 +73,33 @@ def last_costs(settings: Settings, actions: Sequence[Action]) -> dict[str, LastR
 
 
 def apply_all(
-    settings: Settings, actions: Sequence[Action], *, preflight: bool = True, tell: Callable[[str], None] = print
+    settings: Settings, actions: Sequence[Action], *, preflight: bool = True, log: Callable[[str], None] = print
 ) -> list[Outcome]:
     """Applies the plan; reads each schedule again before it changes it.
 
     Raises:
-        WorkFailed: Google refused or could not be reached; what was done stays, and repeating goes on.
+        WorkFailed: Google refused or could not be reached; finished changes stay, and a repeated command continues.
     """
     pending = [action for action in actions if action.pending]
     if pending and preflight:
-        refuse_cheaply(settings)
+        require_basics(settings)
     outcomes = []
     for action in pending:
         if action.declaration is not None:
             outcome = apply(settings, action.declaration)
         else:
             outcome = prune(settings, action.name, [action.resource or "", *action.surplus])
-        tell(f"{action.name}: {', '.join(outcome.did) or 'no change needed'}")
+        log(f"{action.name}: {', '.join(outcome.did) or 'no change needed'}")
         if outcome.created and outcome.resource:
-            tell(schedule_link(settings, short(outcome.resource)))
+            log(schedule_link(settings, short(outcome.resource)))
         if outcome.kept:
-            tell(f"{action.name}: warning: Vertex AI stores a different {', '.join(outcome.kept)} from the one sent")
+            log(f"{action.name}: warning: Vertex AI stores a different {', '.join(outcome.kept)} from the one sent")
         outcomes.append(outcome)
     return outcomes
 
 
 def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
-    """Brings one schedule to what is declared. Repeating it changes nothing.
+    """Makes one live schedule equal to its declaration. A second call changes nothing.
 
     Raises:
         WorkFailed: Google refused or could not be reached; repeating the command is safe.
@@ -107,8 +107,8 @@ def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[floa
     outcome = Outcome(declaration.name)
     with explained(f"apply the schedule {declaration.name}", settings):
         for _ in range(ROUNDS):
-            kept = _only(settings, declaration, outcome, pause)
-            if kept is None or _brought(settings, declaration, kept.name, outcome):
+            kept = _ensure_one(settings, declaration, outcome, pause)
+            if kept is None or _apply_differences(settings, declaration, kept.name, outcome):
                 return outcome
     raise WorkFailed(
         f"apply the schedule {declaration.name}: another process keeps changing it at the same time.\n"
@@ -117,33 +117,33 @@ def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[floa
 
 
 def prune(settings: Settings, name: str, resources: Sequence[str]) -> Outcome:
-    """Deletes schedules of ours that are declared no longer."""
+    """Deletes schedules of vgp that are no longer declared."""
     with explained(f"delete the schedule {name}", settings):
         for resource in resources:
             schedule_control.remove(settings, resource)
     return Outcome(name, ["deleted"])
 
 
-def _only(
+def _ensure_one(
     settings: Settings, declaration: Declaration, outcome: Outcome, pause: Callable[[float], None]
 ) -> "LiveSchedule | None":
-    """The one schedule with the mark, made if there is none; None if none is to be made.
+    """Returns the one schedule with the mark, creates it if there is none; None if its end has passed.
 
-    Whoever creates looks again afterwards: of two that race, the one who looks last sees both. A creation without an
-    answer may still come about, so there is one look more after a while.
+    Reads again after a creation: of two callers that race, the last one to read sees both schedules. A creation without
+    an answer may still succeed later, so there is one more read after a wait.
     """
     created: dict[str, LiveSchedule] = {}
-    doubtful = False
+    is_unanswered = False
     for attempt in range(TRIES):
         last = attempt == TRIES - 1
-        oldest = _oldest(settings, declaration, created, outcome)
+        oldest = _keep_oldest(settings, declaration, created, outcome)
         if oldest is None and never_runs(declaration):
             return None
-        if oldest is not None and (last or not doubtful):
+        if oldest is not None and (last or not is_unanswered):
             return oldest
-        new = None if oldest is not None else _created(settings, declaration, last=last)
+        new = None if oldest is not None else _create(settings, declaration, last=last)
         if new is None:
-            doubtful = oldest is None
+            is_unanswered = oldest is None
             pause(WAIT_S * 2**attempt)
         else:
             created[new.name] = new
@@ -152,24 +152,24 @@ def _only(
     return next(iter(created.values()))
 
 
-def _oldest(
+def _keep_oldest(
     settings: Settings, declaration: Declaration, created: dict[str, "LiveSchedule"], outcome: Outcome
 ) -> "LiveSchedule | None":
-    """The oldest of those with the mark, the others deleted; None if there is none.
+    """Returns the oldest schedule with the mark and deletes its duplicates; None if there is none.
 
-    `created` are those of this command: whether a list shows at once what was created is not documented.
+    `created` has the schedules of this command, because Google does not document that a list shows them at once.
     """
     listed = {schedule.name: schedule for schedule in schedule_list.existing_schedules(settings)}
-    ours = schedule_list.ours(settings, {**created, **listed}.values()).get(declaration.name, [])
-    for duplicate in ours[1:]:
+    own_schedules = schedule_list.group_by_name(settings, {**created, **listed}.values()).get(declaration.name, [])
+    for duplicate in own_schedules[1:]:
         schedule_control.remove(settings, duplicate.name)
         created.pop(duplicate.name, None)
         outcome.did.append(f"deleted the duplicate {resource_names.short(duplicate.name)}")
-    return next(iter(ours), None)
+    return next(iter(own_schedules), None)
 
 
-def _created(settings: Settings, declaration: Declaration, *, last: bool) -> "LiveSchedule | None":
-    """Sends the creation once; None if what became of it is not known."""
+def _create(settings: Settings, declaration: Declaration, *, last: bool) -> "LiveSchedule | None":
+    """Sends the creation once; returns None if its result is unknown."""
     parent, client = resource_names.location(settings), clients.schedule_service(settings)
     try:
         return client.create_schedule(parent=parent, schedule=declaration.message, **clients.once())
@@ -179,19 +179,19 @@ def _created(settings: Settings, declaration: Declaration, *, last: bool) -> "Li
         return None
 
 
-def _brought(settings: Settings, declaration: Declaration, name: str, outcome: Outcome) -> bool:
-    """Closes the differences; False if the schedule went away meanwhile, or must be made anew."""
+def _apply_differences(settings: Settings, declaration: Declaration, name: str, outcome: Outcome) -> bool:
+    """Applies the differences; returns False if the schedule was deleted meanwhile, or must be created again."""
     from google.api_core import exceptions
 
     client = clients.schedule_service(settings)
     try:
         schedule = client.get_schedule(name=name, **clients.reading())
-        changes = difference(declaration, schedule)
-        if resource_names.short(name) not in outcome.created and replaces(changes, schedule):
+        changes = list_differences(declaration, schedule)
+        if resource_names.short(name) not in outcome.created and needs_replacement(changes, schedule):
             schedule_control.remove(settings, name)
             outcome.did.append(f"deleted {resource_names.short(name)}, to make it anew")
             return False
-        _change(settings, declaration, schedule, changes, outcome)
+        _apply_changes(settings, declaration, schedule, changes, outcome)
     except exceptions.NotFound:
         return False
     except exceptions.BadRequest:
@@ -201,10 +201,10 @@ def _brought(settings: Settings, declaration: Declaration, name: str, outcome: O
     return True
 
 
-def _change(
+def _apply_changes(
     settings: Settings, declaration: Declaration, schedule: "LiveSchedule", changes: Sequence[Change], outcome: Outcome
 ) -> None:
-    """Pauses before, and resumes after the fields are changed: no run starts from the old ones."""
+    """Applies the changes: pauses before and resumes after an update, so that no run starts with the old fields."""
     outcome.resource = schedule.name
     target = next((change.after for change in changes if change.field == "state"), None)
     own = [change for change in changes if change.field != "state"]
@@ -212,7 +212,7 @@ def _change(
         schedule_control.pause(settings, schedule.name)
         outcome.did.append("paused")
     if own and resource_names.short(schedule.name) not in outcome.created:
-        own = schedule_fields.changes(declaration.message, _updated(settings, declaration, schedule.name, own))
+        own = schedule_fields.list_changes(declaration.message, _update(settings, declaration, schedule.name, own))
         outcome.did.append("updated")
     outcome.kept = [change.field for change in own]
     if target == "active":
@@ -220,7 +220,7 @@ def _change(
         outcome.did.append("resumed")
 
 
-def _updated(settings: Settings, declaration: Declaration, name: str, changes: Sequence[Change]) -> "LiveSchedule":
+def _update(settings: Settings, declaration: Declaration, name: str, changes: Sequence[Change]) -> "LiveSchedule":
     from google.cloud.aiplatform_v1.types import Schedule
     from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -233,4 +233,4 @@ def _updated(settings: Settings, declaration: Declaration, name: str, changes: S
 
 def _completed_meanwhile(client: "ScheduleServiceClient", before: "LiveSchedule") -> bool:
     now = client.get_schedule(name=before.name, **clients.reading())
-    return schedule_list.state_of(now) == "completed" and schedule_list.state_of(before) != "completed"
+    return schedule_list.read_state(now) == "completed" and schedule_list.read_state(before) != "completed"

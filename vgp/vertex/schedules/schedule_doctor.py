@@ -1,7 +1,7 @@
-"""`vgp doctor`: how every schedule of ours is, from one list of schedules and one list of runs for each.
+"""`vgp doctor`: diagnoses every schedule of vgp, from one list of schedules and one list of runs for each.
 
-Wrong is what is wrong now: since its last good night a schedule failed or missed one, or it is not live as declared.
-A night that a later one made good is shown, and is no error.
+A schedule has a problem if a night failed or was missed after its last good night, or if it differs from its
+declaration. A bad night before the last good one is shown, and is no problem.
 """
 
 from collections import Counter
@@ -43,12 +43,12 @@ from vgp.vertex.schedules.scheduled_nights import (
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
-#: Failed runs whose steps are asked for one by one, where the list has told none.
-_ASKED = 3
+#: The most failed runs whose steps are read one by one, if the list of runs has no steps.
+_STEP_READS = 3
 
-#: Nights that are told in full, of those that are wrong and of those that a later one made good.
-_TOLD, _MADE_GOOD = 5, 3
-#: Characters of an error.
+#: The most bad nights that are shown: after the last good night, and before it.
+_SHOWN_BAD, _SHOWN_MADE_GOOD = 5, 3
+#: The most characters of an error.
 _ERROR = 240
 _WORDS = {
     RAN: "ran", NOTHING_NEW: "with nothing new", OPEN: "going on", WAITING: "waiting", FAILED: "failed",
@@ -58,7 +58,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One schedule: what it is, its nights, and what is wrong now."""
+    """The diagnosis of one schedule: its state, its nights, and its problems."""
 
     name: str
     environment: str | None
@@ -69,9 +69,9 @@ class Diagnosis:
     schedule: str = ""
     next_run: datetime | None = None
     nights: Sequence[Night] = ()
-    #: What is wrong with the schedule itself, and what to do.
+    #: Problems of the schedule itself, each with its fix.
     problems: Sequence[str] = ()
-    #: What a person should know besides.
+    #: Warnings for the output.
     notes: Sequence[str] = ()
     settings: Settings = field(repr=False, kw_only=True)
 
@@ -81,13 +81,13 @@ class Diagnosis:
 
     @property
     def bad(self) -> list[Night]:
-        """Nights that went wrong and that no later one made good."""
+        """Failed and missed nights after the last good one."""
         good = self.last_good
         return [night for night in self.nights if night.kind in BAD and (good is None or night.time > good.time)]
 
     @property
     def made_good(self) -> list[Night]:
-        """Nights that went wrong before the last good one."""
+        """Failed and missed nights before the last good one."""
         good = self.last_good
         return [night for night in self.nights if night.kind in BAD and good is not None and night.time < good.time]
 
@@ -103,12 +103,12 @@ class Diagnosis:
         return time.astimezone(self.cron.zone)
 
     def remedy(self, night: Night) -> list[str]:
-        """What to do about a night that went wrong."""
+        """Returns the fix for a bad night, as lines."""
         if night.run is None:
             day = f"{self.local(night.time):%Y-%m-%d}"
             return [f"vgp schedule backfill {self.name} --from {day} --to {day}"]
-        told = [line for step in night.failed for line in advice(step.error, self.settings).splitlines()]
-        return [*dict.fromkeys(told), f"vgp show {night.run.id}", f"vgp rerun {night.run.id} --from-failed"]
+        hints = [line for step in night.failed for line in advice(step.error, self.settings).splitlines()]
+        return [*dict.fromkeys(hints), f"vgp show {night.run.id}", f"vgp rerun {night.run.id} --from-failed"]
 
     def as_json(self) -> JsonObject:
         good = self.last_good
@@ -124,10 +124,10 @@ class Diagnosis:
             "problems": list(self.problems),
             "notes": list(self.notes),
             "counts": self.counts,
-            "nights": [self._night(night) for night in self.nights],
+            "nights": [self._night_json(night) for night in self.nights],
         }
 
-    def _night(self, night: Night) -> JsonObject:
+    def _night_json(self, night: Night) -> JsonObject:
         row = {
             "time": rfc3339(night.time),
             "local": self.local(night.time).isoformat(),
@@ -142,24 +142,24 @@ class Diagnosis:
 
 
 def diagnose_schedules(settings: Settings, only: Sequence[str], since: str) -> list[Diagnosis]:
-    """The schedules of this environment, declared or live; the names in `only`, if there are any.
+    """Diagnoses the declared and live schedules of this environment, or those named in `only`.
 
     Raises:
-        RequestError: there is no schedule of such a name, or `since` is no time.
+        RequestError: there is no schedule of a name, or `since` is no time.
     """
     with explained("examine the schedules", settings):
         now = rest.now(
             settings, "aiplatform", f"v1/{resource_names.location(settings)}/schedules", fields="nextPageToken"
         )
-        ours = schedule_list.ours(settings, schedule_list.existing_schedules(settings))
+        ours = schedule_list.group_by_name(settings, schedule_list.existing_schedules(settings))
     begin, known = run_search.parse_since(since, now), dict.fromkeys([*settings.schedules, *sorted(ours)])
     for name in only:
         if name not in known:
             raise RequestError(f"there is no schedule {name!r}. {did_you_mean(name, known)}")
-    return [_diagnosis(settings, name, ours.get(name), begin, now) for name in (only or known)]
+    return [_diagnose(settings, name, ours.get(name), begin, now) for name in (only or known)]
 
 
-def _diagnosis(
+def _diagnose(
     settings: Settings, name: str, ours: Sequence["LiveSchedule"] | None, since: datetime, now: datetime
 ) -> Diagnosis:
     declared = settings.schedules.get(name)
@@ -171,8 +171,8 @@ def _diagnosis(
         state = "completed" if over else "not applied"
         return Diagnosis(name, settings.environment, state, cron, problems=wrong, settings=settings)
     schedule, spec = ours[0], schedule_fields.spec(ours[0])
-    state = schedule_list.state_of(schedule)
-    runs = _with_steps(settings, schedule_list.runs(settings, name, since=since.isoformat(), steps=True))
+    state = schedule_list.read_state(schedule)
+    runs = _read_steps(settings, schedule_list.runs(settings, name, since=since.isoformat(), steps=True))
     return Diagnosis(
         name,
         settings.environment,
@@ -181,13 +181,13 @@ def _diagnosis(
         schedule.name,
         moment(schedule.next_run_time) if state == "active" else None,
         list_nights(schedule, spec, runs, since, now),
-        _problems(name, declared, state, ours),
+        _list_problems(name, declared, state, ours),
         [] if declared else ["it is declared no longer, and runs on: vgp schedule apply --prune deletes it"],
         settings=settings,
     )
 
 
-def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence["LiveSchedule"]) -> list[str]:
+def _list_problems(name: str, declared: Schedule | None, state: str, ours: Sequence["LiveSchedule"]) -> list[str]:
     problems = []
     if declared and state == "paused" and not declared.paused:
         when = moment(ours[0].last_pause_time)
@@ -198,22 +198,22 @@ def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence["
     return problems
 
 
-def _with_steps(settings: Settings, runs: Sequence[Run]) -> list[Run]:
-    """The runs, the newest of those that failed with their steps also where the list told none."""
-    bare = [run for run in runs if run.state == "failed" and not run.job.job_detail.task_details][:_ASKED]
-    whole = {run.name: run_search.find(settings, run.id) for run in bare}
-    return [whole.get(run.name, run) for run in runs]
+def _read_steps(settings: Settings, runs: Sequence[Run]) -> list[Run]:
+    """Returns the runs; reads the steps of the newest failed runs if the list of runs has none."""
+    without_steps = [run for run in runs if run.state == "failed" and not run.job.job_detail.task_details][:_STEP_READS]
+    complete = {run.name: run_search.find(settings, run.id) for run in without_steps}
+    return [complete.get(run.name, run) for run in runs]
 
 
-def page(diagnoses: Sequence[Diagnosis], since: str) -> Group:
-    """Every schedule, the wrong ones last, where a person looks first; and what it comes to."""
+def render_page(diagnoses: Sequence[Diagnosis], since: str) -> Group:
+    """Renders every schedule, those with problems last, next to the prompt, and a summary."""
     ordered = sorted(diagnoses, key=lambda one: not one.ok)
-    parts = [line for one in ordered for line in [*_schedule(one, since), Text()]]
-    return Group(*parts, Text(summary(diagnoses), "bold"))
+    parts = [line for one in ordered for line in [*_render_schedule(one, since), Text()]]
+    return Group(*parts, Text(summarize(diagnoses), "bold"))
 
 
-def summary(diagnoses: Sequence[Diagnosis]) -> str:
-    """`1 schedule is fine, 1 is not: nightly`."""
+def summarize(diagnoses: Sequence[Diagnosis]) -> str:
+    """Returns a summary such as `1 of 2 schedules needs you: nightly`."""
     if not diagnoses:
         return "There are no schedules: write [schedules.NAME] into pipelines.toml, or choose --env."
     wrong = [one_line(one.name) for one in diagnoses if not one.ok]
@@ -225,7 +225,7 @@ def summary(diagnoses: Sequence[Diagnosis]) -> str:
     )
 
 
-def _schedule(one: Diagnosis, since: str) -> Iterator[Text]:
+def _render_schedule(one: Diagnosis, since: str) -> Iterator[Text]:
     mark = Text("✓", "green") if one.ok else Text("✗", "bold red")
     where = f" ({one_line(one.environment)})" if one.environment else ""
     when = f"  {one_line(one.cron.expression)} {one_line(one.cron.time_zone)}"
@@ -235,49 +235,49 @@ def _schedule(one: Diagnosis, since: str) -> Iterator[Text]:
     for text in one.notes:
         yield Text(f"  {one_line(text)}", "yellow")
     if one.schedule:
-        yield from _facts(one, since)
-    for night in one.bad[-_TOLD:]:
-        yield from _night(one, night)
-    yield from _more(len(one.bad) - _TOLD, "of these")
-    for night in one.made_good[-_MADE_GOOD:]:
-        yield Text(f"  {_what(one, night)}; a later night went well", "dim")
-    yield from _more(len(one.made_good) - _MADE_GOOD, "that later nights made good")
+        yield from _render_facts(one, since)
+    for night in one.bad[-_SHOWN_BAD:]:
+        yield from _render_night(one, night)
+    yield from _count_hidden(len(one.bad) - _SHOWN_BAD, "of these")
+    for night in one.made_good[-_SHOWN_MADE_GOOD:]:
+        yield Text(f"  {_describe_night(one, night)}; a later night went well", "dim")
+    yield from _count_hidden(len(one.made_good) - _SHOWN_MADE_GOOD, "that later nights made good")
 
 
-def _facts(one: Diagnosis, since: str) -> Iterator[Text]:
+def _render_facts(one: Diagnosis, since: str) -> Iterator[Text]:
     good = one.last_good
     run = f"  {good.run.id}" if good and good.run else ""
-    yield _fact("last good", f"{_when(one, good.time)}{run}" if good else f"none since {since}")
+    yield _render_fact("last good", f"{_format_local(one, good.time)}{run}" if good else f"none since {since}")
     if one.next_run:
-        yield _fact("next", _when(one, one.next_run))
+        yield _render_fact("next", _format_local(one, one.next_run))
     counts = [f"{count} {_WORDS.get(kind, kind)}" for kind, count in sorted(one.counts.items(), key=_order)]
-    yield _fact("nights", f"{len(one.nights)} since {since}" + (f": {', '.join(counts)}" if counts else ""))
+    yield _render_fact("nights", f"{len(one.nights)} since {since}" + (f": {', '.join(counts)}" if counts else ""))
 
 
 def _order(count: tuple[str, int]) -> int:
     return [*_WORDS, count[0]].index(count[0])
 
 
-def _night(one: Diagnosis, night: Night) -> Iterator[Text]:
-    yield Text(f"  {_what(one, night)}", "red")
+def _render_night(one: Diagnosis, night: Night) -> Iterator[Text]:
+    yield Text(f"  {_describe_night(one, night)}", "red")
     yield from (Text(f"    {one_line(line)}") for line in one.remedy(night))
 
 
-def _what(one: Diagnosis, night: Night) -> str:
-    """`failed  Fri 2026-11-20 02:30 CET  train: CUDA out of memory`."""
+def _describe_night(one: Diagnosis, night: Night) -> str:
+    """Returns a line such as `failed  Fri 2026-11-20 02:30 CET  train: CUDA out of memory`."""
     steps = "; ".join(f"{step.name}: {step.error or 'Google gives no reason'}" for step in night.failed)
     why = steps or (night.run.error if night.run else night.why)
-    return f"{_WORDS.get(night.kind, night.kind)}  {_when(one, night.time)}  {one_line(why, _ERROR)}".rstrip()
+    return f"{_WORDS.get(night.kind, night.kind)}  {_format_local(one, night.time)}  {one_line(why, _ERROR)}".rstrip()
 
 
-def _fact(name: str, text: str) -> Text:
+def _render_fact(name: str, text: str) -> Text:
     return Text.assemble((f"  {name:<10}", "dim"), one_line(text))
 
 
-def _more(count: int, what: str) -> Iterator[Text]:
+def _count_hidden(count: int, what: str) -> Iterator[Text]:
     if count > 0:
         yield Text(f"  and {count} more {what}: --json has them", "dim")
 
 
-def _when(one: Diagnosis, time: datetime) -> str:
+def _format_local(one: Diagnosis, time: datetime) -> str:
     return f"{one.local(time):%a %Y-%m-%d %H:%M %Z}"

@@ -1,7 +1,7 @@
-"""What differs between the declared schedule and the live one, in a form in which equal things are equal.
+"""The differences between a declared schedule and the live one, after both are brought into one form.
 
-The live one has fields that Google filled in, numbers that travelled as doubles, a time zone written another way.
-Compared is what we send, and what is there although we do not send it.
+The live schedule has fields that Google filled in, integers that became doubles, and a time zone in another notation.
+Every field that vgp sends is compared, and every field that is set although vgp does not send it.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import PipelineJob
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
-#: Where a run has no service account, Google fills in this one.
+#: The service account that Google fills in if a run has none.
 _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
 #: Labels that Google's services add: vertex-ai-pipelines-run-billing-id, goog-...
 _GOOGLES_LABELS = ("vertex-ai-", "goog-")
 _REQUEST = "create_pipeline_job_request"
-#: The digest of what we sent for a run.
+#: The digest of the request that vgp sent for a run.
 _DIGEST = "labels.request"
-#: Shown and never compared: code that runs otherwise is another image, and that is another spec.
+#: The commit is not compared: code that runs differently is in another image, so the spec differs too.
 _COMMIT = f"labels.{commit.LABEL}"
 #: Names of the settings -> fields of Schedule.
 _OWN = {
@@ -41,31 +41,31 @@ _OWN = {
 
 @dataclass(frozen=True)
 class Change:
-    """One difference. `before` None: added, `after` None: taken away."""
+    """One difference. `before` is None for an added field, `after` is None for a removed one."""
 
-    #: As the settings name it: cron, parameters.epochs, labels.team; `pipeline` is the template.
+    #: Name in the settings: cron, parameters.epochs, labels.team; `pipeline` stands for the spec.
     field: str
     before: object
     after: object
 
     @property
     def path(self) -> str:
-        """The field of Schedule that carries it, for the update mask."""
+        """The field of Schedule that holds it, for the update mask."""
         return _OWN.get(self.field, _REQUEST)
 
     @property
     def in_place(self) -> bool:
-        """False where Google keeps the old value: "the non-empty fields cannot be unset".
+        """Whether an update can make the change; if not, "the non-empty fields cannot be unset".
 
         https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.schedules/patch
         """
         return self.after is not None or self.field.startswith(("parameters.", "labels."))
 
 
-def changes(declared: "LiveSchedule", live: "LiveSchedule", *, now: datetime | None = None) -> list[Change]:
-    """The differences between two Schedule messages, in the order in which they are shown."""
+def list_changes(declared: "LiveSchedule", live: "LiveSchedule", *, now: datetime | None = None) -> list[Change]:
+    """Lists the differences between two Schedule messages, in the order of the output."""
     now = now or datetime.now(UTC)
-    after, before = _flat(declared, now), _flat(live, now)
+    after, before = _flatten(declared, now), _flatten(live, now)
     if before.get(_DIGEST) == after.get(_DIGEST) and _without_empty(spec(live).content) == _without_empty(
         spec(declared).content
     ):
@@ -81,31 +81,31 @@ def changes(declared: "LiveSchedule", live: "LiveSchedule", *, now: datetime | N
 
 
 def spec(schedule: "LiveSchedule") -> PipelineSpec:
-    """The pipeline's spec that the schedule runs, with integers as integers."""
+    """Returns the spec of the schedule's pipeline, with whole numbers as integers."""
     from google.protobuf import json_format
 
     message = type(schedule).pb(schedule).create_pipeline_job_request.pipeline_job.pipeline_spec
     return PipelineSpec(restore_integers(json_format.MessageToDict(message)))
 
 
-def _flat(schedule: "LiveSchedule", now: datetime) -> JsonObject:
-    start, passed = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
+def _flatten(schedule: "LiveSchedule", now: datetime) -> JsonObject:
+    start, latest = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
     return {
         "display_name": schedule.display_name,
         "cron": str(Cron.parse(schedule.cron)),
-        # Without a start Google fills in the creation; a clock that is slow must not take that for a start to come.
-        "start": _moment(start) if _seconds(start) > passed else None,
+        # Google fills in the creation as the start; a slow clock here must not read that as a start in the future.
+        "start": _moment(start) if _seconds(start) > latest else None,
         "end": _moment(schedule.end_time),
         "max_runs": schedule.max_run_count or None,
         "max_concurrent_runs": schedule.max_concurrent_active_run_count or None,
         "max_concurrent_starts": schedule.max_concurrent_run_count,
         "queueing": schedule.allow_queueing,
-        **_of_job(job_of_schedule(schedule)),
+        **_flatten_job(job_of_schedule(schedule)),
         "pipeline": _digest(spec(schedule).content),
     }
 
 
-def _of_job(job: "PipelineJob") -> JsonObject:
+def _flatten_job(job: "PipelineJob") -> JsonObject:
     from google.protobuf import json_format
 
     config = type(job).pb(job).runtime_config
@@ -130,7 +130,7 @@ def _added_by_google(key: str, declared: JsonObject) -> bool:
 
 
 def _without_empty(value: Any) -> Any:
-    """What is left of a spec that went through protocol buffers, which do not keep empty texts, lists and falses."""
+    """Drops empty texts, empty lists and falses from a spec, because protocol buffers drop them too."""
     if isinstance(value, dict):
         kept = {key: _without_empty(inner) for key, inner in value.items()}
         return {key: inner for key, inner in kept.items() if inner not in ("", False, None, [], {})}
@@ -147,5 +147,5 @@ def _seconds(time: Any) -> float:
 
 
 def _moment(time: Any) -> str | None:
-    """To the second: that is what a cron has."""
+    """Formats a time to the second."""
     return datetime.fromtimestamp(int(time.timestamp()), UTC).isoformat() if time else None

@@ -3,8 +3,8 @@
 https://github.com/hashicorp/terraform-provider-google/blob/main/website/docs/r/vertex_ai_schedule.html.markdown
 https://developer.hashicorp.com/terraform/language/syntax/json
 
-Two things differ from what `apply` sends. The label managed-by says terraform, so that `apply` leaves them alone.
-And the provider knows parameters as texts only, so the values of other parameters become defaults of the pipeline.
+There are two differences from `apply`. The label managed-by is terraform, so `apply` ignores these schedules. And the
+provider takes parameters only as texts, so the values of other parameters become defaults of the pipeline.
 """
 
 import json
@@ -29,11 +29,11 @@ _OWN = (
 )  # fmt: skip
 
 
-def text(settings: Settings, declarations: Sequence[Declaration]) -> str:
-    """The resources of the schedules as one file, NAME.tf.json."""
+def render_text(settings: Settings, declarations: Sequence[Declaration]) -> str:
+    """Renders the resources of the schedules as one file, NAME.tf.json."""
     schedules = {declaration.name: _resource(settings, declaration) for declaration in declarations}
     document = {_COMMENT: _PROVIDER, "resource": {"google_vertex_ai_schedule": schedules}}
-    return json.dumps(_literal(document), indent=2) + "\n"
+    return json.dumps(_escape(document), indent=2) + "\n"
 
 
 def _resource(settings: Settings, declaration: Declaration) -> JsonObject:
@@ -55,7 +55,7 @@ def _job(declaration: Declaration) -> JsonObject:
     config = type(job.runtime_config).to_dict(job.runtime_config, use_integers_for_enums=False)
     values = config.get("parameter_values") or {}
     texts = {name: value for name, value in sorted(values.items()) if isinstance(value, str)}
-    others = {name: value for name, value in values.items() if name not in texts}
+    defaults = {name: value for name, value in values.items() if name not in texts}
     key = job.encryption_spec.kms_key_name
     block = {
         "display_name": job.display_name,
@@ -64,7 +64,7 @@ def _job(declaration: Declaration) -> JsonObject:
         "template_uri": job.template_uri,
         "labels": {**_labels(job.labels), MANAGED_BY[0]: "terraform"},
         "pipeline_spec": json.dumps(
-            schedule_fields.spec(declaration.message).with_defaults(others).content, sort_keys=True
+            schedule_fields.spec(declaration.message).with_defaults(defaults).content, sort_keys=True
         ),
         "runtime_config": {
             "gcs_output_directory": config["gcs_output_directory"],
@@ -77,14 +77,14 @@ def _job(declaration: Declaration) -> JsonObject:
 
 
 def _labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Without the commit, with which Terraform would find every schedule changed by every commit."""
+    """Drops the label of the commit, with which every commit would change every schedule in Terraform's plan."""
     return {key: value for key, value in labels.items() if key != commit.LABEL}
 
 
-def _literal(value: Any) -> Any:
-    """The value with `${` and `%{`, which Terraform would evaluate in every text, standing for themselves."""
+def _escape(value: Any) -> Any:
+    """Escapes `${` and `%{` in all texts of the value, because Terraform would evaluate them."""
     if isinstance(value, str):
         return value.replace("${", "$${").replace("%{", "%%{")
     if isinstance(value, Mapping):
-        return {_literal(key): _literal(inner) for key, inner in value.items()}
+        return {_escape(key): _escape(inner) for key, inner in value.items()}
     return value

@@ -1,4 +1,4 @@
-"""What a person sees of schedules: the plan with run times, costs and coloured differences, and the list."""
+"""The output of `vgp schedule plan` and `list`: run times, costs and coloured differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -22,14 +22,14 @@ from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
 from vgp.workflow.compiling.compile import unified
 
-#: Coming runs of a schedule that are shown.
+#: The number of coming runs in the output.
 RUNS_SHOWN = 5
 _SIGNS = {
     "create": ("+", "green"), "update": ("~", "yellow"), "replace": ("±", "yellow"), "nothing": ("=", "dim"),
     "prune": ("-", "red"), "undeclared": ("?", "magenta"), "other": ("·", "dim"),
 }  # fmt: skip
 _WORDS = {"undeclared": "not declared", "other": "other", "nothing": "no change", "prune": "delete"}
-#: Follow from other changes, and would only repeat them.
+#: Fields that follow from other changes, and are not shown beside them.
 _DERIVED = ("labels.request",)
 _WIDE = 100
 _NOTHING_DECLARED = (
@@ -40,14 +40,14 @@ _NOTHING_DECLARED = (
 Costs = Mapping[str, LastRuns]
 
 
-def plan(actions: Sequence[Action], now: datetime, last: Costs, *, full: bool = False) -> Group:
+def render_plan(actions: Sequence[Action], now: datetime, last: Costs, *, full: bool = False) -> Group:
     """Returns the whole plan, and a summary of it; `full` adds the differences of changed pipelines line by line."""
-    parts = (part for action in actions for part in _action(action, now, full, last.get(action.name)))
-    return Group(*parts, Text(summary(actions), "bold"))
+    parts = (part for action in actions for part in _render_action(action, now, full, last.get(action.name)))
+    return Group(*parts, Text(summarize(actions), "bold"))
 
 
-def summary(actions: Sequence[Action]) -> str:
-    """`1 to create, 2 to update`, or that there is nothing to do."""
+def summarize(actions: Sequence[Action]) -> str:
+    """Returns a summary such as `1 to create, 2 to update`."""
     words = {"create": "to create", "update": "to update", "replace": "to replace", "prune": "to delete"}
     counts = [(sum(action.kind == kind for action in actions), word) for kind, word in words.items()]
     todo = ", ".join(f"{count} {word}" for count, word in counts if count)
@@ -67,15 +67,15 @@ def plan_json(actions: Sequence[Action], now: datetime, last: Costs) -> JsonObje
     return {"pending": any(action.pending for action in actions), "schedules": rows}
 
 
-def listing(rows: Sequence[Row]) -> Table:
-    """The table of `vgp schedule list`."""
+def render_list(rows: Sequence[Row]) -> Table:
+    """Renders the table of `vgp schedule list`."""
     titles = (
         "schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "last state", "started",
     )  # fmt: skip
-    return table(titles, map(_cells, rows), right=("started",))
+    return table(titles, map(_list_cells, rows), right=("started",))
 
 
-def _cells(row: Row) -> list[str | Text]:
+def _list_cells(row: Row) -> list[str | Text]:
     times = [f"{time:%Y-%m-%d %H:%M}" if time else "-" for time in (row.next_run, row.last_run)]
     cells = (row.state, row.cron, row.time_zone, *times, row.last_state or "-", str(row.started))
     return [_name(row), *map(one_line, cells)]
@@ -89,7 +89,7 @@ def _name(row: Row) -> Text:
     return Text.assemble(one_line(row.name), (environment, "dim"), (undeclared, "magenta"))
 
 
-def _action(action: Action, now: datetime, full: bool, last: LastRuns | None) -> Iterator[RenderableType]:
+def _render_action(action: Action, now: datetime, full: bool, last: LastRuns | None) -> Iterator[RenderableType]:
     sign, colour = _SIGNS[action.kind]
     head = Text(f"{sign} {_WORDS.get(action.kind, action.kind):<10} ", style=colour)
     head.append(one_line(action.name), style="bold")
@@ -98,17 +98,17 @@ def _action(action: Action, now: datetime, full: bool, last: LastRuns | None) ->
     yield from (_line(note, "dim") for note in action.notes)
     yield from (_line(f"a duplicate to delete: {resource_names.short(resource)}", "red") for resource in action.surplus)
     if action.changes:
-        yield _differences([one for one in action.changes if one.field not in _DERIVED] or action.changes, 4)
+        yield _render_differences([one for one in action.changes if one.field not in _DERIVED] or action.changes, 4)
     if action.template:
-        yield _differences(action.template, 6)
+        yield _render_differences(action.template, 6)
     if full and action.specs:
         yield Text("\n").join(_diff_line(line) for line in unified(*action.specs))
     if action.declaration:
-        yield from _forecast(action.declaration, now, last)
+        yield from _render_forecast(action.declaration, now, last)
     yield Text()
 
 
-def _differences(changes: Sequence[Change | Difference], indent: int) -> Table:
+def _render_differences(changes: Sequence[Change | Difference], indent: int) -> Table:
     return facts_table(((" " * indent + one_line(change.field), _both_sides(change)) for change in changes), gap=2)
 
 
@@ -123,28 +123,28 @@ def _shown(value: object) -> str:
     return '""' if value == "" else one_line(summarise_texts(value), _WIDE)
 
 
-def _forecast(declaration: Declaration, now: datetime, last: LastRuns | None) -> Iterator[RenderableType]:
-    coming = runs(declaration, now)
+def _render_forecast(declaration: Declaration, now: datetime, last: LastRuns | None) -> Iterator[RenderableType]:
+    coming = next_runs(declaration, now)
     local = [f"{run:%a %Y-%m-%d %H:%M %Z}" for run in coming]
     for number, run in enumerate(coming):
         label, width = "" if number else "next runs", max(map(len, local))
         yield Text(f"{_label(label)}  {local[number]:<{width}}  {run.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
     if declaration.steps:
-        first, *more = cost_words(declaration, now)
+        first, *more = list_costs(declaration, now)
         derived = derived_parameters(declaration)
         rows = [
             *([("follows", derived)] if derived else []),
             ("cost", first),
             *(("", text) for text in (*more, *([last.words] if last else []))),
-            ("cache", _cache(declaration)),
+            ("cache", _describe_cache(declaration)),
         ]
         yield facts_table(((_label(name), text) for name, text in rows), gap=2)
-    yield from (_line(f"warning: {text}", "yellow") for text in warnings(declaration, now))
+    yield from (_line(f"warning: {text}", "yellow") for text in list_warnings(declaration, now))
 
 
-def _cache(declaration: Declaration) -> str:
+def _describe_cache(declaration: Declaration) -> str:
     """Returns a sentence on which steps can be cached."""
-    steps = [step for step, cached in caching(declaration).items() if cached]
+    steps = [step for step, cached in list_caching(declaration).items() if cached]
     if not steps:
         return "every step runs every time"
     takes = "takes" if len(steps) == 1 else "take"
@@ -167,8 +167,8 @@ def _diff_line(line: str) -> Text:
     return Text(f"      {printable(line)}", style=style)
 
 
-def runs(declaration: Declaration, now: datetime) -> list[datetime]:
-    """The next runs as far as start, end and number allow."""
+def next_runs(declaration: Declaration, now: datetime) -> list[datetime]:
+    """Returns the next runs, within the schedule's start, end and number of runs."""
     declared = declaration.declared
     if declared.paused:
         return []
@@ -178,13 +178,13 @@ def runs(declaration: Declaration, now: datetime) -> list[datetime]:
 
 
 def per_month(declaration: Declaration, now: datetime) -> float:
-    """Runs in a month, on average."""
+    """Returns the average number of runs in a month, at most the schedule's number of runs."""
     month = declaration.cron.per_month(now)
     return min(month, declaration.declared.max_runs) if declaration.declared.max_runs else month
 
 
-def cost_words(declaration: Declaration, now: datetime) -> list[str]:
-    """What a run and a month can cost at most, and what is not in it: a line for each."""
+def list_costs(declaration: Declaration, now: datetime) -> list[str]:
+    """Returns lines with the highest cost of a run and of a month, and the parts without a price."""
     run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
     left_out = cost_bound.not_in_it(declaration.steps)
     if left_out and not run:
@@ -205,15 +205,15 @@ def derived_parameters(declaration: Declaration) -> str:
     return ", ".join(f"{name} = {values[name]}" for name in names)
 
 
-def caching(declaration: Declaration) -> dict[str, bool]:
-    """Step -> whether it may take the result of an earlier run."""
+def list_caching(declaration: Declaration) -> dict[str, bool]:
+    """Returns, for each step, whether it may be cached."""
     return {row.step: row.step.rsplit("/", 1)[-1] in declaration.cached for row in declaration.steps}
 
 
-def warnings(declaration: Declaration, now: datetime) -> list[str]:
-    """What is in doubt about its times, and which settings do not count."""
+def list_warnings(declaration: Declaration, now: datetime) -> list[str]:
+    """Lists warnings about uncertain run times, and about settings without an effect."""
     cron = declaration.cron
-    texts = [_change(change, cron) for change in _first_of_each_day(cron.clock_changes(now))]
+    texts = [_describe_change(change, cron) for change in _first_of_each_day(cron.clock_changes(now))]
     if texts:
         texts.append("What Vertex AI does then is not documented. A time outside of the change is safe, or UTC.")
     if cron.days_differ:
@@ -235,21 +235,21 @@ def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None
                 "local": time.isoformat(),
                 "utc": f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
             }
-            for time in runs(declaration, now)
+            for time in next_runs(declaration, now)
         ],
         **({"last_runs": last.as_json()} if last else {}),
-        "warnings": warnings(declaration, now),
+        "warnings": list_warnings(declaration, now),
         "runs_per_month": round(month, 1),
         "max_usd_per_run": None if unpriced else round(run, 2),
         "max_usd_per_month": None if unpriced else round(run * month, 2),
         "max_usd_of_priced_steps": round(run, 2),
         "unpriced": unpriced,
         "price_dates": cost_bound.price_dates(declaration.steps),
-        "cached": caching(declaration),
+        "cached": list_caching(declaration),
     }
 
 
-def _change(change: ClockChange, cron: Cron) -> str:
+def _describe_change(change: ClockChange, cron: Cron) -> str:
     day, at = f"{change.local:%a %Y-%m-%d}", f"{change.local:%H:%M}"
     clocks = f"the clocks of {cron.time_zone} go from {change.before:%H:%M} to {change.after:%H:%M}"
     shown = " and ".join(f"{run:%H:%M %Z}" for run in change.runs)

@@ -1,7 +1,7 @@
 """Workflows uploaded as templates: to a repository of Artifact Registry, or to a bucket.
 
-upload.py       `vgp upload`: one version for the same content; tags moved and taken away
-template.py     the templates of a place, listed; one version found by tag or digest, downloaded and verified
-template_store.py  what a place for templates can do
+upload.py       `vgp upload`: uploads a version once per content; moves and removes tags
+template.py     lists the templates of a store; finds one version by tag or digest, downloads and verifies it
+template_store.py  the interface of a store of templates
 registry_store.py  a repository of Artifact Registry
 bucket_store.py  a folder in a bucket"""

@@ -1,4 +1,4 @@
-"""Templates in a bucket, for those who have no Artifact Registry: content-addressed objects and an index of tags.
+"""Templates in a bucket, for projects without Artifact Registry: content-addressed objects and an index of tags.
 
 gs://my-bucket/templates/training/4be6....json    a version, named by the SHA-256 of its content; written once
 gs://my-bucket/templates/training/tags.json       {"latest": "sha256:4be6...", ...}; replaced as a whole
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from google.cloud.storage import Bucket as StorageBucket
 
 _OBJECT = re.compile(r"(?P<name>[^/]+)/(?P<sha256>[0-9a-f]{64})\.json")
-#: Of uploads that change the tags of one template at the same moment.
-_RIVALS = 50
+#: Attempts to write the tags of one template while other uploads change them.
+_TAG_ATTEMPTS = 50
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A folder at `place`, gs://BUCKET or gs://BUCKET/FOLDER."""
+    """A store of templates in the folder `place`, gs://BUCKET or gs://BUCKET/FOLDER."""
 
     settings: Settings
     place: str
@@ -83,14 +83,15 @@ class Bucket:
     def tags(self, name: str) -> dict[str, str]:
         return self._index(name)[0]
 
-    def tagged(self, name: str, tag: str) -> str | None:
+    def find_tag(self, name: str, tag: str) -> str | None:
         return self.tags(name).get(tag)
 
     def publish(self, name: str, content: bytes, digest: str) -> None:
         from google.api_core import exceptions
 
         blob = self._bucket.blob(self._object(name, digest))
-        with suppress(exceptions.PreconditionFailed):  # there already: another upload, or a lost answer to this one
+        # The object exists already after another upload, or after an upload whose answer was lost.
+        with suppress(exceptions.PreconditionFailed):
             blob.upload_from_string(
                 content, content_type="application/json", if_generation_match=0, **clients.storage_reading()
             )
@@ -99,30 +100,30 @@ class Bucket:
         return self._read(self._object(name, digest))[0]
 
     def set_tag(self, name: str, tag: str, digest: str) -> str | None:
-        return self._change(name, tag, digest)
+        return self._write_tag(name, tag, digest)
 
     def remove_tag(self, name: str, tag: str) -> None:
-        self._change(name, tag, None)
+        self._write_tag(name, tag, None)
 
     def location(self, name: str, digest: str) -> str:
         return join_uri(self._bucket_name, self._object(name, digest))
 
     def template_uri(self, name: str, digest: str) -> str | None:
-        """None: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs takes only
-        the URIs of a template registry. A run of this version carries the spec itself."""
+        """Returns None: a run carries the spec itself, because a PipelineJob takes only URIs of a template registry:
+        https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs"""
         return None
 
     def _object(self, name: str, digest: str) -> str:
         return f"{self._folder}{name}/{digest.removeprefix(PREFIX)}.json"
 
     def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], "Blob"]]:
-        """Versions below `prefix`, all pages."""
+        """Yields the versions below `prefix`, over all pages."""
         for blob in self._bucket.list_blobs(prefix=prefix, **clients.storage_reading()):
             if match := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
                 yield match, blob
 
     def _read(self, name: str) -> tuple[bytes | None, int]:
-        """Content and generation; None and 0 of an object that is not there."""
+        """Returns content and generation of an object, or (None, 0) if it does not exist."""
         from google.api_core import exceptions
 
         blob = self._bucket.blob(name)
@@ -135,11 +136,14 @@ class Bucket:
         content, generation = self._read(f"{self._folder}{name}/tags.json")
         return (json.loads(content) if content else {}), generation
 
-    def _change(self, name: str, tag: str, digest: str | None) -> str | None:
-        """Replaces the index, retrying from the newest one after a conflict; returns the previous index."""
+    def _write_tag(self, name: str, tag: str, digest: str | None) -> str | None:
+        """Points the tag to `digest`, or removes it if that is None; returns the tag's previous digest.
+
+        Replaces the index of tags as a whole; after a conflict retries with the newest index.
+        """
         from google.api_core import exceptions
 
-        for _ in range(_RIVALS):
+        for _ in range(_TAG_ATTEMPTS):
             index, generation = self._index(name)
             before = index.get(tag)
             if before == digest:
@@ -152,7 +156,7 @@ class Bucket:
                     text, content_type="application/json", if_generation_match=generation, **clients.storage_reading()
                 )
                 return before
-        raise WorkFailed(f"tag {name}:{tag}: others change the tags all the time. Run the command again.")
+        raise WorkFailed(f"tag {name}:{tag}: other uploads keep changing the tags. Run the command again.")
 
     def _refuse_missing(self, doing: str) -> None:
         if not self._bucket.exists(**clients.storage_reading()):

@@ -1,7 +1,7 @@
-"""Templates in an Artifact Registry repository of format KFP: what the console shows under "existing pipelines".
+"""Templates in an Artifact Registry repository of format KFP, which the console lists under "existing pipelines".
 
-Two protocols: content travels through REGION-kfp.pkg.dev, which has no generated client; packages, versions and tags
-are Artifact Registry's. Both as kfp's own client speaks them:
+There are two protocols: content goes through REGION-kfp.pkg.dev, which has no generated client; packages, versions and
+tags go through Artifact Registry's API. kfp's own client does both:
 https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/registry/registry_client.py
 """
 
@@ -33,7 +33,7 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository at `place`, https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY."""
+    """A store of templates in the repository `place`, https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY."""
 
     settings: Settings
     place: str
@@ -75,25 +75,25 @@ class Repository:
 
     def versions(self, name: str) -> list[Version]:
         request = {"parent": self._package(name), "page_size": _PAGE}
-        versions = self._all(self._registry.list_versions, request)
-        sizes = self._sizes() if versions else {}
+        versions = self._list_all(self._registry.list_versions, request)
+        sizes = self._read_sizes() if versions else {}
         return [Version(short(one.name), one.create_time, sizes.get(_owner(one.name))) for one in versions]
 
     def find(self, name: str, digest: str) -> Version | None:
-        version = self._maybe(self._registry.get_version, name=self._version(name, digest))
+        version = self._get(self._registry.get_version, name=self._version(name, digest))
         return version and Version(short(version.name), version.create_time)
 
     def tags(self, name: str) -> dict[str, str]:
         request = {"parent": self._package(name), "page_size": _PAGE}
-        return {short(tag.name): short(tag.version) for tag in self._all(self._registry.list_tags, request)}
+        return {short(tag.name): short(tag.version) for tag in self._list_all(self._registry.list_tags, request)}
 
-    def tagged(self, name: str, tag: str) -> str | None:
-        known = self._maybe(self._registry.get_tag, name=self._tag(name, tag))
-        return known and short(known.version)
+    def find_tag(self, name: str, tag: str) -> str | None:
+        existing = self._get(self._registry.get_tag, name=self._tag(name, tag))
+        return existing and short(existing.version)
 
     def publish(self, name: str, content: bytes, digest: str) -> None:
-        """The host names the version by its content, so a repeated upload makes no other version."""
-        # A file name with .yaml, as kfp's client sends it; JSON is read as the YAML that it also is.
+        """Uploads `content`. The host names a version by its content, so a retry makes no second version."""
+        # The file name ends in .yaml as in kfp's client; JSON is valid YAML.
         answer = self._exchange("POST", "", files={"content": (f"{name}.yaml", content)})
         if answer.text.strip() != f"{name}/{digest}":
             raise WorkFailed(
@@ -111,7 +111,7 @@ class Repository:
     def set_tag(self, name: str, tag: str, digest: str) -> str | None:
         from google.api_core import exceptions
 
-        before = self.tagged(name, tag)
+        before = self.find_tag(name, tag)
         wanted = {"name": self._tag(name, tag), "version": self._version(name, digest)}
         if before is None:
             request = {"parent": self._package(name), "tag_id": tag, "tag": wanted}
@@ -119,7 +119,7 @@ class Repository:
                 self._registry.create_tag(request=request, **clients.reading())
                 return None
             except exceptions.Conflict:
-                pass  # another upload was faster, or the answer to our own create was lost
+                pass  # another upload created the tag, or the answer to this request was lost
         if before != digest:
             self._registry.update_tag(request={"tag": wanted, "update_mask": "version"}, **clients.reading())
         return before
@@ -145,7 +145,7 @@ class Repository:
     def _tag(self, name: str, tag: str) -> str:
         return f"{self._package(name)}/tags/{tag}"
 
-    def _maybe(self, method: Any, **request: Any) -> Any:
+    def _get(self, method: Any, **request: Any) -> Any:
         from google.api_core import exceptions
 
         try:
@@ -153,8 +153,8 @@ class Repository:
         except exceptions.NotFound:
             return None
 
-    def _all(self, method: Any, request: JsonObject) -> list[Any]:
-        """All pages of what a package has; nothing of a package that is not there."""
+    def _list_all(self, method: Any, request: JsonObject) -> list[Any]:
+        """Lists all pages of a package's versions or tags; empty if the package does not exist."""
         from google.api_core import exceptions
 
         try:
@@ -162,10 +162,10 @@ class Repository:
         except exceptions.NotFound:
             return []
 
-    def _sizes(self) -> dict[str, int]:
-        """Bytes by version, as far as they can be had: a listing does not fail for want of them.
+    def _read_sizes(self) -> dict[str, int]:
+        """Returns the bytes of each version, or nothing if they cannot be listed, so that a listing never fails here.
 
-        Files are listed for the whole repository, because the API filters by one version at most.
+        Lists the files of the whole repository, because the API filters by one version at most.
         """
         from google.api_core import exceptions
 
@@ -176,7 +176,7 @@ class Repository:
         return {}
 
     def _exchange(self, method: str, path: str, files: Mapping[str, tuple[str, bytes]] | None = None) -> "Response":
-        """One request to the host of templates, repeated where a repetition helps. Refusals raise Google's errors."""
+        """Sends one request to the host of templates, with retries; raises Google's errors."""
         from google.api_core import exceptions
 
         parts = urlsplit(self.place)
@@ -197,7 +197,7 @@ class Repository:
             "--project={project}"
         )
         parts = self._parts.groupdict()
-        repository = self._maybe(self._registry.get_repository, name=self._name)
+        repository = self._get(self._registry.get_repository, name=self._name)
         if repository is None:
             raise WorkFailed(f"{doing}: there is no repository {self.place}.\n  Create it: {create.format(**parts)}")
         if repository.format_.name != "KFP":
@@ -208,5 +208,5 @@ class Repository:
 
 
 def _owner(resource: str) -> str:
-    """`PACKAGE/versions/DIGEST`: before it, a resource name may hold the project's number or its id."""
+    """Returns `PACKAGE/versions/DIGEST` of a resource name, whose first part may have the project's number or id."""
     return resource.rpartition("/packages/")[2]

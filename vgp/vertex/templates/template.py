@@ -1,4 +1,4 @@
-"""Templates: pipelines that were uploaded, version by version; listed, and found again by tag or digest."""
+"""Templates, which are uploaded pipelines with versions: listed, and found by tag or digest."""
 
 import hashlib
 import json
@@ -19,9 +19,9 @@ from vgp.settings import Settings, schedule_settings, value_rules
 from vgp.settings.schedule_settings import LATEST, PREFIX, Reference
 from vgp.vertex.templates.bucket_store import Bucket
 from vgp.vertex.templates.registry_store import Repository
-from vgp.vertex.templates.template_store import Store, as_time
+from vgp.vertex.templates.template_store import Store, format_time
 
-#: Types of parameters, as the form of the console asks for them.
+#: Types of parameters, in the words of the console's form.
 _TYPES = {
     "STRING": "text", "NUMBER_DOUBLE": "number", "NUMBER_INTEGER": "whole number", "BOOLEAN": "true or false",
     "LIST": "JSON list", "STRUCT": "JSON object",
@@ -29,7 +29,7 @@ _TYPES = {
 
 
 def open_store(settings: Settings, place: str | None = None) -> Store:
-    """The store at `place`, or at the template repository of the settings.
+    """Returns the store at `place`, by default at the template repository of the settings.
 
     Raises:
         RequestError: there is none, or `place` is neither a repository nor a bucket folder.
@@ -54,19 +54,19 @@ class Template:
     """One version of a template, downloaded and verified."""
 
     name: str
-    #: Its content's digest, `sha256:` and 64 hex digits.
+    #: The digest of its content, `sha256:` and 64 hex digits.
     digest: str
     #: The pipeline's spec.
     spec: PipelineSpec
-    #: The `template_uri` of a run, by digest; None for a template in a bucket, of which Vertex AI takes the spec only.
+    #: The `template_uri` of a run, by digest; None for a template in a bucket, whose runs carry the spec itself.
     uri: str | None
-    #: Where it lies: an https:// or gs:// URI, by digest.
+    #: Its https:// or gs:// URI, by digest.
     location: str
-    #: The repository or bucket folder of it.
+    #: Its repository or bucket folder.
     place: str
-    #: The tag by which it was found.
+    #: The tag of the reference; None for a reference by digest.
     tag: str | None
-    #: What was downloaded.
+    #: The downloaded spec, as bytes.
     content: bytes
 
     @property
@@ -76,13 +76,15 @@ class Template:
 
 
 def resolve(settings: Settings, reference: str, *, place: str | None = None) -> Template:
-    """The version that `reference` names now, pinned by its digest, with its spec checked against that digest.
+    """Downloads the version that `reference` names now, and verifies its content by its digest.
 
-    `reference`: see `schedule_settings.parse`. `place`: a repository or bucket folder; default: that of the settings.
+    Args:
+        reference: NAME, NAME:TAG or NAME@DIGEST; see `schedule_settings.parse`.
+        place: A repository or bucket folder, by default that of the settings.
 
     Raises:
-        RequestError: the reference is none, or there is no such template, tag or version.
-        WorkFailed: the content is not what the digest says, or Google could not be reached.
+        RequestError: the reference is invalid, or there is no such template, tag or version.
+        WorkFailed: the content does not have the digest, or Google could not be reached.
     """
     wanted = schedule_settings.parse_reference(reference)
     store = open_store(settings, wanted.place or place)
@@ -98,38 +100,39 @@ def resolve(settings: Settings, reference: str, *, place: str | None = None) -> 
 
 
 def resolve_digest(store: Store, reference: Reference) -> str:
-    """The full digest that a reference means now. To be called within `store.explaining`.
+    """Returns the full digest of the version that a reference names now. Call it within `store.explaining`.
 
     Raises:
         RequestError: there is no such tag or version, or the digits fit more than one.
     """
     if reference.tag:
-        digest = store.tagged(reference.name, reference.tag)
+        digest = store.find_tag(reference.name, reference.tag)
         if digest is None:
             raise explain_absence(store, reference)
         return digest
     assert reference.digest
     if len(reference.digest) == len(PREFIX) + 64:
         return reference.digest
-    fitting = [one.digest for one in store.versions(reference.name) if one.digest.startswith(reference.digest)]
-    if len(fitting) > 1:
-        raise RequestError(f"{reference} fits {len(fitting)} versions: {', '.join(sorted(fitting))}. Give more digits.")
-    if not fitting:
+    candidates = [one.digest for one in store.versions(reference.name) if one.digest.startswith(reference.digest)]
+    if len(candidates) > 1:
+        digests = ", ".join(sorted(candidates))
+        raise RequestError(f"{reference} fits {len(candidates)} versions: {digests}. Give more digits.")
+    if not candidates:
         raise explain_absence(store, reference)
-    return fitting[0]
+    return candidates[0]
 
 
 def parse_verified(name: str, digest: str, content: bytes) -> PipelineSpec:
-    """The spec in `content`, JSON or YAML, which must have this digest and name this pipeline.
+    """Returns the spec in `content`, JSON or YAML, once its digest and its pipeline's name are verified.
 
     Raises:
-        WorkFailed: it has not, or is no pipeline's spec.
+        WorkFailed: digest or name differ, or the content is no spec.
     """
-    got = PREFIX + hashlib.sha256(content).hexdigest()
-    if got != digest:
+    actual = PREFIX + hashlib.sha256(content).hexdigest()
+    if actual != digest:
         raise WorkFailed(
-            f"{name}@{digest}: what was downloaded has the digest {got}. It was damaged or replaced: nothing was done "
-            "with it. Run the command again; if that does not help, upload the pipeline again."
+            f"{name}@{digest}: the downloaded content has the digest {actual}: it was damaged or replaced, and is not "
+            "used. Run the command again; if that does not help, upload the pipeline again."
         )
     document = parse_document(name, content)
     spec = PipelineSpec(document if isinstance(document, dict) else {})
@@ -139,7 +142,7 @@ def parse_verified(name: str, digest: str, content: bytes) -> PipelineSpec:
 
 
 def parse_document(name: str, content: bytes) -> object:
-    """The document in `content`: JSON, or one YAML document of plain values.
+    """Parses `content`, which is JSON or one YAML document of plain values.
 
     Raises:
         WorkFailed: it is neither.
@@ -170,20 +173,20 @@ def explain_absence(store: Store, reference: Reference) -> RequestError:
     return RequestError(f"{reference.name} has no version {reference.digest}. All: vgp templates {reference.name}")
 
 
-def packages(settings: Settings, *, place: str | None = None) -> list[JsonObject]:
-    """All templates, by name.
+def list_templates(settings: Settings, *, place: str | None = None) -> list[JsonObject]:
+    """Lists all templates by name, as rows for --json.
 
     Raises:
-        RequestError: there is no place for templates.
+        RequestError: no store of templates is set.
     """
     store = open_store(settings, place)
     with store.explaining("list the templates"):
         listed = sorted(store.packages(), key=lambda package: package.name)
-    return [{"name": package.name, "updated": as_time(package.updated)} for package in listed]
+    return [{"name": package.name, "updated": format_time(package.updated)} for package in listed]
 
 
-def versions(settings: Settings, name: str, *, place: str | None = None) -> list[JsonObject]:
-    """All versions of the template `name`, newest first: version, tags, created, size in bytes, uri.
+def list_versions(settings: Settings, name: str, *, place: str | None = None) -> list[JsonObject]:
+    """Lists all versions of the template `name`, newest first: version, tags, created, size in bytes, uri.
 
     Raises:
         RequestError: there is no such template.
@@ -194,16 +197,16 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
         listed, tags = store.versions(name), store.tags(name)
         if not listed:
             raise explain_absence(store, Reference(name, LATEST, None))
-    tagged: dict[str, list[str]] = {}
+    tags_by_digest: dict[str, list[str]] = {}
     for tag, digest in sorted(tags.items()):
-        tagged.setdefault(digest, []).append(tag)
-    listed.sort(key=lambda version: (as_time(version.created) or "", version.digest), reverse=True)
+        tags_by_digest.setdefault(digest, []).append(tag)
+    listed.sort(key=lambda version: (format_time(version.created) or "", version.digest), reverse=True)
     return [
         {
             "name": name,
             "version": version.digest,
-            "tags": tagged.get(version.digest, []),
-            "created": as_time(version.created),
+            "tags": tags_by_digest.get(version.digest, []),
+            "created": format_time(version.created),
             "size": version.size,
             "uri": store.location(name, version.digest),
         }
@@ -211,12 +214,12 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
     ]
 
 
-def detail(settings: Settings, reference: str, *, place: str | None = None) -> JsonObject:
-    """One version with its tags and the parameters that a run of it takes.
+def describe_version(settings: Settings, reference: str, *, place: str | None = None) -> JsonObject:
+    """Describes one version, with its tags and the parameters of its runs.
 
     Raises:
-        RequestError: the reference is none, or there is no such version.
-        WorkFailed: the content is not what the digest says, or Google could not be reached.
+        RequestError: the reference is invalid, or there is no such version.
+        WorkFailed: the content does not have the digest, or Google could not be reached.
     """
     template = resolve(settings, reference, place=place)
     return {
@@ -231,33 +234,33 @@ def detail(settings: Settings, reference: str, *, place: str | None = None) -> J
 
 
 def list_tags(settings: Settings, template: Template) -> list[str]:
-    """The tags that point to this version."""
+    """Lists the tags that point to the version."""
     store = open_store(settings, template.place)
     with store.explaining(f"list the tags of {template.name}"):
         return sorted(tag for tag, digest in store.tags(template.name).items() if digest == template.digest)
 
 
-def packages_table(rows: Sequence[JsonObject]) -> Table:
-    """The templates of a place."""
-    return table(("template", "updated (UTC)"), ((one_line(row["name"]), _day(row["updated"])) for row in rows))
+def render_templates(rows: Sequence[JsonObject]) -> Table:
+    """Renders the rows of `list_templates`."""
+    return table(("template", "updated (UTC)"), ((one_line(row["name"]), _trim_time(row["updated"])) for row in rows))
 
 
-def versions_table(rows: Sequence[JsonObject]) -> Table:
-    """The digest is cut to what a reference needs; a commit that is there in short is not shown in full."""
+def render_versions(rows: Sequence[JsonObject]) -> Table:
+    """Renders the rows of `list_versions`: digests are cut to 12 digits, commits are shown once, in short."""
     cells = (
         (
             one_line(row["version"][:19]),
-            _day(row["created"]),
+            _trim_time(row["created"]),
             "" if row["size"] is None else f"{row['size']:,}",
-            one_line(", ".join(_short(row["tags"]))),
+            one_line(", ".join(_drop_full_commits(row["tags"]))),
         )
         for row in rows
     )
     return table(("version", "created (UTC)", "bytes", "tags"), cells)
 
 
-def card(version: JsonObject) -> Table:
-    """One version with its parameters."""
+def render_version(version: JsonObject) -> Table:
+    """Renders the result of `describe_version`."""
     rows: list[tuple[str | Text, str]] = [
         (Text(label, "bold"), one_line(version[label])) for label in ("name", "version", "uri", "description")
     ]
@@ -266,13 +269,13 @@ def card(version: JsonObject) -> Table:
         (Text("bytes", "bold"), f"{version['size']:,}"),
     ]
     for parameter in version["parameters"]:
-        kind, default = _TYPES.get(parameter["type"], parameter["type"]), _default(parameter["default"])
+        kind, default = _TYPES.get(parameter["type"], parameter["type"]), _format_default(parameter["default"])
         rows.append((f"  {one_line(parameter['name'])}", one_line(f"{kind}{default}: {parameter['description']}")))
     return facts_table(rows)
 
 
-def _default(value: object) -> str:
-    """` = 1024`: a spec keeps every number as a double."""
+def _format_default(value: object) -> str:
+    """Returns a default as ` = 1024`, without `.0`, because a spec keeps every number as a double."""
     if value is None:
         return ""
     return (
@@ -282,9 +285,9 @@ def _default(value: object) -> str:
     )
 
 
-def _day(time: str | None) -> str:
+def _trim_time(time: str | None) -> str:
     return (time or "")[:16].replace("T", " ")
 
 
-def _short(tags: Sequence[str]) -> list[str]:
+def _drop_full_commits(tags: Sequence[str]) -> list[str]:
     return [tag for tag in tags if not (len(tag) == 40 and tag[:12] in tags)]

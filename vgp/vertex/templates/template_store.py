@@ -1,4 +1,4 @@
-"""What a place for templates can do, be it an Artifact Registry repository or a folder in a bucket."""
+"""The interface of a store of templates: an Artifact Registry repository or a folder in a bucket."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class Version:
 
 
 class Store(Protocol):
-    """Every method may be repeated. `digest` is `sha256:` and 64 hex digits everywhere."""
+    """A store of templates. Every method may be repeated; a `digest` is `sha256:` and 64 hex digits."""
 
     @property
     def place(self) -> str:
         """https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY or gs://BUCKET/FOLDER."""
 
     def explaining(self, doing: str) -> AbstractContextManager[None]:
-        """Google's errors as what happened and what to do."""
+        """Returns a context that turns Google's errors into errors with a cause and a fix; `doing` names the action."""
 
     def packages(self) -> list[Package]: ...
 
@@ -42,10 +42,10 @@ class Store(Protocol):
     def find(self, name: str, digest: str) -> Version | None: ...
 
     def tags(self, name: str) -> dict[str, str]:
-        """Tag to digest."""
+        """Returns the digest of each tag."""
 
-    def tagged(self, name: str, tag: str) -> str | None:
-        """The digest that a tag points to."""
+    def find_tag(self, name: str, tag: str) -> str | None:
+        """Returns the digest that a tag points to, or None if there is no such tag."""
 
     def publish(self, name: str, content: bytes, digest: str) -> None: ...
 
@@ -57,12 +57,12 @@ class Store(Protocol):
     def remove_tag(self, name: str, tag: str) -> None: ...
 
     def location(self, name: str, digest: str) -> str:
-        """Where a version lies."""
+        """Returns the https:// or gs:// URI of a version."""
 
     def template_uri(self, name: str, digest: str) -> str | None:
-        """The `template_uri` of a run of this version; None where Vertex AI reads none."""
+        """Returns the `template_uri` of runs of the version, or None if Vertex AI cannot read this store."""
 
 
-def as_time(moment: datetime | None) -> str | None:
-    """RFC 3339 in UTC, to the second."""
+def format_time(moment: datetime | None) -> str | None:
+    """Formats a time as RFC 3339 in UTC, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None

@@ -1,4 +1,4 @@
-"""`vgp upload`: a workflow as a template, one version for the same content, however often it is uploaded."""
+"""`vgp upload`: uploads a workflow as a template; equal content is one version, however often it is uploaded."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ from vgp.settings import Settings, schedule_settings
 from vgp.settings.schedule_settings import LATEST, PREFIX
 from vgp.vertex.images import image_contents
 from vgp.vertex.templates.template import explain_absence, open_store, parse_verified, resolve_digest
-from vgp.vertex.templates.template_store import Store, Version, as_time
+from vgp.vertex.templates.template_store import Store, Version, format_time
 from vgp.workflow.compiling import source_commit
 from vgp.workflow.compiling.compile import compile_pipeline
 
 
 @dataclass(frozen=True)
-class Uploaded:
-    """A version that is in place: downloaded again and found to be what was sent."""
+class Upload:
+    """An uploaded version, whose content was downloaded again and verified."""
 
     name: str
     version: Version
     #: An https:// or gs:// URI, by digest.
     location: str
-    #: Whether this call made the version; False: it was there already.
+    #: Whether this call created the version.
     new: bool
     tags: Sequence[str]
-    #: Tags that pointed to another version before, with its digest.
+    #: Tag -> digest of the other version that it pointed to before.
     moved: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> JsonObject:
@@ -39,39 +39,39 @@ class Uploaded:
             "tags": list(self.tags),
             "moved": self.moved,
             "uploaded": self.new,
-            "created": as_time(self.version.created),
+            "created": format_time(self.version.created),
             "size": self.version.size,
         }
 
 
-def upload(settings: Settings, name: str, content: bytes, *, tags: Sequence[str], place: str | None = None) -> Uploaded:
-    """Publishes `content`, the spec of the pipeline `name`, and points `tags` to it, in this order.
+def upload(settings: Settings, name: str, content: bytes, *, tags: Sequence[str], place: str | None = None) -> Upload:
+    """Uploads `content`, the spec of the pipeline `name`, and then points `tags` to it.
 
     Every request may be repeated, so a command that was killed or lost an answer is simply run again. Tags move only
     after the version was downloaded and its digest verified.
 
     Raises:
-        RequestError: the name or a tag cannot be one, or there is no place for templates.
-        WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
+        RequestError: the name or a tag is invalid, or no store of templates is set.
+        WorkFailed: Google refused or could not be reached, or the stored content differs from `content`.
     """
     schedule_settings.check_package(name)
     tags = [schedule_settings.check_tag(tag) for tag in dict.fromkeys(tags)]
     store = open_store(settings, place)
     digest = PREFIX + hashlib.sha256(content).hexdigest()
     with store.explaining(f"upload {name}"):
-        known = store.find(name, digest)
-        if known is None:
+        existing = store.find(name, digest)
+        if existing is None:
             store.publish(name, content, digest)
-        version = _downloaded(store, name, digest, known)
-        moved = _point(store, name, digest, tags)
-    return Uploaded(name, version, store.location(name, digest), known is None, tags, moved)
+        version = _verify_stored(store, name, digest, existing)
+        moved = _move_tags(store, name, digest, tags)
+    return Upload(name, version, store.location(name, digest), existing is None, tags, moved)
 
 
 def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None = None) -> tuple[str, str | None]:
-    """Points `tag` to the version that `reference` names; returns that one's digest, and the one before.
+    """Points `tag` to the version that `reference` names; returns the new and the previous digest of the tag.
 
     Raises:
-        RequestError: there is no such version, or the tag cannot be one.
+        RequestError: there is no such version, or the tag is invalid.
     """
     parsed = schedule_settings.parse_reference(reference)
     schedule_settings.check_tag(tag)
@@ -84,7 +84,7 @@ def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None 
 
 
 def remove_tag(settings: Settings, reference: str, *, place: str | None = None) -> str:
-    """Takes the tag NAME:TAG away; returns the digest of the version, which stays.
+    """Removes the tag NAME:TAG; returns the digest of the version, which stays.
 
     Raises:
         RequestError: there is no such tag, or `reference` names a digest.
@@ -99,16 +99,16 @@ def remove_tag(settings: Settings, reference: str, *, place: str | None = None) 
         return digest
 
 
-def _downloaded(store: Store, name: str, digest: str, known: Version | None) -> Version:
-    """The version as it was stored, verified by its content."""
-    content, version = store.download(name, digest), known or store.find(name, digest)
+def _verify_stored(store: Store, name: str, digest: str, existing: Version | None) -> Version:
+    """Returns the stored version, once its content is downloaded and verified."""
+    content, version = store.download(name, digest), existing or store.find(name, digest)
     if content is None or version is None:
         raise WorkFailed(f"upload {name}: {digest} was stored, but is not there. Run the command again.")
     parse_verified(name, digest, content)
     return Version(digest, version.created, len(content))
 
 
-def _point(store: Store, name: str, digest: str, tags: Sequence[str]) -> dict[str, str]:
+def _move_tags(store: Store, name: str, digest: str, tags: Sequence[str]) -> dict[str, str]:
     before = {tag: store.set_tag(name, tag, digest) for tag in tags}
     return {tag: old for tag, old in before.items() if old and old != digest}
 
@@ -121,12 +121,12 @@ def publish(
     console: Console,
     place: str | None = None,
     max_usd: float | None = None,
-) -> tuple[Uploaded, source_commit.Commit]:
-    """Uploads the workflow `name` with `tags`, the commit's tags and `latest`; with the commit that it is of.
+) -> tuple[Upload, source_commit.Commit]:
+    """Uploads the workflow `name` with `tags`, the commit's tags and `latest`; returns the commit too.
 
     Raises:
         RequestError: the workflow, a tag, a setting or the place is wrong; nothing was uploaded.
-        WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
+        WorkFailed: Google refused or could not be reached, or the stored content differs from the sent one.
     """
     for tag in tags:
         schedule_settings.check_tag(tag)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tools.drills.capacity import checks, restarts, rows, stories, summary, work
-from tools.drills.capacity.__main__ import planned
+from tools.drills.capacity.__main__ import plan_climbs
 from tools.drills.capacity.climb import Evidence, Step
 from tools.emulator.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
 from vgp.base.clock import format_time
@@ -55,16 +55,16 @@ def good():
 
 
 def test_nothing_is_wrong_with_a_good_climb(good):
-    assert checks.problems(good, TASK, PLAN) == []
+    assert checks.list_problems(good, TASK, PLAN) == []
 
 
 def test_a_job_that_ended_well_while_it_was_told_to_end_has_succeeded(good):
     good.region.jobs["customJobs/2"].spells[-1].why = "cancelled"
-    assert checks.problems(good, TASK, PLAN) == []
+    assert checks.list_problems(good, TASK, PLAN) == []
 
 
 def test_a_job_that_waited_and_took_over_is_an_attempt_and_nothing_is_wrong(good):
-    assert checks.problems(waited(good, outcome="granted"), TASK, PLAN) == []
+    assert checks.list_problems(waited(good, outcome="granted"), TASK, PLAN) == []
 
 
 @pytest.mark.parametrize(("after_s", "wrong"), [(-60, 0), (20, 0), (300, 1)])
@@ -73,13 +73,13 @@ def test_one_may_be_asked_for_when_the_job_beside_it_has_just_ended_and_not_late
     sent = format_time((BEGAN + timedelta(seconds=900 + after_s)).timestamp())
     found = told(good, 2, rung="4 standard", **at)
     found.ladder["waiting"] = [{"number": 1, "job": "", "outcome": "stockout", "intended": sent, "ended": sent}]
-    said = [each for each in checks.problems(found, TASK, PLAN) if "nothing worked on demand" in each]
+    said = [each for each in checks.list_problems(found, TASK, PLAN) if "nothing worked on demand" in each]
     assert len(said) == wrong
 
 
 def test_climbs_that_are_done_are_not_played_again(tmp_path):
     given = SimpleNamespace(calls=False, stories=False, seeds=[3, 4], work="standin", speed=100)
-    assert list(planned(given, tmp_path, {"seed 3"})) == ["seed 4"]
+    assert list(plan_climbs(given, tmp_path, {"seed 3"})) == ["seed 4"]
 
 
 def test_what_all_climbs_come_to_names_those_that_went_wrong():
@@ -143,7 +143,7 @@ def twin(good, token):
 
 
 def test_of_a_request_that_was_handled_twice_both_jobs_may_begin(good):
-    assert checks.problems(twin(good, "a"), TASK, PLAN) == []
+    assert checks.list_problems(twin(good, "a"), TASK, PLAN) == []
 
 
 def a_stranger(good):
@@ -158,18 +158,21 @@ def a_stranger(good):
         (lambda good: replace(good, model=b"other"), "other bits"),
         (worked_beside, "before and after another one"),
         (from_the_beginning, "3 steps lost"),
-        (lambda good: told(good, 1, outcome="stockout"), "is told as stockout, and its machines ended: preempted"),
+        (lambda good: told(good, 1, outcome="stockout"), "is recorded as stockout, and its machines ended: preempted"),
         (lambda good: told(good, 1, outcome=None), "attempt 1 is not over"),
         (lambda good: told(good, 2, hours=0.2), "and had 0.1000 h"),
-        (lambda good: told(good, 2, usd=1.0), "is told to cost 1.0"),
-        (lambda good: told(good, 1, steps_lost=2), "is told to have lost 2 steps: it came to 3, and step 2 was saved"),
+        (lambda good: told(good, 2, usd=1.0), "is recorded with a cost of 1.0"),
+        (
+            lambda good: told(good, 1, steps_lost=2),
+            "is recorded with 2 lost steps: it reached step 3, and step 2 was saved",
+        ),
         (
             lambda good: told(good, 1, step_to=3),
-            "is told to have saved step 3, and what followed went on behind step 2",
+            "is recorded with the saved step 3, and the next job resumed after step 2",
         ),
-        (lambda good: told(good, 2, step_to=5), "is told to have succeeded at step 5 of 6"),
+        (lambda good: told(good, 2, step_to=5), "is recorded as succeeded at step 5 of 6"),
         (lambda good: replace(good, gcp_resources=good.gcp_resources.replace("/2", "/1")), "the last job is"),
-        (still_at_work, "still goes on"),
+        (still_at_work, "is still active"),
         (a_stranger, "no attempt names it"),
         (lambda good: waited(good, outcome=None), "waiting job 1 is not over"),
         (lambda good: waited(good, outcome="stockout"), "is recorded as stockout, its machines ended: succeeded"),
@@ -178,7 +181,7 @@ def a_stranger(good):
     ],
 )
 def test_the_drill_sees_what_is_wrong(good, change, words):
-    assert words in "; ".join(checks.problems(change(good), TASK, PLAN))
+    assert words in "; ".join(checks.list_problems(change(good), TASK, PLAN))
 
 
 @pytest.mark.parametrize(

@@ -281,8 +281,8 @@ def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeyp
 def test_why_a_job_failed_is_said_in_words(dataflow, message, says):
     job = begun(dataflow)
     if message:
-        job.say(message)
-        job.say("Workflow failed. Causes: S01: a work item was attempted 4 times without success.")
+        job.log(message)
+        job.log("Workflow failed. Causes: S01: a work item was attempted 4 times without success.")
     job.end("FAILED")
     with pytest.raises(ProcessFailed, match=says):
         followed(job)

@@ -19,8 +19,8 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import load
 from vgp.vertex import clients
 from vgp.vertex.images import cloud_build
-from vgp.vertex.images.image_build import Options, build, ordered, plan
-from vgp.vertex.images.source import archive, find
+from vgp.vertex.images.image_build import Options, build, plan, read_order
+from vgp.vertex.images.source import archive, find_source
 
 ROOT = Path(__file__).parents[4]
 CREATE = "cloudbuild.projects.locations.builds.create"
@@ -91,7 +91,7 @@ def test_the_image_is_built_from_the_sources_and_its_digest_written(
 
 def test_the_tags_are_the_sources_and_the_commit(root: Path, built: Callable[..., dict[str, Any]]) -> None:
     source, sha = built()["tags"]
-    assert source == f"source-{find(root).digest[:16]}"
+    assert source == f"source-{find_source(root).digest[:16]}"
     assert sha == git(root, "rev-parse", "HEAD").strip()
 
 
@@ -158,7 +158,7 @@ def test_a_build_that_runs_already_is_followed(cloud: Cloud, root: Path, built: 
     """As after kill -9: the second command finds what the first one began."""
     wanted = plan(load(), Options(), console=Console(quiet=True), root=root)["configuration"]
     source = {"storageSource": {"bucket": "test-bucket", "object": "x.tgz"}}
-    clients.storage(load()).bucket("test-bucket").blob("x.tgz").upload_from_string(archive(find(root)))
+    clients.storage(load()).bucket("test-bucket").blob("x.tgz").upload_from_string(archive(find_source(root)))
     begun = cloud_build.start(load(), {**wanted, "source": source})
     assert built()["build"] == begun["id"]
     assert len(cloud.builds.builds) == 1
@@ -201,7 +201,7 @@ def test_a_registry_that_has_something_else_is_not_believed(
     cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]]
 ) -> None:
     package = "projects/test-project/locations/us-central1/repositories/images/packages/training"
-    tag = f"source-{find(root).digest[:16]}"
+    tag = f"source-{find_source(root).digest[:16]}"
     cloud.on("cloudbuild.*.get", lambda call: cloud.artifacts.set_tag(package, tag, f"sha256:{'0' * 64}"))
     with pytest.raises(WorkFailed, match=f"{tag} is sha256:0+, and the build pushed sha256:"):
         built()
@@ -242,7 +242,7 @@ def test_where_a_step_asks_for_dataflow_its_image_has_beam(
     result = built(allow_dirty=True)
     assert result["tags"] == [tag for tag in result["tags"] if tag.startswith("source-")]
     assert result["tags"][0] != f"source-{result['source'][:16]}"
-    words = ordered(load(), Options(allow_dirty=True), root).configuration["steps"][0]["args"]
+    words = read_order(load(), Options(allow_dirty=True), root).configuration["steps"][0]["args"]
     assert words[words.index("--build-arg") + 1] == "EXTRAS=training beam"
 
 
@@ -279,19 +279,19 @@ def test_an_image_elsewhere_is_refused(built: Callable[..., Any], monkeypatch: p
 
 
 def test_the_archive_is_the_same_bytes_for_the_same_files(root: Path) -> None:
-    first = find(root)
+    first = find_source(root)
     packed = archive(first)
     os.utime(root / "pyproject.toml", (0, 0))
-    assert find(root) == first
+    assert find_source(root) == first
     assert archive(first) == packed
     (root / "pyproject.toml").chmod(0o755)
-    assert find(root).digest != first.digest
+    assert find_source(root).digest != first.digest
 
 
 def test_a_link_out_of_the_repository_is_not_followed(root: Path) -> None:
     (root / "training/link_out").symlink_to("/etc/passwd")
     with pytest.raises(RequestError, match="training/link_out is a symbolic link"):
-        find(root)
+        find_source(root)
 
 
 @pytest.mark.parametrize("name", [".env", "key.pem", "credentials.json", "my-key.json", ".aws/credentials"])
@@ -300,11 +300,11 @@ def test_no_credential_that_lies_among_the_sources_goes_into_the_image(root: Pat
     path = root / "training" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("secret")
-    assert f"training/{name}" not in find(root).files
+    assert f"training/{name}" not in find_source(root).files
 
 
 def test_the_source_of_this_repository_is_what_the_dockerfile_copies() -> None:
-    source = find(ROOT)
+    source = find_source(ROOT)
     dockerfile = (source.root / source.dockerfile).read_text()
     copied = [word for line in re.findall(r"(?m)^COPY (.+) \S+$", dockerfile) for word in line.split()]
     tops = {Path(name).parts[0] for name in source.files}
@@ -327,23 +327,23 @@ def test_the_image_of_another_repository_is_built_from_what_its_own_dockerfile_c
     text = "FROM scratch\nCOPY requirements*.txt ./\nCOPY churn components ./app/\nCOPY --from=base /x /y\n"
     others = {"Dockerfile": text, "notebooks/a.ipynb": "", "churn/model.py": "", "churn/deep/x.sql": "", "data.csv": ""}
     mine = repository(tmp_path, others | {"components/step.py": "", "requirements.txt": "", "requirements-dev.txt": ""})
-    assert find(mine).files == find(mine, "Dockerfile").files == (
+    assert find_source(mine).files == find_source(mine, "Dockerfile").files == (
         "Dockerfile", "churn/deep/x.sql", "churn/model.py", "components/step.py", "requirements-dev.txt",
         "requirements.txt",
     )  # fmt: skip
     (mine / ".dockerignore").write_text("**/*.sql\nrequirements-*\n")
-    assert "churn/deep/x.sql" not in find(mine, "Dockerfile").files
-    assert "requirements-dev.txt" not in find(mine, "Dockerfile").files
+    assert "churn/deep/x.sql" not in find_source(mine, "Dockerfile").files
+    assert "requirements-dev.txt" not in find_source(mine, "Dockerfile").files
 
 
 def test_only_changes_of_what_is_copied_count_also_below_a_larger_repository(tmp_path: Path) -> None:
     repository(tmp_path, {"ml/Dockerfile": "FROM x\nCOPY churn .\n", "ml/churn/a.py": "", "ml/b.py": "", "c.py": ""})
     for name in ("ml/b.py", "c.py"):
         (tmp_path / name).write_text("changed")
-    assert find(tmp_path / "ml", "Dockerfile").changed == ()
+    assert find_source(tmp_path / "ml", "Dockerfile").changed == ()
     (tmp_path / "ml/churn/a.py").write_text("changed")
     (tmp_path / "ml/churn/new.py").write_text("new")
-    source = find(tmp_path / "ml", "Dockerfile")
+    source = find_source(tmp_path / "ml", "Dockerfile")
     assert source.changed == ("churn/a.py", "churn/new.py")
     assert source.files == ("Dockerfile", "churn/a.py", "churn/new.py")
 
@@ -351,23 +351,23 @@ def test_only_changes_of_what_is_copied_count_also_below_a_larger_repository(tmp
 def test_what_the_builder_would_not_find_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     mine = repository(tmp_path, {"Dockerfile": "FROM x\nCOPY churn weights.bin ./\n", "churn/a.py": ""})
     with pytest.raises(RequestError, match="Dockerfile copies weights.bin, and there is no such file"):
-        find(mine, "Dockerfile")
+        find_source(mine, "Dockerfile")
     (mine / "weights.bin").write_text("")
     (mine / ".gitignore").write_text("*.bin\n")
     with pytest.raises(RequestError, match="weights.bin.*\\.gitignore"):
-        find(mine, "Dockerfile")
+        find_source(mine, "Dockerfile")
     with pytest.raises(RequestError, match="has no docker/File, from which"):
-        find(mine, "docker/File")
+        find_source(mine, "docker/File")
     (mine / "Dockerfile").unlink()
     with pytest.raises(RequestError, match="has no training/Dockerfile and no Dockerfile.*dockerfile = "):
-        find(mine)
+        find_source(mine)
 
 
 def test_no_repository_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "training").mkdir()
     (tmp_path / "training/Dockerfile").write_text("FROM scratch\nCOPY training .\n")
     with pytest.raises(RequestError, match="built from a git repository"):
-        find(tmp_path)
+        find_source(tmp_path)
 
 
 def test_a_dry_run_asks_nothing_and_prints_the_command(
@@ -423,7 +423,7 @@ def test_gcloud_takes_the_configuration_and_builds_the_same_source(
     wanted = plan(load(), Options(allow_dirty=True), root=REPOSITORY, console=Console(quiet=True))
     gcloud([*wanted["command"], "--async"], cloud, tmp_path)
     (made,) = cloud.builds.builds.values()
-    assert sorted(made.files) == sorted(find(REPOSITORY).files)
+    assert sorted(made.files) == sorted(find_source(REPOSITORY).files)
     assert made.message["images"] == wanted["configuration"]["images"]
     assert made.message["logsBucket"] == "gs://test-bucket/builds/logs"
     assert made.message["steps"][0]["args"] == wanted["configuration"]["steps"][0]["args"]

@@ -3,7 +3,7 @@ tells them."""
 
 import pytest
 
-from vgp.vertex.images.source import Ignored, copied_files, matches
+from vgp.vertex.images.source import IgnoreRules, copied_files, matches
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_pattern_is_of_a_file_or_of_its_folder(pattern: str, name: str, match:
 
 
 def test_the_last_line_that_matches_decides() -> None:
-    ignored = Ignored.read("# comment\n*.md\n!README*.md\nREADME-secret.md\n")
-    assert ignored.leaves_out("a.md") and ignored.leaves_out("README-secret.md")
-    assert not ignored.leaves_out("README.md") and not ignored.leaves_out("a.py")
-    assert not ignored.lists_what_goes
-    assert Ignored.read("*\n!training\n").lists_what_goes
+    ignored = IgnoreRules.read("# comment\n*.md\n!README*.md\nREADME-secret.md\n")
+    assert ignored.excludes("a.md") and ignored.excludes("README-secret.md")
+    assert not ignored.excludes("README.md") and not ignored.excludes("a.py")
+    assert not ignored.is_allowlist
+    assert IgnoreRules.read("*\n!training\n").is_allowlist

@@ -1,4 +1,4 @@
-"""The cheap part that runs before every submission, and the verb."""
+"""The checks before every submission, and the verb `preflight`."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from vgp.__main__ import main
 from vgp.base.errors import WorkFailed
-from vgp.vertex.preflight import cheap, refuse_cheaply
+from vgp.vertex.preflight import check_basics, require_basics
 
 from .conftest import L4, RUNNER
 
@@ -17,7 +17,7 @@ ACT_AS = (
 
 
 def test_the_cheap_part_is_three_calls(world):
-    found = cheap(world.settings())
+    found = check_basics(world.settings())
     assert {each.level for each in found} == {"ok"}
     assert sorted(world.calls()) == [
         "cloudresourcemanager.projects.get", "iam.projects.serviceAccounts.testIamPermissions", "storage.buckets.get",
@@ -25,14 +25,14 @@ def test_the_cheap_part_is_three_calls(world):
 
 
 def test_what_is_fine_is_not_refused(world):
-    assert refuse_cheaply(world.settings()) == cheap(world.settings())
+    assert require_basics(world.settings()) == check_basics(world.settings())
 
 
 def test_every_error_of_the_cheap_part_is_in_one_message(world):
     world.cloud.policies.missing.add("iam.serviceAccounts.actAs")
     world.cloud.storage.buckets["test-bucket"]["projectNumber"] = "666"
     with pytest.raises(WorkFailed) as refused:
-        refuse_cheaply(world.settings())
+        require_basics(world.settings())
     assert str(refused.value).splitlines() == [
         "preflight: nothing was started.",
         "  gs://test-bucket belongs to another project (number 666, not 123456789012)  [bucket.owner]",
@@ -46,7 +46,7 @@ def test_every_error_of_the_cheap_part_is_in_one_message(world):
 def test_what_may_not_be_seen_is_not_refused(world):
     world.forbid("cloudresourcemanager.projects.get", "resourcemanager.projects.get")
     world.forbid("storage.buckets.get", "storage.buckets.get")
-    assert "unknown" in {each.level for each in refuse_cheaply(world.settings())}
+    assert "unknown" in {each.level for each in require_basics(world.settings())}
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ COMMAND = "gcloud storage buckets update gs://a-bucket --uniform-bucket-level-ac
 def printed(*found, width=60):
     stream = StringIO()
     console = Console(file=stream, width=width)
-    for line in preflight_questions.lines(found):
+    for line in preflight_questions.render_lines(found):
         console.print(line, soft_wrap=True)
     return stream.getvalue()
 
@@ -129,7 +129,7 @@ def test_what_google_says_cannot_write_to_the_terminal():
 def test_the_sum_names_the_levels_that_occur():
     levels = ("ok", "ok", "error", "warning", "warning", "unknown")
     found = [Finding("c", str(number), level, "is so") for number, level in enumerate(levels)]
-    assert preflight_questions.summary(found) == "2 ok, 2 warnings, 1 error, 1 unknown."
+    assert preflight_questions.summarize(found) == "2 ok, 2 warnings, 1 error, 1 unknown."
     assert preflight_questions.findings_json("training", found)["counts"] == {
         "ok": 2, "warning": 2, "error": 1, "unknown": 1, "skipped": 0,
     }  # fmt: skip

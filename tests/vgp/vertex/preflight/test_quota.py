@@ -17,7 +17,7 @@ from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
 from vgp.settings import Settings, find_repository
-from vgp.vertex.preflight.quota import limit, needs, order
+from vgp.vertex.preflight.quota import list_needs, read_limit, read_order
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.vertex import Vertex
 
@@ -54,7 +54,7 @@ def pipelines(draw):
 
 def most_by_trying(waits, gpus):
     """The largest sum over steps none of which waits for another, by trying all sets."""
-    before = order(spec_of(waits)).before
+    before = read_order(spec_of(waits)).before
     sets = [set(some) for size in range(1, len(gpus) + 1) for some in combinations(gpus, size)]
     free = [some for some in sets if not any(before[step] & some for step in some)]
     return max(sum(gpus[step] for step in some) for some in free)
@@ -63,7 +63,7 @@ def most_by_trying(waits, gpus):
 @given(pipelines())
 def test_the_sum_is_never_below_what_can_overlap_nor_above_all(pipeline):
     waits, gpus = pipeline
-    (need,) = needs([row(step, gpus=number) for step, number in gpus.items()], spec_of(waits))
+    (need,) = list_needs([row(step, gpus=number) for step, number in gpus.items()], spec_of(waits))
     assert most_by_trying(waits, gpus) <= need.together <= sum(gpus.values())
     assert need.alone == max(gpus.values()) <= need.together
     assert sum(gpus[step] for step in need.steps) == need.together
@@ -75,8 +75,8 @@ def test_the_sum_is_exact_for_chains_and_for_independent_steps(pipeline):
     names = list(gpus)
     chain = {name: {names[at - 1]} if at else set() for at, name in enumerate(names)}
     rows = [row(step, gpus=number) for step, number in gpus.items()]
-    assert needs(rows, spec_of(chain))[0].together == max(gpus.values())
-    assert needs(rows, spec_of({name: set() for name in names}))[0].together == sum(gpus.values())
+    assert list_needs(rows, spec_of(chain))[0].together == max(gpus.values())
+    assert list_needs(rows, spec_of({name: set() for name in names}))[0].together == sum(gpus.values())
 
 
 @given(st.integers(1, 8), st.integers(1, 64), st.integers(1, 5), st.sampled_from(["STANDARD", "SPOT"]))
@@ -85,7 +85,7 @@ def test_every_machine_of_every_iteration_counts(gpus, replicas, items, strategy
     made["components"]["loop"] = {"dag": made["root"]["dag"]}
     iterator = {"items": {"raw": str(list(range(items)))}, "itemInput": "item"}
     made["root"] = {"dag": {"tasks": {"for": {"componentRef": {"name": "loop"}, "parameterIterator": iterator}}}}
-    (need,) = needs([row("train", gpus=gpus, replicas=replicas, strategy=strategy)], PipelineSpec(made))
+    (need,) = list_needs([row("train", gpus=gpus, replicas=replicas, strategy=strategy)], PipelineSpec(made))
     assert need.together == gpus * replicas * items and need.alone == gpus * replicas
 
 
@@ -94,13 +94,13 @@ def test_every_machine_of_every_iteration_counts(gpus, replicas, items, strategy
     [("STANDARD", TWO_L4), ("ON_DEMAND", TWO_L4), ("SPOT", SPOT_L4), ("LOW_COST", SPOT_L4), ("FLEX_START", SPOT_L4)],
 )
 def test_the_strategy_decides_on_which_quota_a_gpu_draws(strategy, metric):
-    (need,) = needs([row("train", strategy=strategy)], spec_of({"train": set()}))
+    (need,) = list_needs([row("train", strategy=strategy)], spec_of({"train": set()}))
     assert need.metric == metric
 
 
 def test_quotas_are_counted_by_gpu_and_region():
     rows = [row("a"), row("b", region="europe-west4"), row("c", gpu="NVIDIA_TESLA_T4", machine="n1-standard-4")]
-    found = needs(rows, spec_of({"a": (), "b": (), "c": ()}))
+    found = list_needs(rows, spec_of({"a": (), "b": (), "c": ()}))
     assert sorted((need.metric.rsplit("_", 2)[-2], need.region, need.together) for need in found) == [
         ("l4", "europe-west4", 1), ("l4", "us-central1", 1), ("t4", "us-central1", 1),
     ]  # fmt: skip
@@ -108,26 +108,28 @@ def test_quotas_are_counted_by_gpu_and_region():
 
 def test_pools_of_one_step_are_added_up():
     pools = [row("train", gpus=8, machine="g2-standard-96"), row("train", gpus=8, replicas=3, machine="g2-standard-96")]
-    (need,) = needs(pools, spec_of({"train": set()}))
+    (need,) = list_needs(pools, spec_of({"train": set()}))
     assert (need.alone, need.together, need.steps) == (32, 32, ("train",))
 
 
 def test_machines_without_gpus_draw_vcpu_of_their_family():
     rows = [row("a", gpu=None, gpus=0, machine="e2-standard-8"), row("b", gpu=None, gpus=0, machine="n1-standard-4")]
-    (need,) = needs(rows, spec_of({"a": (), "b": ()}))
+    (need,) = list_needs(rows, spec_of({"a": (), "b": ()}))
     assert (need.metric, need.together) == ("aiplatform.googleapis.com/custom_model_training_cpus", 12)
 
 
 @pytest.mark.parametrize("name", sorted(each.name for each in catalog.accelerators().values() if each.quota))
 def test_every_gpu_of_the_catalog_has_a_quota_of_its_own(name):
     rows = [row("a", gpu=name), row("b", gpu=name, strategy="SPOT")]
-    standard, spot = sorted(needs(rows, spec_of({"a": (), "b": ()})), key=lambda need: "preemptible" in need.metric)
+    standard, spot = sorted(
+        list_needs(rows, spec_of({"a": (), "b": ()})), key=lambda need: "preemptible" in need.metric
+    )
     assert "preemptible" in spot.metric and spot.metric.replace("preemptible_", "") == standard.metric
 
 
 def test_what_is_not_known_draws_nothing():
     rows = [row("a", gpu=None, gpus=0, machine="unheard-of"), row("b", gpu="TPU_V3", gpus=8, machine="cloud-tpu")]
-    assert needs(rows, spec_of({"a": (), "b": ()})) == []
+    assert list_needs(rows, spec_of({"a": (), "b": ()})) == []
 
 
 def test_of_a_ladder_one_rung_draws_at_a_time():
@@ -138,7 +140,7 @@ def test_of_a_ladder_one_rung_draws_at_a_time():
         RungRow("4 (persistent, us-central1)", (replace(row("train", gpus=8), is_persistent=True),), 3600),
     )
     climbs = StepRow("train", "e2-standard-4", None, 0, 1, "STANDARD", None, "us-central1", rungs=rungs)
-    drawn = {(need.metric, need.region): need.together for need in needs([climbs], spec_of({"train": []}))}
+    drawn = {(need.metric, need.region): need.together for need in list_needs([climbs], spec_of({"train": []}))}
     assert {key: amount for key, amount in drawn.items() if "l4" in key[0]} == {
         (SPOT_L4, "us-central1"): 16, (TWO_L4, "europe-west4"): 2,
     }  # fmt: skip
@@ -166,9 +168,9 @@ def test_the_steps_of_a_chain_never_overlap():
     made = workflow_files.compile_workflow(
         "training", Vertex(Settings()), find_repository(REPOSITORY / "pipelines.toml")
     ).content
-    found = order(PipelineSpec(made))
+    found = read_order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
-    assert all(found.beside(step) == {step} for step in found.before)
+    assert all(found.list_overlapping(step) == {step} for step in found.before)
     assert found.before["decide"] == {"resolve", "prepare", "train", "evaluate"}
     assert found.before["register"] == {"decide", *found.before["decide"]}
     assert found.before["notify"] == {"register", *found.before["register"]}
@@ -180,9 +182,9 @@ def test_branches_overlap_and_what_follows_both_does_not(compiled):
         left, right = task(first), task(first)
         task(left, right)
 
-    found = order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
-    assert found.beside("work-2") == {"work-2", "work-3"}
-    assert found.beside("work") == {"work"} and found.beside("work-4") == {"work-4"}
+    found = read_order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
+    assert found.list_overlapping("work-2") == {"work-2", "work-3"}
+    assert found.list_overlapping("work") == {"work"} and found.list_overlapping("work-4") == {"work-4"}
 
 
 def test_steps_in_groups_wait_for_what_their_group_waits_for(compiled):
@@ -194,10 +196,10 @@ def test_steps_in_groups_wait_for_what_their_group_waits_for(compiled):
         task()
 
     made = compiled(dsl.pipeline(name="p")(build))
-    found = order(PipelineSpec(made))
+    found = read_order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert found.before["work-3"] == {"work", "work-2"}
-    assert found.beside("work-3") == {"work-3", "work-4"}
+    assert found.list_overlapping("work-3") == {"work-3", "work-4"}
 
 
 def test_a_step_after_a_group_waits_for_all_in_it(compiled):
@@ -207,9 +209,9 @@ def test_a_step_after_a_group_waits_for_all_in_it(compiled):
             task()
             task()
 
-    found = order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
+    found = read_order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
     assert found.before["work"] == {"work-2", "work-3"}
-    assert found.beside("work-2") == {"work-2", "work-3"}
+    assert found.list_overlapping("work-2") == {"work-2", "work-3"}
 
 
 @pytest.mark.parametrize(("limit", "copies"), [(None, 3), (2, 2), (8, 3)])
@@ -219,7 +221,7 @@ def test_a_loop_starts_its_items_at_once_up_to_its_limit(compiled, limit, copies
             task()
         task()
 
-    found = order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
+    found = read_order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
     assert found.copies == {"work": copies, "work-2": 1}
 
 
@@ -228,7 +230,7 @@ def test_loops_in_loops_multiply(compiled):
         with dsl.ParallelFor([1, 2, 3]), dsl.ParallelFor([4, 5]):
             task()
 
-    assert order(PipelineSpec(compiled(dsl.pipeline(name="p")(build)))).copies == {"work": 6}
+    assert read_order(PipelineSpec(compiled(dsl.pipeline(name="p")(build)))).copies == {"work": 6}
 
 
 def test_equal_names_in_groups_are_told_apart_as_the_checker_does():
@@ -241,7 +243,7 @@ def test_equal_names_in_groups_are_told_apart_as_the_checker_does():
         },
         "deploymentSpec": {"executors": {"exec-work": {"container": {"image": "python:3.11"}}}},
     }
-    assert set(order(PipelineSpec(made)).before) == names_of(made) == {"work", "group/work"}
+    assert set(read_order(PipelineSpec(made)).before) == names_of(made) == {"work", "group/work"}
 
 
 def test_a_step_that_needs_more_than_the_limit_cannot_start(world):
@@ -332,5 +334,5 @@ def test_the_limit_of_a_region_is_its_own_else_that_of_all(region, exact, rest):
 
     infos = [DimensionsInfo(dimensions={"region": where}, details={"value": value}) for where, value in exact.items()]
     everywhere = DimensionsInfo(details={"value": rest}, applicable_locations=["us-central1", "europe-west4"])
-    assert limit(QuotaInfo(dimensions_infos=[everywhere, *infos]), region) == exact.get(region, rest)
-    assert limit(QuotaInfo(dimensions_infos=infos), region) == exact.get(region)
+    assert read_limit(QuotaInfo(dimensions_infos=[everywhere, *infos]), region) == exact.get(region, rest)
+    assert read_limit(QuotaInfo(dimensions_infos=infos), region) == exact.get(region)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from vgp.check.check_finding import RungRow
-from vgp.vertex.preflight import cheap
-from vgp.vertex.preflight.run_bucket import too_soon
+from vgp.vertex.preflight import check_basics
+from vgp.vertex.preflight.run_bucket import list_early_deletions
 
 from .conftest import RUNNER
 
@@ -22,7 +22,7 @@ def found(world, *rules, **bucket):
     """The level and the words of bucket.retention where the bucket has these rules, of which a mapping deletes."""
     listed = [rule if "action" in rule else {"action": {"type": "Delete"}, "condition": rule} for rule in rules]
     world.cloud.storage.buckets["test-bucket"].update({"lifecycle": {"rule": listed}, **bucket})
-    (finding,) = [one for one in cheap(world.settings()) if one.check == "bucket.retention"]
+    (finding,) = [one for one in check_basics(world.settings()) if one.check == "bucket.retention"]
     return finding
 
 
@@ -75,7 +75,7 @@ def test_a_day_counts_until_the_objects_before_it_are_28_days_old():
     def rules(before: str) -> list[str]:
         rule = {"action": {"type": "Delete"}, "condition": {"createdBefore": before}}
         bucket = SimpleNamespace(lifecycle_rules=[rule], autoclass_enabled=False, storage_class="STANDARD")
-        return too_soon(bucket, "runs/", date(2026, 3, 1))
+        return list_early_deletions(bucket, "runs/", date(2026, 3, 1))
 
     assert rules("2026-02-02") and not rules("2026-02-01")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.vertex.preflight.step_image import parsed
+from vgp.vertex.preflight.step_image import parse_image
 
 from .conftest import AGENT, DIGEST, IMAGE, IMAGES, RUNNER
 
@@ -64,7 +64,7 @@ def test_in_another_project_the_agents_of_vertex_ai_are_asked_about_too(world):
     settings = world.settings()
     known = Project("other-project", "42")
     questions = [
-        each for each in step_image.questions(settings, known, Policies(settings)) if each.check == "image.reader"
+        each for each in step_image.list_questions(settings, known, Policies(settings)) if each.check == "image.reader"
     ]
     found = answer_questions(settings, questions)
     assert [(each.level, each.hint.partition("--member ")[2].partition(" ")[0]) for each in found] == [
@@ -75,7 +75,7 @@ def test_in_another_project_the_agents_of_vertex_ai_are_asked_about_too(world):
 
 
 def test_names_of_artifact_registry_are_taken_apart():
-    found = parsed(f"europe-west4-docker.pkg.dev/p-1/repo/team/train:v1@{DIGEST}")
+    found = parse_image(f"europe-west4-docker.pkg.dev/p-1/repo/team/train:v1@{DIGEST}")
     assert (found.location, found.project, found.repository, found.path) == (
         "europe-west4",
         "p-1",
@@ -83,7 +83,7 @@ def test_names_of_artifact_registry_are_taken_apart():
         "team/train",
     )
     assert (found.tag, found.digest) == ("v1", DIGEST)
-    assert parsed("gcr.io/p/train:v1") is None
+    assert parse_image("gcr.io/p/train:v1") is None
 
 
 def test_the_image_of_a_single_step_is_looked_at_too(world, monkeypatch):
@@ -94,5 +94,5 @@ def test_the_image_of_a_single_step_is_looked_at_too(world, monkeypatch):
     own = "us-central1-docker.pkg.dev/other-project/images/mine:1"
     monkeypatch.setenv("PIPELINES_STEPS__TRAIN__IMAGE", own)
     settings, known = world.settings(), Project("test-project", "123456789012")
-    subjects = [question.subject for question in step_image.questions(settings, known, Policies(settings))]
+    subjects = [question.subject for question in step_image.list_questions(settings, known, Policies(settings))]
     assert subjects == [settings.image] * 3 + [own] * 3

@@ -40,7 +40,7 @@ def as_declared(cloud: Cloud, settings: Settings, wanted: Declaration) -> bool:
     """Whether exactly the one schedule is there, and is what was declared."""
     (schedule,) = schedule_list.existing_schedules(settings)
     state = "paused" if wanted.declared.paused else "active"
-    return schedule_fields.changes(wanted.message, schedule) == [] and schedule_list.state_of(schedule) == state
+    return schedule_fields.list_changes(wanted.message, schedule) == [] and schedule_list.read_state(schedule) == state
 
 
 def calls(cloud: Cloud) -> list[str]:
@@ -128,7 +128,7 @@ def test_a_completed_schedule_stays_until_the_declaration_changes(
 ) -> None:
     apply(settings, declare(max_runs=1))
     cloud.clock.advance(2 * 86400)
-    assert schedule_list.state_of(schedule_list.existing_schedules(settings)[0]) == "completed"
+    assert schedule_list.read_state(schedule_list.existing_schedules(settings)[0]) == "completed"
     assert apply(settings, declare(max_runs=1)).did == []
     outcome = apply(settings, declare(max_runs=2))
     assert [word.split()[0] for word in outcome.did] == ["deleted", "created"]

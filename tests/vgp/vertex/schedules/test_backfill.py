@@ -53,7 +53,7 @@ def nights(cloud: Cloud) -> list[str]:
 def ended(settings: Settings, made: Backfill, clock: Clock, **options: Any) -> list[str]:
     """Runs the backfill; the lines of its progress."""
     lines: list[str] = []
-    run(settings, made, preflight=False, clock=clock, tell=lines.append, **options)
+    run(settings, made, preflight=False, clock=clock, log=lines.append, **options)
     return lines
 
 
@@ -77,7 +77,7 @@ def test_a_second_time_nothing_is_started(
     settings = declare()
     ended(settings, backfill(settings, "nightly", past, past + DAY), clock)
     again = backfill(settings, "nightly", past, past + DAY)
-    runs = run(settings, again, preflight=False, clock=clock, tell=lambda line: None)
+    runs = run(settings, again, preflight=False, clock=clock, log=lambda line: None)
     assert (len(cloud.jobs), len(runs), backfill_page.exit_code(again, runs)) == (2, 2, 4)
     assert backfill_page.summarize_plan(again) == "2 nights of nightly: none to run; 2 ran before"
     wider = backfill(settings, "nightly", past, past + 2 * DAY)
@@ -129,7 +129,7 @@ def test_a_killed_one_goes_on_where_it_was(
             raise Killed
 
     with pytest.raises(Killed):
-        run(settings, made, preflight=False, clock=clock, tell=kill)
+        run(settings, made, preflight=False, clock=clock, log=kill)
     ended(settings, backfill(settings, "nightly", past, past + 2 * DAY), clock)
     assert len(nights(cloud)) == len(set(nights(cloud))) == 3
 
@@ -171,7 +171,7 @@ def test_a_failed_night_is_left_or_with_retry_run_again(
     settings = declare()
     cloud.script("prepare", fail="quota")
     made = backfill(settings, "nightly", past, past)
-    runs = run(settings, made, preflight=False, clock=clock, tell=lambda line: None)
+    runs = run(settings, made, preflight=False, clock=clock, log=lambda line: None)
     assert backfill_page.exit_code(made, runs) == 1
     cloud.script("prepare", seconds=60)
     left = backfill(settings, "nightly", past, past)
@@ -179,7 +179,7 @@ def test_a_failed_night_is_left_or_with_retry_run_again(
         [], "1 night of nightly: none to run; 1 failed before (--retry runs them again)",
     )  # fmt: skip
     again = backfill(settings, "nightly", past, past, retry=True)
-    runs = run(settings, again, preflight=False, clock=clock, tell=lambda line: None)
+    runs = run(settings, again, preflight=False, clock=clock, log=lambda line: None)
     assert (backfill_page.exit_code(again, runs), len(cloud.jobs)) == (0, 2)
     assert backfill(settings, "nightly", past, past, retry=True).todo == []
 

@@ -47,7 +47,7 @@ def test_everything_declared_is_sent(settings: Settings) -> None:
     assert not made.create_pipeline_job_request.pipeline_job_id  # a second run could not have it
     expected = {"managed-by": "vertex-gpu-pipelines", "schedule": "nightly", "environment": "prod", "team": "flights"}
     assert expected.items() <= dict(job.labels).items()
-    assert schedule_list.mark_of(made) == schedule_list.Mark("nightly", "prod")
+    assert schedule_list.read_mark(made) == schedule_list.Mark("nightly", "prod")
 
 
 def test_a_start_that_has_passed_is_left_out(declare: Declare) -> None:
@@ -74,9 +74,9 @@ def test_sunday_is_sent_as_0(declare: Declare, weekday: str, sent: str) -> None:
 def test_marks_of_others_are_no_marks(declare: Declare) -> None:
     made = declare().message
     schedule_list.job_of_schedule(made).labels["managed-by"] = "terraform"
-    assert schedule_list.mark_of(made) is None
+    assert schedule_list.read_mark(made) is None
     schedule_list.job_of_schedule(made).labels.clear()
-    assert schedule_list.mark_of(made) is None
+    assert schedule_list.read_mark(made) is None
 
 
 @pytest.mark.parametrize("text", ['"; rm -rf /', "${x}", "\x1b[31m", "{{$.inputs.parameters['x']}}", "a\nb", "é\u2028"])
@@ -100,7 +100,7 @@ def test_a_name_that_is_no_label_is_refused_by_the_settings(name: str) -> None:
 
 def test_labels_of_the_settings_cannot_take_the_mark_away(settings: Settings) -> None:
     sly = settings.model_copy(update={"labels": {"managed-by": "me", "schedule": "other", "environment": "x"}})
-    assert schedule_list.mark_of(make(sly).message) == schedule_list.Mark("nightly", None)
+    assert schedule_list.read_mark(make(sly).message) == schedule_list.Mark("nightly", None)
     assert schedule_list.job_of_schedule(make(sly).message).labels["environment"] == "x"
 
 
@@ -125,12 +125,15 @@ def spec(*names: str) -> PipelineSpec:
      ("0 */6 * * *", 1460)],
 )  # fmt: skip
 def test_a_year_has_as_many_nights_as_the_schedule_falls_due(cron: str, nights: int) -> None:
-    assert declared_schedule.nights(Schedule(pipeline="training", cron=cron, time_zone="Europe/Berlin")) == nights
+    assert (
+        declared_schedule.count_yearly_runs(Schedule(pipeline="training", cron=cron, time_zone="Europe/Berlin"))
+        == nights
+    )
 
 
 def test_what_was_given_counts_and_a_workflow_without_the_parameter_gets_none() -> None:
     schedule = Schedule(pipeline="training", cron="0 4 * * 1")
-    assert declared_schedule.filled(spec("champion", "nights"), schedule, {}) == {"champion": "auto", "nights": 52}
+    assert declared_schedule.add_derived(spec("champion", "nights"), schedule, {}) == {"champion": "auto", "nights": 52}
     given = {"champion": "", "nights": 10}
-    assert declared_schedule.filled(spec("champion", "nights"), schedule, given) == given
-    assert declared_schedule.filled(spec("data"), schedule, {"data": "x"}) == {"data": "x"}
+    assert declared_schedule.add_derived(spec("champion", "nights"), schedule, given) == given
+    assert declared_schedule.add_derived(spec("data"), schedule, {"data": "x"}) == {"data": "x"}

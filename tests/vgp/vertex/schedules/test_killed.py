@@ -75,8 +75,8 @@ def test_killed_after_any_request_and_repeated(
         lived = victim.work(declared={**NIGHTLY, **declared}, spec=str(spec), requests=requests)
         apply(settings, wanted)
         (schedule,) = schedule_list.existing_schedules(settings)
-        assert schedule_fields.changes(wanted.message, schedule) == []
-        assert schedule_list.state_of(schedule) == ("paused" if wanted.declared.paused else "active")
+        assert schedule_fields.list_changes(wanted.message, schedule) == []
+        assert schedule_list.read_state(schedule) == ("paused" if wanted.declared.paused else "active")
         if lived:
             assert requests > 3, "too few requests: nothing was killed"
             return

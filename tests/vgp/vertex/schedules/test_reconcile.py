@@ -87,19 +87,19 @@ def test_an_unknown_name_says_what_is_declared(write: Any) -> None:
 
 def test_a_name_that_was_declared_once_can_be_pruned_alone(cloud: Cloud, write: Any) -> None:
     both = write(NIGHTLY + NIGHTLY.replace("nightly", "old"))
-    reconcile.apply_all(both, reconcile.plan_all(both), tell=lambda _: None)
+    reconcile.apply_all(both, reconcile.plan_all(both), log=lambda _: None)
     here = write(NIGHTLY)
     with pytest.raises(RequestError, match="no schedule 'old' is declared"):
         reconcile.plan_all(here, ["old"])
     (action,) = reconcile.plan_all(here, ["old"], prune=True)
     assert (action.kind, action.name) == ("prune", "old")
-    assert reconcile.apply_all(here, [action], tell=lambda _: None)[0].did == ["deleted"]
+    assert reconcile.apply_all(here, [action], log=lambda _: None)[0].did == ["deleted"]
     assert [each.display_name for each in cloud.schedules.values()] == ["nightly"]
 
 
 def test_a_second_apply_of_the_compiled_pipeline_finds_nothing_to_do(cloud: Cloud, write: Any) -> None:
     settings = write(NIGHTLY + "parameters = {epochs = 2, champion = 'gs://a/b'}")
-    reconcile.apply_all(settings, reconcile.plan_all(settings), tell=lambda _: None)
+    reconcile.apply_all(settings, reconcile.plan_all(settings), log=lambda _: None)
     assert [each.kind for each in reconcile.plan_all(settings)] == ["nothing"]
 
 
@@ -110,7 +110,7 @@ def test_the_cheap_checks_come_first_and_stop_everything(cloud: Cloud, write: An
     with pytest.raises(WorkFailed, match="preflight: nothing was started"):
         reconcile.apply_all(settings, actions)
     assert cloud.schedules == {}
-    reconcile.apply_all(settings, actions, preflight=False, tell=lambda _: None)
+    reconcile.apply_all(settings, actions, preflight=False, log=lambda _: None)
     assert len(cloud.schedules) == 1
 
 
@@ -125,7 +125,7 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
     uri = schedule_list.job_of_schedule(first.message).template_uri
     assert uri.startswith("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/sha256:")
     assert first.steps
-    reconcile.apply_all(settings, reconcile.plan_all(settings), tell=lambda _: None)
+    reconcile.apply_all(settings, reconcile.plan_all(settings), log=lambda _: None)
     assert [each.kind for each in reconcile.plan_all(settings)] == ["nothing"]
 
     bigger = write(NIGHTLY + 'template = "training:latest"\n[steps.train]\nmachine = "g2-standard-48"')

@@ -27,7 +27,7 @@ def test_what_others_made_is_refused_with_the_way_to_the_console(
 ) -> None:
     other = foreign(cloud, settings, "theirs")
     for given in ("theirs", resource_names.short(other.name), other.name):
-        with pytest.raises(RequestError, match="not made by this tool.*\n.*console.cloud.google.com/vertex-ai") as told:
+        with pytest.raises(RequestError, match="not made by vgp.*\n.*console.cloud.google.com/vertex-ai") as told:
             verb(settings, given)
         assert resource_names.short(other.name) in str(told.value)
     assert len(cloud.schedules) == 1
@@ -66,7 +66,7 @@ def test_runs_missed_in_a_pause_are_made_up_for_only_with_catch_up(cloud: Cloud,
 
 
 def test_a_name_that_is_none_says_what_there_is(cloud: Cloud, settings: Settings) -> None:
-    with pytest.raises(RequestError, match="None of ours is there"):
+    with pytest.raises(RequestError, match="vgp has no schedule there"):
         schedule_control.set_state(settings, "nightly", "paused")
     apply(settings, make(settings))
     with pytest.raises(RequestError, match="Did you mean nightly?"):
@@ -75,7 +75,7 @@ def test_a_name_that_is_none_says_what_there_is(cloud: Cloud, settings: Settings
 
 
 def test_to_delete_what_never_was_is_an_error_that_knows_what_was_meant(cloud: Cloud, settings: Settings) -> None:
-    with pytest.raises(RequestError, match="no schedule 'nihgtly'. None of ours is there"):
+    with pytest.raises(RequestError, match="no schedule 'nihgtly'. vgp has no schedule there"):
         schedule_control.delete(settings, "nihgtly")
     apply(settings, make(settings))
     declared = settings.model_copy(update={"schedules": {"weekly": Schedule.model_validate(NIGHTLY)}})

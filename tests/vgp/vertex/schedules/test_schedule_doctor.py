@@ -16,7 +16,7 @@ from vgp.vertex.runs import pipeline_job, rerun
 from vgp.vertex.schedules import schedule_control, scheduled_nights
 from vgp.vertex.schedules.declared_schedule import marks
 from vgp.vertex.schedules.reconcile import apply
-from vgp.vertex.schedules.schedule_doctor import Diagnosis, diagnose_schedules, page
+from vgp.vertex.schedules.schedule_doctor import Diagnosis, diagnose_schedules, render_page
 
 from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 
@@ -39,7 +39,7 @@ def kinds(diagnosis: Diagnosis) -> list[str]:
 
 def shown(*diagnoses: Diagnosis) -> str:
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(page(diagnoses, "30d"), highlight=False)
+    console.print(render_page(diagnoses, "30d"), highlight=False)
     return console.export_text()
 
 
@@ -111,7 +111,7 @@ def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud
     assert diagnosis.remedy(diagnosis.bad[0]) == [f"vgp schedule backfill nightly --from {day} --to {day}"]
     schedule_control.set_state(nightly, "nightly", "active")
     for night in diagnosis.bad:
-        labels = marks(nightly, "nightly") | {scheduled_nights.NIGHT: scheduled_nights.label(night.time)}
+        labels = marks(nightly, "nightly") | {scheduled_nights.NIGHT: scheduled_nights.format_label(night.time)}
         body = pipeline_job.build_body(nightly, SMALL, {}, labels=labels)
         pipeline_job.create(nightly, body, pipeline_job.job_id(body))
     cloud.clock.advance(3600)

@@ -11,7 +11,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
-from vgp.vertex.schedules.schedule_fields import changes
+from vgp.vertex.schedules.schedule_fields import list_changes
 
 from .conftest import SMALL, make
 
@@ -33,7 +33,7 @@ def created(cloud: Cloud, settings: Settings) -> Callable[[Declaration], Any]:
 
 def test_what_was_sent_is_what_is_there(declare: Declare, created: Callable[[Declaration], Any]) -> None:
     wanted = declare(parameters={"epochs": 3.0, "seed": 7, "task_options": {"a": [1, 2.5, None]}}, start=LATER)
-    assert changes(wanted.message, created(wanted)) == []
+    assert list_changes(wanted.message, created(wanted)) == []
 
 
 def test_what_google_fills_in_is_no_difference(declare: Declare) -> None:
@@ -46,7 +46,7 @@ def test_what_google_fills_in_is_no_difference(declare: Declare) -> None:
     job.labels["vertex-ai-pipelines-run-billing-id"] = "42"
     job.runtime_config.gcs_output_directory += "/"
     live_one.create_pipeline_job_request.parent = "projects/123456789012/locations/us-central1"
-    assert changes(wanted, live_one) == []
+    assert list_changes(wanted, live_one) == []
 
 
 def test_a_newer_commit_alone_changes_no_schedule(declare: Declare) -> None:
@@ -58,15 +58,15 @@ def test_a_newer_commit_alone_changes_no_schedule(declare: Declare) -> None:
         "a" * 40,
         "b" * 40,
     )
-    assert changes(wanted, live_one) == []
+    assert list_changes(wanted, live_one) == []
 
 
 def test_empty_values_that_got_lost_on_the_way_are_no_difference(declare: Declare) -> None:
     wanted, live_one = declare().message, declare().message
     schedule_list.job_of_schedule(live_one).pipeline_spec = schedule_fields._without_empty(SMALL)
-    assert changes(wanted, live_one) == []
+    assert list_changes(wanted, live_one) == []
     schedule_list.job_of_schedule(live_one).labels["request"] = "of something else"
-    assert {each.field for each in changes(wanted, live_one)} == {"pipeline", "labels.request"}
+    assert {each.field for each in list_changes(wanted, live_one)} == {"pipeline", "labels.request"}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_empty_values_that_got_lost_on_the_way_are_no_difference(declare: Declar
     ],
 )
 def test_every_declared_change_is_seen(declare: Declare, declared: dict[str, Any], field: str, path: str) -> None:
-    found = {each.field: each for each in changes(declare(**declared).message, declare().message)}
+    found = {each.field: each for each in list_changes(declare(**declared).message, declare().message)}
     assert found[field].path == path
     assert found[field].in_place
 
@@ -100,20 +100,20 @@ def test_every_change_of_the_settings_is_seen(settings: Settings, key: str) -> N
     }
     field = {"labels": "labels.team", "bucket": "run_folder"}.get(key, key)
     other = make(settings.model_copy(update={key: values[key]})).message
-    found = {each.field: each for each in changes(other, make(settings).message)}
+    found = {each.field: each for each in list_changes(other, make(settings).message)}
     assert found[field].path == "create_pipeline_job_request"
 
 
 @pytest.mark.parametrize("declared", [{"end": LATER}, {"max_runs": 3}, {"start": LATER}])
 def test_what_cannot_be_emptied_in_place_is_known(declare: Declare, declared: dict[str, Any]) -> None:
-    (change,) = changes(declare().message, declare(**declared).message)
+    (change,) = list_changes(declare().message, declare(**declared).message)
     assert not change.in_place
 
 
 def test_a_parameter_or_label_that_is_taken_away_is_seen(declare: Declare) -> None:
     before = declare(parameters={"epochs": 2.0}).message
     schedule_list.job_of_schedule(before).labels["by-hand"] = "yes"
-    found = {each.field: each for each in changes(declare().message, before)}
+    found = {each.field: each for each in list_changes(declare().message, before)}
     assert found["parameters.epochs"].after is None
     assert found["labels.by-hand"].in_place
     assert found["parameters.epochs"].in_place
@@ -121,4 +121,6 @@ def test_a_parameter_or_label_that_is_taken_away_is_seen(declare: Declare) -> No
 
 def test_another_pipeline_is_seen(settings: Settings) -> None:
     other = {**SMALL, "sdkVersion": "kfp-0.0.1"}
-    assert "pipeline" in [each.field for each in changes(make(settings, spec=other).message, make(settings).message)]
+    assert "pipeline" in [
+        each.field for each in list_changes(make(settings, spec=other).message, make(settings).message)
+    ]

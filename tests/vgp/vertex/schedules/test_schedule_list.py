@@ -22,7 +22,7 @@ def test_ours_come_first_and_others_are_marked(cloud: Cloud, settings: Settings)
     apply(prod, make(prod, "aaa"))
     apply(settings, make(settings, "old"))
     apply(here, make(here))
-    found = schedule_list.rows(here)
+    found = schedule_list.list_rows(here)
     assert [(row.name, row.ours, row.environment, row.declared) for row in found] == [
         ("nightly", True, None, True),
         ("old", True, None, False),
@@ -35,15 +35,15 @@ def test_ours_come_first_and_others_are_marked(cloud: Cloud, settings: Settings)
 def test_the_last_run_is_shown_with_how_it_went(cloud: Cloud, settings: Settings) -> None:
     cloud.script("prepare", seconds=60)
     apply(settings, make(settings))
-    (row,) = schedule_list.rows(settings)
+    (row,) = schedule_list.list_rows(settings)
     assert (row.started, row.last_run, row.last_state) == (0, None, "")
     cloud.clock.advance(2 * 86400)
-    (row,) = schedule_list.rows(settings)
+    (row,) = schedule_list.list_rows(settings)
     assert (row.started, row.last_state) == (2, "succeeded")
     assert row.last_id in {resource_names.short(name) for name in cloud.jobs}
     assert row.last_run and row.next_run and row.next_run - row.last_run == timedelta(days=1)
     schedule_control.set_state(settings, "nightly", "paused")
-    assert schedule_list.rows(settings)[0].next_run is None
+    assert schedule_list.list_rows(settings)[0].next_run is None
 
 
 @pytest.mark.parametrize("month", [3, 10])

@@ -49,7 +49,7 @@ def evaluated(value: Any) -> Any:
     "value", [SLY, "${path.root}", "%{", "$", "%", "$$", "%$${x}", {"for": "${x}", "a ${b}": ""}, {}]
 )
 def test_a_value_means_itself_to_terraform(value: Any, tmp_path: Path) -> None:
-    (tmp_path / "main.tf.json").write_text(json.dumps(schedule_terraform._literal({"locals": {"it": value}})))
+    (tmp_path / "main.tf.json").write_text(json.dumps(schedule_terraform._escape({"locals": {"it": value}})))
     # Terraform's own JSON, made from JSON: what Python and Terraform escape differently does not matter.
     (tmp_path / "expected").write_text(json.dumps(value))
     environment = {**os.environ, "TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1"}
@@ -63,7 +63,7 @@ def test_a_value_means_itself_to_terraform(value: Any, tmp_path: Path) -> None:
 def test_everything_that_is_sent_is_in_it(rich: Settings) -> None:
     end = datetime(2040, 1, 1, tzinfo=UTC)
     declaration = make(rich, queueing=True, max_runs=3, end=end, parameters={"champion": "gs://a", "epochs": 2.5})
-    written = schedules(schedule_terraform.text(rich, [declaration]))["nightly"]
+    written = schedules(schedule_terraform.render_text(rich, [declaration]))["nightly"]
     request = written.pop("create_pipeline_job_request")
     assert written == {
         "project": "my-project", "location": "us-central1", "display_name": "nightly (prod)",
@@ -87,12 +87,12 @@ def test_everything_that_is_sent_is_in_it(rich: Settings) -> None:
 
 
 def test_no_text_of_a_spec_or_a_parameter_is_evaluated(rich: Settings) -> None:
-    text = schedule_terraform.text(rich, [make(rich, parameters={"champion": SLY})])
+    text = schedule_terraform.render_text(rich, [make(rich, parameters={"champion": SLY})])
     assert "${" not in text.replace("$${", "") and "%{" not in text.replace("%%{", "")
 
 
 def test_apply_leaves_what_terraform_made_alone(rich: Settings) -> None:
-    text = schedule_terraform.text(rich, [make(rich)])
+    text = schedule_terraform.render_text(rich, [make(rich)])
     labels = schedules(text)["nightly"]["create_pipeline_job_request"]["pipeline_job"]["labels"]
     assert labels["managed-by"] == "terraform"
     assert "vertex-gpu-pipelines" not in text
@@ -100,7 +100,7 @@ def test_apply_leaves_what_terraform_made_alone(rich: Settings) -> None:
 
 def test_values_that_are_no_texts_become_defaults_of_the_pipeline(rich: Settings) -> None:
     values = {"epochs": 2, "task_options": {"a": 1}, "champion": "gs://a"}
-    job = schedules(schedule_terraform.text(rich, [make(rich, parameters=values)]))["nightly"][
+    job = schedules(schedule_terraform.render_text(rich, [make(rich, parameters=values)]))["nightly"][
         "create_pipeline_job_request"
     ]["pipeline_job"]
     declared = json.loads(evaluated(job["pipeline_spec"]))["root"]["inputDefinitions"]["parameters"]
@@ -110,5 +110,5 @@ def test_values_that_are_no_texts_become_defaults_of_the_pipeline(rich: Settings
 
 
 def test_a_declared_pause_is_told(rich: Settings) -> None:
-    written = schedules(schedule_terraform.text(rich, [make(rich, paused=True), make(rich, "weekly")]))
+    written = schedules(schedule_terraform.render_text(rich, [make(rich, paused=True), make(rich, "weekly")]))
     assert written["nightly"]["//"].startswith("Declared as paused") and "//" not in written["weekly"]

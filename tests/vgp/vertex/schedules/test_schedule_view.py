@@ -37,7 +37,7 @@ def declaration(cron: str = "30 2 * * *", price: float | None = 2.0, **declared:
 
 def shown(*actions: Action, **options: Any) -> str:
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(schedule_view.plan(actions, NOW, {}, **options))
+    console.print(schedule_view.render_plan(actions, NOW, {}, **options))
     return console.export_text()
 
 
@@ -110,7 +110,7 @@ def test_the_signs_of_all_kinds_and_what_they_come_to() -> None:
     assert [line[0] for line in text.splitlines() if line.strip()][:-1] == list("+~±=-?·")
     assert text.rstrip().endswith("1 to create, 1 to update, 1 to replace, 1 to delete")
     assert (
-        schedule_view.summary([Action("nothing", "x", declaration=declaration())])
+        schedule_view.summarize([Action("nothing", "x", declaration=declaration())])
         == "Nothing to do: all is as declared."
     )
 
@@ -126,8 +126,8 @@ def test_no_name_or_value_of_others_is_taken_for_markup_or_reaches_the_terminal_
     )
     row = Row(SLY, SLY, False, SLY, "active", SLY, SLY, None, None, SLY, SLY, 0, False, "")
     console = Console(width=300, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(schedule_view.plan([action], NOW, {}))
-    console.print(schedule_view.listing([row]))
+    console.print(schedule_view.render_plan([action], NOW, {}))
+    console.print(schedule_view.render_list([row]))
     text = console.export_text()
     assert "\x1b]8" not in text and "\x07" not in text and "\u202e" not in text
     assert text.count("[bold]x[/]") >= 8

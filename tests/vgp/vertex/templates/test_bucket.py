@@ -11,7 +11,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.templates.bucket_store import Bucket
-from vgp.vertex.templates.template import packages, resolve, versions
+from vgp.vertex.templates.template import list_templates, list_versions, resolve
 from vgp.vertex.templates.upload import move_tag, remove_tag, upload
 
 from .content import NAME, content, digest, spec
@@ -89,8 +89,8 @@ def test_an_upload_that_loses_every_race_says_so(
     cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.fail(INSERT, status(412), forever=True)
-    monkeypatch.setattr("vgp.vertex.templates.bucket_store._RIVALS", 3)
-    with pytest.raises(WorkFailed, match="others change the tags all the time"):
+    monkeypatch.setattr("vgp.vertex.templates.bucket_store._TAG_ATTEMPTS", 3)
+    with pytest.raises(WorkFailed, match="other uploads keep changing the tags"):
         Bucket(settings, PLACE).set_tag(NAME, "latest", digest(ONE))
 
 
@@ -108,7 +108,7 @@ def test_the_place_can_be_the_whole_bucket_and_the_setting(cloud: Cloud, setting
     upload(settings, NAME, ONE, tags=["latest"], place="gs://test-bucket")
     assert f"{NAME}/{digest(ONE)[7:]}.json" in objects(settings)
     assert resolve(settings, NAME, place="gs://test-bucket/").spec.content == spec("one")
-    assert [row["name"] for row in packages(settings, place="gs://test-bucket")] == [NAME]
+    assert [row["name"] for row in list_templates(settings, place="gs://test-bucket")] == [NAME]
 
 
 def test_versions_and_packages_are_listed_past_other_objects(cloud: Cloud, settings: Settings) -> None:
@@ -117,10 +117,10 @@ def test_versions_and_packages_are_listed_past_other_objects(cloud: Cloud, setti
     upload(settings, "scoring", content(name="scoring"), tags=[], place=PLACE)
     clients.storage(settings).bucket("test-bucket").blob(f"templates/{NAME}/notes.txt").upload_from_string("x")
     clients.storage(settings).bucket("test-bucket").blob(f"templates/deep/er/{'0' * 64}.json").upload_from_string("x")
-    rows = {row["version"]: row for row in versions(settings, NAME, place=PLACE)}
+    rows = {row["version"]: row for row in list_versions(settings, NAME, place=PLACE)}
     assert set(rows) == {digest(ONE), digest(TWO)}
     assert rows[digest(ONE)]["tags"] == ["v1"] and rows[digest(ONE)]["size"] == len(ONE)
-    assert [row["name"] for row in packages(settings, place=PLACE)] == ["scoring", NAME]
+    assert [row["name"] for row in list_templates(settings, place=PLACE)] == ["scoring", NAME]
 
 
 def test_tags_move_and_go(cloud: Cloud, settings: Settings) -> None:

@@ -13,7 +13,7 @@ from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.templates.template import list_tags, packages, resolve, versions
+from vgp.vertex.templates.template import list_tags, list_templates, list_versions, resolve
 from vgp.vertex.templates.upload import move_tag, upload
 
 from .content import DOWNLOAD, NAME, TAGS, VERSIONS, content, digest, spec, stored
@@ -89,7 +89,7 @@ def test_what_is_no_spec_of_the_pipeline_is_refused(
 def test_content_that_does_not_fit_the_digest_is_refused(cloud: Cloud, settings: Settings) -> None:
     upload(settings, NAME, ONE, tags=["latest"])
     cloud.artifacts.content[next(iter(cloud.artifacts.content))] = ONE.replace(b"one", b"0ne")
-    with pytest.raises(WorkFailed, match=f"{digest(ONE)}: what was downloaded has the digest sha256:"):
+    with pytest.raises(WorkFailed, match=f"{digest(ONE)}: the downloaded content has the digest sha256:"):
         resolve(settings, NAME)
 
 
@@ -115,12 +115,12 @@ def test_in_an_empty_repository_the_next_step_is_named(cloud: Cloud, settings: S
     with pytest.raises(RequestError, match="None was uploaded there yet. Upload it: vgp upload training"):
         resolve(settings, NAME)
     with pytest.raises(RequestError, match="None was uploaded there yet."):
-        versions(settings, NAME)
+        list_versions(settings, NAME)
 
 
 def test_a_missing_repository_is_told_by_reads_too(cloud: Cloud, settings: Settings) -> None:
     other = settings.model_copy(update={"template_repository": "https://us-central1-kfp.pkg.dev/test-project/none"})
-    for read in (lambda: resolve(other, NAME), lambda: packages(other), lambda: versions(other, NAME)):
+    for read in (lambda: resolve(other, NAME), lambda: list_templates(other), lambda: list_versions(other, NAME)):
         with pytest.raises(WorkFailed, match="Create it: gcloud artifacts repositories create none"):
             read()
 
@@ -155,7 +155,7 @@ def test_all_pages_are_listed_newest_first(cloud: Cloud, settings: Settings) -> 
     for number in range(7):
         made.append(upload(settings, NAME, content(str(number)), tags=[f"v{number}", "latest"]).version.digest)
         cloud.clock.advance(60)
-    rows = versions(settings, NAME)
+    rows = list_versions(settings, NAME)
     assert [row["version"] for row in rows] == made[::-1]
     assert [row["tags"] for row in rows] == [["latest", "v6"], *([f"v{number}"] for number in range(5, -1, -1))]
     assert {row["size"] for row in rows} == {len(content("0"))}
@@ -167,7 +167,7 @@ def test_all_pages_are_listed_newest_first(cloud: Cloud, settings: Settings) -> 
 def test_sizes_that_cannot_be_had_are_left_out(cloud: Cloud, settings: Settings) -> None:
     upload(settings, NAME, ONE, tags=["latest"])
     cloud.fail("artifactregistry.*.files.list", status(403, "Permission 'artifactregistry.files.list' denied."))
-    [row] = versions(settings, NAME)
+    [row] = list_versions(settings, NAME)
     assert (row["version"], row["size"]) == (digest(ONE), None)
 
 
@@ -176,7 +176,7 @@ def test_all_pages_of_packages_are_listed(cloud: Cloud, settings: Settings) -> N
     names = [f"pipeline-{letter}" for letter in "edcba"]
     for name in names:
         upload(settings, name, content(name=name), tags=[])
-    assert [row["name"] for row in packages(settings)] == sorted(names)
+    assert [row["name"] for row in list_templates(settings)] == sorted(names)
 
 
 def test_the_tags_of_a_version_are_its_own(cloud: Cloud, settings: Settings) -> None:

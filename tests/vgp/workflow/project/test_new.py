@@ -82,12 +82,12 @@ def test_the_wheel_has_the_same_bytes_every_time(files: dict[str, bytes]) -> Non
 
 
 def test_the_image_of_a_project_is_built_from_its_own_code_and_the_wheel(tmp_path: Path) -> None:
-    from vgp.vertex.images.source import find
+    from vgp.vertex.images.source import find_source
 
     folder = write("churn", tmp_path)
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     (folder / "training/.env").write_text("TOKEN=x")
-    source = find(folder)
+    source = find_source(folder)
     assert source.dockerfile == "training/Dockerfile"
     assert {"training/tasks/digits.py", originals.WHEEL_NAME, PIN, "requirements.txt"} < set(source.files)
     assert not [name for name in source.files if name.startswith(("pipelines/", "tests/")) or ".env" in name]
