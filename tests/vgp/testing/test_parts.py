@@ -84,7 +84,7 @@ FAULTS = {
         (lambda self, model, batch: model(batch).float(), "Is a softmax missing|none may be below 0"),
         (lambda self, model, batch: model(batch).softmax(dim=1)[:, 1], r"gave the shape \(32,\) .* must be \(32, 2\)"),
         (lambda self, model, batch: model(batch).softmax(dim=0) * 0 + model(batch).mean().sigmoid().repeat(2) * 0
-         + torch.stack([s := model(batch)[:, 0].softmax(0), 1 - s], dim=1), "may not depend on the rest of the batch"),
+         + torch.stack([s := model(batch)[:, 0].softmax(0), 1 - s], dim=1), "must not depend on the rest of the batch"),
     ],
 }  # fmt: skip
 
