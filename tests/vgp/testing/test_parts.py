@@ -68,7 +68,7 @@ def test_data_that_does_not_fit_is_refused_with_its_column() -> None:
     class Inside(Shop):
         pass
 
-    with pytest.raises(UserError, match="put it at the top of its module"):
+    with pytest.raises(UserError, match="move it to the top level of its module"):
         prepared(Inside, rows())
 
 
