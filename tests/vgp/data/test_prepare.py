@@ -480,6 +480,6 @@ def test_a_manifest_that_could_not_be_read_is_not_written(visits, write_csv, tmp
     from vgp.base.storage import files
 
     monkeypatch.setattr(files, "MOST_JSON_BYTES", 2_000)
-    with pytest.raises(UserError, match="the manifest would have .* above all page"):
+    with pytest.raises(UserError, match="the manifest would have .* largest, page"):
         prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
     assert not (tmp_path / "data").exists()

@@ -221,7 +221,7 @@ def test_a_type_that_is_none_is_refused(dataset: Path):
 def test_an_unknown_split_and_an_unfinished_dataset_are_refused(dataset: Path, tmp_path: Path):
     with pytest.raises(UserError, match="has no split 'tset'; it has test, train, validation"):
         open_rows(dataset, "tset")
-    with pytest.raises(UserError, match=r"holds no manifest.json"):
+    with pytest.raises(UserError, match=r"has no manifest.json"):
         open_rows(tmp_path, "train")
 
 

@@ -22,7 +22,7 @@ def test_a_new_cache_epoch_keeps_the_checkpoints(digits, tmp_path):
     document = DataPins(pipeline="training", task=prepared.task, options=prepared.options, epoch=1)
     renewed, other = (document.model_copy(update=change) for change in ({"epoch": 2}, {"asked": "b.csv"}))
     one, two, three = (
-        steps._computed_from(store.save(f"{tmp_path}/pins", pins), prepared, digits)[1]
+        steps._load_data_pins(store.save(f"{tmp_path}/pins", pins), prepared, digits)[1]
         for pins in (document, renewed, other)
     )
     assert one == two != three

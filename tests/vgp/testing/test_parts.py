@@ -68,7 +68,7 @@ def test_data_that_does_not_fit_is_refused_with_its_column() -> None:
     class Inside(Shop):
         pass
 
-    with pytest.raises(UserError, match="put it at the top of its module"):
+    with pytest.raises(UserError, match="move it to the top level of its module"):
         prepared(Inside, rows())
 
 
@@ -84,7 +84,7 @@ FAULTS = {
         (lambda self, model, batch: model(batch).float(), "Is a softmax missing|none may be below 0"),
         (lambda self, model, batch: model(batch).softmax(dim=1)[:, 1], r"gave the shape \(32,\) .* must be \(32, 2\)"),
         (lambda self, model, batch: model(batch).softmax(dim=0) * 0 + model(batch).mean().sigmoid().repeat(2) * 0
-         + torch.stack([s := model(batch)[:, 0].softmax(0), 1 - s], dim=1), "may not depend on the rest of the batch"),
+         + torch.stack([s := model(batch)[:, 0].softmax(0), 1 - s], dim=1), "must not depend on the rest of the batch"),
     ],
 }  # fmt: skip
 

@@ -13,12 +13,12 @@ from vgp.protocol.launching.machines import cluster, warn_of_port
 from vgp.protocol.launching.meeting import Meeting
 from vgp.protocol.launching.project_code import use_code
 from vgp.protocol.launching.ranks import ranks_of
-from vgp.protocol.launching.request import Mistake, fill_placeholders, log, parameters, parse_options
+from vgp.protocol.launching.request import Mistake, fill, log, parameters, parse
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command on this machine and returns the exit code."""
-    options, command = parse_options(arguments)
+    options, command = parse(arguments)
     try:
         nodes, folders = cluster(os.environ), Folders(options, os.environ)
         if uri := os.environ.get("TRAINING_CODE"):
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
         log(str(mistake))
         return 2
     following = Following(os.environ)
-    if why := following.wait_for_permission():
+    if why := following.await_turn():
         log(f"{why}. Nothing was started.")
         return ELSEWHERE
     folders.create()
@@ -39,10 +39,10 @@ def main(arguments: list[str]) -> int:
     job = Job(ranks, following, Meeting(ranks, options.launch))
     code = job.run()
     if processes:
-        words = fill_placeholders(command, parameters(options))  # but not of folders, whose paths differ by machine
+        words = fill(command, parameters(options))  # but not of folders, whose paths differ by machine
         facts = {"command": words, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}
         facts.update({"warnings": job.warnings} if job.warnings else {})
-        folders.write_script_record({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})
+        folders.write_record({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})
     return code
 
 

@@ -19,7 +19,7 @@ class Folders:
     """The folders as paths of the file system and as environment variables of the script."""
 
     def __init__(self, options: argparse.Namespace, environment: Mapping[str, str]):
-        data, model, output = map(canonical_uri, (options.data, options.model, options.checkpoints))
+        data, model, output = map(uri_of, (options.data, options.model, options.checkpoints))
         checkpoints = checkpoint_uri(output, options, environment)
         logs = environment.get("AIP_TENSORBOARD_LOG_DIR") if "CLUSTER_SPEC" in environment else None
         uris = {"data": data, "model": model, "checkpoints": checkpoints, "logs": logs or checkpoints + "-logs"}
@@ -41,7 +41,7 @@ class Folders:
             except OSError as error:
                 log(f"the folder {folder} cannot be created ({error.strerror}); the command starts anyway.")
 
-    def write_script_record(self, facts: dict[str, object]) -> None:
+    def write_record(self, facts: dict[str, object]) -> None:
         """Writes script.json for later steps."""
         content = {**facts, "checkpoint_folder": self.variables["AIP_CHECKPOINT_DIR"].rstrip("/")}
         try:
@@ -52,8 +52,8 @@ class Folders:
             log(f"script.json cannot be written to {self.output} ({error.strerror}).")
 
 
-def canonical_uri(uri: str) -> str:
-    """Returns the canonical URI or canonical_uri path; "" for a step without data."""
+def uri_of(uri: str) -> str:
+    """Returns the canonical URI or uri_of path; "" for a step without data."""
     if not uri:
         return ""
     if uri.startswith("/gcs/"):
@@ -80,4 +80,4 @@ def checkpoint_uri(output: str, options: argparse.Namespace, environment: Mappin
     else:
         return output + "/script"
     text = json.dumps([run, options.key, options.pins])
-    return f"{canonical_uri(shared) if shared else root}/{step}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"{uri_of(shared) if shared else root}/{step}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

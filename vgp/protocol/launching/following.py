@@ -40,13 +40,13 @@ class Following:
         #: Whether the last read succeeded.
         self.can_read = False
 
-    def wait_for_permission(self, patience_s: float = PATIENCE_S) -> str:
+    def await_turn(self, patience_s: float = PATIENCE_S) -> str:
         """Waits for permission to begin; returns why the command may not begin, or ""."""
         deadline = time.monotonic() + patience_s
         while self.path:
             before, why = self.beat, self.look()
             if self.beat and self.beat.get("next") != self.attempt:
-                return self.refusal() or self.claim_attempt(time.monotonic() + patience_s)
+                return self.refusal() or self.claim_job(time.monotonic() + patience_s)
             if self.beat != before:  # this job is the next one, and waits while the launcher is alive
                 deadline = time.monotonic() + max(patience_s, float(self.beat["orphan_s"]))
             if time.monotonic() > deadline:
@@ -54,7 +54,7 @@ class Following:
             time.sleep(min(LOOK_S, patience_s))
         return ""
 
-    def claim_attempt(self, deadline: float) -> str:
+    def claim_job(self, deadline: float) -> str:
         """Claims the attempt, because Google may create two jobs from one request; returns why not, or ""."""
         folder = os.path.join(self.folder, "jobs", self.attempt)
         while self.job:
@@ -81,9 +81,9 @@ class Following:
     def watch(self) -> None:
         """Watches the heartbeat from a thread, which stops the job by a SIGTERM to this process."""
         if self.path:
-            threading.Thread(target=self.stop_when_orphaned, name="heartbeat", daemon=True).start()
+            threading.Thread(target=self.stop_orphan, name="heartbeat", daemon=True).start()
 
-    def stop_when_orphaned(self) -> None:
+    def stop_orphan(self) -> None:
         looked_at, beat, silent_s = time.monotonic(), self.beat, 0.0
         while True:
             time.sleep(min(beat["every_s"], beat["orphan_s"] / 8))

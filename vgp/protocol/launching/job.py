@@ -16,13 +16,13 @@ from vgp.protocol.launching.request import Mistake
 # ---- the end of the job: its exit code, and a sentence on the error
 
 
-def summarize_end(ranks: list[Rank], failed: list[Rank], stop_signal: int) -> tuple[int, str]:
-    """Returns exit code and sentence for ended ranks; `stop_signal` is the signal that stopped them, or 0."""
-    if stop_signal:
+def conclude(ranks: list[Rank], failed: list[Rank], stop_by: int) -> tuple[int, str]:
+    """Returns exit code and sentence for ended ranks; `stop_by` is the signal that stopped them, or 0."""
+    if stop_by:
         killed = ", ".join(rank.name for rank in ranks if rank.status == -signal.SIGKILL)
         rest = f"; killed because they did not stop: {killed}" if killed else ""
-        code = next((rank.status for rank in failed if rank.status and rank.status > 0), 128 + stop_signal)
-        return code, f"stopped by {name_of(stop_signal)}{rest}."
+        code = next((rank.status for rank in failed if rank.status and rank.status > 0), 128 + stop_by)
+        return code, f"stopped by {name_of(stop_by)}{rest}."
     if not failed:
         return 0, ""
     rank = min(failed, key=failed_at)
@@ -102,7 +102,7 @@ class Job:
         self.warnings: list[str] = []
         self.ranks, self.chiefs = ranks, [rank for rank in ranks if rank.node.number == 0]
         self.guard, self.output = Guard(), Output()
-        self.stop_signal, self.stopped_at = 0, NEVER
+        self.stop_by, self.stop_at = 0, NEVER
         #: Times at which all get SIGTERM after a failure, get SIGKILL, and from which their exits do not count.
         self.end_at = self.kill_at = self.over_at = NEVER
 
@@ -112,7 +112,7 @@ class Job:
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, self._stop)
         for number in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, lambda number, frame: self._signal_all(number))
+            signal.signal(number, lambda number, frame: self._send(number))
         code = self._start()
         self.following.watch()  # after all forks, because it starts a thread
         while any(rank.gone_at == NEVER or rank.pipes.open for rank in self.ranks):
@@ -135,20 +135,20 @@ class Job:
                 self.kill_at = 0.0
                 return 2
             self.guard.send(f"+{rank.pid}")
-            if self.stop_signal:
-                rank.signal(self.stop_signal)
+            if self.stop_by:
+                rank.signal(self.stop_by)
         return 0
 
     def _stop(self, number: int, frame: object) -> None:
         """Forwards the signal to the processes only; they end their own children, such as data loaders."""
         now = time.monotonic()
-        if not self.stop_signal:
-            self.stop_signal, self.stopped_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
-            self._signal_all(number)
-        elif number == signal.SIGINT and now > self.stopped_at + ONE_S:  # a person; a preemption may signal twice
+        if not self.stop_by:
+            self.stop_by, self.stop_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
+            self._send(number)
+        elif number == signal.SIGINT and now > self.stop_at + ONE_S:  # a person; a preemption may signal twice
             self.kill_at = 0.0
 
-    def _signal_all(self, number: int) -> None:
+    def _send(self, number: int) -> None:
         for rank in self.ranks:
             if rank.pid and rank.status is None:
                 rank.signal(number)
@@ -167,20 +167,20 @@ class Job:
         """Ends ranks after a failure, after the chief's end, or at the deadline."""
         now, running = time.monotonic(), [rank for rank in self.ranks if rank.status is None]
         if self.over_at == NEVER and self.chiefs and all(rank.status == 0 for rank in self.chiefs):
-            self._end_with_chief(running, max(rank.ended_at for rank in self.chiefs), now)
-        if self._failed_ranks() and running and not self.stop_signal and self.over_at == NEVER:
+            self._end_job(running, max(rank.ended_at for rank in self.chiefs), now)
+        if self._failures() and running and not self.stop_by and self.over_at == NEVER:
             self.end_at = min(self.end_at, now + SETTLE_S)
         if now >= self.end_at:
             self.end_at, self.kill_at = NEVER, min(self.kill_at, now + END_S)
             self.over_at = min(self.over_at, now)
-            self._signal_all(signal.SIGTERM)
+            self._send(signal.SIGTERM)
         for rank in self.ranks:
             if rank.gone_at == NEVER and now >= self.kill_at:
                 rank.signal(signal.SIGKILL, group=True)
             if rank.gone_at == NEVER and rank.status is not None:
                 self._end_group(rank, now)
 
-    def _end_with_chief(self, running: list[Rank], ended_at: float, now: float) -> None:
+    def _end_job(self, running: list[Rank], ended_at: float, now: float) -> None:
         """Ends the job after its chief, because parameter servers and their workers run forever."""
         if self.chiefs[0].node.has_servers:
             self.over_at, self.end_at = ended_at, now
@@ -189,14 +189,14 @@ class Job:
             names = ", ".join(rank.name for rank in running)
             self.output.log(f"the job ends with its chief, as on Vertex AI. Stopped: {names}.")
 
-    def _failed_ranks(self) -> list[Rank]:
+    def _failures(self) -> list[Rank]:
         return [rank for rank in self.ranks if rank.status and rank.ended_at < self.over_at]
 
     def _end_group(self, rank: Rank, now: float) -> None:
         """Gives the children of an ended process time to end, then kills them."""
         if rank.signal(0, group=True) and now < self.kill_at:
-            if self.stop_signal:  # such as the program that a shell waited for
-                rank.is_signalled = rank.is_signalled or rank.signal(self.stop_signal, group=True)
+            if self.stop_by:  # such as the program that a shell waited for
+                rank.signalled = rank.signalled or rank.signal(self.stop_by, group=True)
                 return
             if now < rank.ended_at + LEFT_S:
                 return
@@ -205,7 +205,7 @@ class Job:
         self.guard.send(f"-{rank.pid}")
 
     def _conclude(self) -> int:
-        code, words = summarize_end(self.ranks, self._failed_ranks(), self.stop_signal)
+        code, words = conclude(self.ranks, self._failures(), self.stop_by)
         self.warnings = [warning for warning in (self.meeting.warning() if code == 0 else "",) if warning]
         for text in filter(None, [words, *self.warnings]):
             self.output.log(text)

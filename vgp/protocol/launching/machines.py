@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Mapping
 
-from vgp.protocol.launching.request import Mistake, log, whole_number
+from vgp.protocol.launching.request import Mistake, integer, log
 
 #: Roles of the machine pools, in order.
 ROLES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
@@ -51,8 +51,8 @@ def cluster(environment: Mapping[str, str]) -> list[Node]:
     """Returns the nodes that this launcher starts: this machine, or a whole local cluster."""
     if environment.get("CLUSTER_SPEC"):
         return [Node(environment["CLUSTER_SPEC"])]
-    workers = whole_number(environment, "TRAINING_NODES", 1, least=1) - 1
-    counts = (1, workers, whole_number(environment, "TRAINING_PARAMETER_SERVERS", 0, least=0))
+    workers = integer(environment, "TRAINING_NODES", 1, least=1) - 1
+    counts = (1, workers, integer(environment, "TRAINING_PARAMETER_SERVERS", 0, least=0))
     ports = free_ports(sum(counts))
     pools = {pool: [f"127.0.0.1:{ports.pop()}" for _ in range(count)] for pool, count in zip(ROLES, counts) if count}
     tasks = [{"type": pool, "index": index} for pool in pools for index in range(len(pools[pool]))]

@@ -30,19 +30,19 @@ class Meeting:
         self.ranks, self.launch, self.begin, self.next_at = ranks, launch, time.monotonic(), 0.0
         self.nodes = ranks[0].node.nodes if ranks else 0
         #: Whether the other nodes are other machines.
-        self.is_distributed = len({rank.node.text for rank in ranks}) < self.nodes
+        self.is_remote = len({rank.node.text for rank in ranks}) < self.nodes
         self.seen: set[tuple[tuple[str, int], tuple[str, int]]] = set()
         several = self.nodes > 1 or len(ranks) > 1
         #: Whether the search has ended.
-        self.is_over = not several or any(rank.node.has_servers for rank in ranks) or not can_list_sockets()
+        self.is_over = not several or any(rank.node.has_servers for rank in ranks) or not lists_sockets()
 
     def look(self, last: bool = False) -> None:
         now = time.monotonic()
         if self.is_over or (now < self.next_at and not last):
             return
         self.next_at = now + (SOON_S if now < self.begin + FIRST_S else LATER_S)
-        connections = [connection for connection in connections_now() if connection[2] != LISTENS]
-        self.is_over = self._connects_to_port(connections) or self._connects_processes(connections)
+        connections = [link for link in connections_now() if link[2] != LISTENS]
+        self.is_over = self._joins_port(connections) or self._joins_ranks(connections)
 
     def warning(self) -> str:
         """Returns a warning if the processes of a finished job never connected, or ""."""
@@ -56,20 +56,20 @@ class Meeting:
             f"{HINTS.get(self.launch, '')}. Ignore this if each works alone on purpose."
         )
 
-    def _connects_to_port(self, connections: list[Any]) -> bool:
+    def _joins_port(self, connections: list[Any]) -> bool:
         """Whether there is a connection to the rendezvous, open or recently ended."""
         port = self.ranks[0].node.port
-        return any(port in (a[1], b[1]) and not (self.is_distributed and a[0] == b[0]) for a, b, *_ in connections)
+        return any(port in (a[1], b[1]) and not (self.is_remote and a[0] == b[0]) for a, b, *_ in connections)
 
-    def _connects_processes(self, connections: list[Any]) -> bool:
+    def _joins_ranks(self, connections: list[Any]) -> bool:
         """Whether two processes are connected at any port; reads the owners of new connections only."""
         open_ones = {(here, there): inode for here, there, _, inode in connections if inode != "0"}
-        new = [ends for ends in open_ones if ends not in self.seen and (self.is_distributed or ends[::-1] in open_ones)]
+        new = [ends for ends in open_ones if ends not in self.seen and (self.is_remote or ends[::-1] in open_ones)]
         if not new:
             return False
         self.seen.update(new)
         owners = self._owners()
-        if self.is_distributed:
+        if self.is_remote:
             return any(
                 open_ones[ends] in owners and is_private(ends[1][0]) and ends[0][0] != ends[1][0] for ends in new
             )
@@ -124,7 +124,7 @@ def is_private(host: str) -> bool:
     return address.is_private and not (address.is_loopback or address.is_link_local or address.is_unspecified)
 
 
-def can_list_sockets() -> bool:
+def lists_sockets() -> bool:
     """Whether the system's tables show a socket of this process, as on Linux."""
     with contextlib.suppress(OSError), socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -18,14 +18,14 @@ class Output:
 
     def __init__(self) -> None:
         self.pending, self.wrote_at = {1: b"", 2: b""}, time.monotonic()
-        self.abandoned: set[int] = set()
+        self.dropped: set[int] = set()
         self.is_at_line_start = True
 
     def log(self, text: str) -> None:
         self.add(2, (b"" if self.is_at_line_start else b"\n") + sentence(text))
 
     def add(self, number: int, data: bytes) -> None:
-        if data and number not in self.abandoned:
+        if data and number not in self.dropped:
             self.pending[number] += data
             self.is_at_line_start = data.endswith(b"\n")
 
@@ -61,7 +61,7 @@ class Output:
             self._give_up(number)
 
     def _give_up(self, number: int) -> None:
-        self.abandoned.add(number)
+        self.dropped.add(number)
         self.pending[number] = b""
 
 

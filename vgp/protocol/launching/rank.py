@@ -15,7 +15,7 @@ from typing import Any
 
 from vgp.protocol.launching.folders import Folders
 from vgp.protocol.launching.machines import Node
-from vgp.protocol.launching.request import Mistake, fill_placeholders
+from vgp.protocol.launching.request import Mistake, fill
 
 # ---- the output of one process on stdout (1) and stderr (2)
 
@@ -80,7 +80,7 @@ class Rank:
         self.status: int | None = None
         #: When the process ended, and when its process group did.
         self.ended_at = self.gone_at = NEVER
-        self.is_signalled = False
+        self.signalled = False
 
     def prepare(self, command: list[str], folders: Folders, parameters: Mapping[str, str]) -> None:
         """Sets its command and variables; finds the program before anything starts."""
@@ -89,7 +89,7 @@ class Rank:
         words: dict[str, object] = {"nodes": node.nodes, "node": number, "processes": self.processes}
         words.update(folders.paths, chief=node.chief, port=node.port)
         words.update(parameters)
-        self.command = fill_placeholders(command, words)
+        self.command = fill(command, words)
         self.environment = {"PYTHONUNBUFFERED": "1", **os.environ, **self.variables, **folders.variables}
         if node.nodes > 1 or node.has_servers:
             self.environment["CLUSTER_SPEC"] = node.text

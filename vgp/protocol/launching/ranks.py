@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from vgp.protocol.launching.machines import ROLES, Node, host_and_port
 from vgp.protocol.launching.rank import Rank
-from vgp.protocol.launching.request import Mistake, log, whole_number
+from vgp.protocol.launching.request import Mistake, integer, log
 
 # ---- the environment variables of each framework
 
@@ -111,7 +111,7 @@ def count_gpus() -> int:
     return len(glob.glob("/proc/driver/nvidia/gpus/*")) or len(glob.glob("/dev/nvidia[0-9]*"))
 
 
-def share_gpus(devices: list[str], place: int, nodes: int) -> list[str]:
+def share(devices: list[str], place: int, nodes: int) -> list[str]:
     """Returns the GPUs of the node at `place` among nodes that share one machine."""
     size = len(devices) // nodes
     if devices and not size and not place:
@@ -121,11 +121,11 @@ def share_gpus(devices: list[str], place: int, nodes: int) -> list[str]:
 
 def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[str, str]) -> list[Rank]:
     """Returns the processes of one local node; none for a role that only TensorFlow has."""
-    devices, visibility = gpus(environment), {}
+    devices, visible = gpus(environment), {}
     if devices and len(nodes) > 1:
-        devices = share_gpus(devices, nodes.index(node), len(nodes))
-        visibility = {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
-    count = whole_number(environment, "TRAINING_NPROC", len(devices) or 1, least=1)
+        devices = share(devices, nodes.index(node), len(nodes))
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+    count = integer(environment, "TRAINING_NPROC", len(devices) or 1, least=1)
     if 0 < len(devices) < count:
         raise Mistake(f"TRAINING_NPROC={count}, but a node has {len(devices)} GPUs, and each takes one process.")
     if launch != "tensorflow" and node.number is None:
@@ -133,7 +133,7 @@ def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[st
         return []
     by_name = variables_by_name(node, launch, count, len(devices), environment)
     has_others = len(nodes) > 1 or len(by_name) > 1
-    return [Rank(node, name, {**visibility, **variables}, count, has_others) for name, variables in by_name.items()]
+    return [Rank(node, name, {**visible, **variables}, count, has_others) for name, variables in by_name.items()]
 
 
 def variables_by_name(

@@ -22,7 +22,7 @@ def sentence(text: str) -> bytes:
     return f"launch: {text}\n".encode("utf-8", "backslashreplace")
 
 
-def parse_options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Parses the options, and the command after `--`."""
     parser = argparse.ArgumentParser(prog="launch", allow_abbrev=False)
     parser.add_argument("--launch", choices=("torchrun", "tensorflow", "jax", "plain"), default="plain")
@@ -42,16 +42,16 @@ def parse_options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def parameters(options: argparse.Namespace) -> dict[str, str]:
     """Returns the step's parameters by name; whole numbers without .0."""
     texts, numbers = (dict(pair.split("=", 1) for pair in pairs) for pairs in (options.text, options.number))
-    return {**texts, **{name: format_number(text) for name, text in numbers.items()}}
+    return {**texts, **{name: trim_zero(text) for name, text in numbers.items()}}
 
 
-def fill_placeholders(words: list[str], values: Mapping[str, object]) -> list[str]:
+def fill(words: list[str], values: Mapping[str, object]) -> list[str]:
     """Replaces each {name} in the words by its value; other braces stay."""
     pattern = re.compile("{(" + "|".join(map(re.escape, values)) + ")}")
     return [pattern.sub(lambda match: str(values[match.group(1)]), word) for word in words] if values else words
 
 
-def format_number(text: str) -> str:
+def trim_zero(text: str) -> str:
     """Returns 3 for 3.0, because JSON has no whole numbers and a script may require them."""
     try:
         return str(int(float(text))) if float(text).is_integer() and abs(float(text)) < 1e15 else text
@@ -59,7 +59,7 @@ def format_number(text: str) -> str:
         return text
 
 
-def whole_number(environment: Mapping[str, str], name: str, default: int, least: int) -> int:
+def integer(environment: Mapping[str, str], name: str, default: int, least: int) -> int:
     """Returns the whole number in a variable."""
     text = environment.get(name) or str(default)
     if not re.fullmatch("[0-9]{1,4}", text) or int(text) < least:

@@ -57,7 +57,7 @@ def test_na_is_a_word_where_words_are_expected(read):
         ("7,2013-01-01T10:00:00Z,", "column word is empty"),
         ("7,2013-01-01T10:00:00Z", "has 2 fields where the header has 3"),
         ("7,2013-01-01T10:00:00Z,x,y", "has 4 fields where the header has 3"),
-        ("7,2013-01-01T10:00:00Z,x\0", "holds a NUL byte"),
+        ("7,2013-01-01T10:00:00Z,x\0", "has a NUL byte"),
         ("n,when,word", "repeats the header"),
     ],
 )

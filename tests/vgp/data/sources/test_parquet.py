@@ -78,7 +78,7 @@ def test_a_column_of_another_type_is_refused_with_the_fix(read, stored, declared
 
 def test_a_column_that_changes_its_type_between_files_names_both(read):
     contents = {"x.parquet": parquet({"a": [1]}), "y.parquet": parquet({"a": ["1"]})}
-    with pytest.raises(UserError, match=r"y.parquet: column a is string, .* says int64; in .*x.parquet it is int64"):
+    with pytest.raises(UserError, match=r"y.parquet: column a is string, .* has int64; in .*x.parquet it is int64"):
         read(contents, [Field("a", pa.int64())])
 
 

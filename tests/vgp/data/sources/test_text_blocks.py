@@ -94,7 +94,7 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
             SEMICOLONS.encode("windows-1252"),
             r"column word: the text is not UTF-8; in Windows-1252 the word is 'é'",
         ),
-        ("n;größe;word\n".encode("latin-1"), r"x.csv is not UTF-8 text; as Windows-1252 .*'größe'.*\"windows-1252\""),
+        ("n;größe;word\n".encode("latin-1"), r"x.csv is not UTF-8 text; in Windows-1252 .*'größe'.*\"windows-1252\""),
         (
             SEMICOLONS.encode("utf-16-le"),
             r"it is UTF-16: give task_options={\"encoding\": \"utf-16-le\"}",

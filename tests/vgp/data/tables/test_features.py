@@ -44,7 +44,7 @@ def noted(work, rows, dialect: str) -> tuple[str, ...]:
 )
 def test_a_feature_over_the_whole_table_is_noted_where_no_time_tells_rows_apart(value):
     (note,) = notes(made=value)
-    assert note.startswith("Computed over several rows, those of the test split among them: made.")
+    assert note.startswith("Computed over several rows, including rows of the test split: made.")
     assert notes(time="day", made=value) == ()  # the past is computed again alone: tables/future.py
 
 

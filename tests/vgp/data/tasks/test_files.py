@@ -67,7 +67,7 @@ def test_a_preparation_that_fails_or_was_killed_leaves_no_file_of_its_own(folder
             raise UserError("the disk is gone")
         return whole(file, target, name)
 
-    monkeypatch.setattr(files, "_copied", breaking)
+    monkeypatch.setattr(files, "_copy", breaking)
     with pytest.raises(UserError, match="the disk is gone"):
         prepare("files", str(folder), data)
     assert not data.exists()

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from vgp.protocol.launching.folders import Folders
-from vgp.protocol.launching.request import parse_options
+from vgp.protocol.launching.request import parse
 
 from .conftest import Launcher, script
 
@@ -40,7 +40,7 @@ def test_folders_and_words_are_those_of_this_machine(launcher: Launcher) -> None
 def folders(run: str, key: str = "k", pins: str = "p", task: str = "-45678901234") -> Folders:
     output = f"gs://bucket/root/123456789/{run}/train_{task}/checkpoints"
     words = ["--data", "gs://b/data", "--model", "/gcs/b/model/", "--checkpoints", output, "--key", key, "--pins", pins]
-    return Folders(parse_options([*words, "--", "x"])[0], {"CLUSTER_SPEC": "{}"})
+    return Folders(parse([*words, "--", "x"])[0], {"CLUSTER_SPEC": "{}"})
 
 
 def test_on_vertex_folders_are_gs_and_every_attempt_finds_the_same_checkpoints() -> None:

@@ -60,31 +60,28 @@ def test_a_script_of_the_next_attempt_waits_for_its_turn_and_not_for_a_silent_la
         beat(tmp_path, attempt, next=coming)
 
     monkeypatch.setattr(following.time, "sleep", next_turn)
-    assert Following(stated(tmp_path)).wait_for_permission() == "" and next(turns, None) is None
+    assert Following(stated(tmp_path)).await_turn() == "" and next(turns, None) is None
     monkeypatch.undo()
     beat(tmp_path, "a0", next="a1", orphan_s=0.05)
-    assert "permits this job to run" in Following(stated(tmp_path)).wait_for_permission(0.05)
+    assert "permits this job to run" in Following(stated(tmp_path)).await_turn(0.05)
 
 
 def test_of_two_jobs_of_one_attempt_the_first_runs_on_all_its_machines_and_again(tmp_path: Path) -> None:
     beat(tmp_path, "a1")
     first, again, second = (Following(stated(tmp_path, CLOUD_ML_JOB_ID=job)) for job in ("7", "7", "8"))
-    assert [follower.wait_for_permission() for follower in (first, again)] == ["", ""]
-    assert second.wait_for_permission() == f"another job does this work: {tmp_path}/jobs/a1 names job 7"
+    assert [follower.await_turn() for follower in (first, again)] == ["", ""]
+    assert second.await_turn() == f"another job does this work: {tmp_path}/jobs/a1 names job 7"
 
 
 def test_an_attempt_that_cannot_be_taken_is_not_begun(tmp_path: Path) -> None:
     beat(tmp_path, "a1")
     (tmp_path / "jobs/a1").mkdir(parents=True)  # whoever made it was killed before it left its name
     follower = Following(stated(tmp_path, CLOUD_ML_JOB_ID="7"))
-    assert (
-        follower.wait_for_permission(0)
-        == f"cannot read whether another job does this work ({tmp_path}/jobs/a1 is empty)"
-    )
+    assert follower.await_turn(0) == f"cannot read whether another job does this work ({tmp_path}/jobs/a1 is empty)"
     (tmp_path / "jobs/a1").rmdir()
     (tmp_path / "jobs").rmdir()
     (tmp_path / "jobs").write_text("")
-    assert "File exists" in follower.wait_for_permission(0)
+    assert "File exists" in follower.await_turn(0)
 
 
 def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> None:
@@ -101,7 +98,7 @@ def test_a_heartbeat_that_cannot_be_read_is_no_silence(tmp_path: Path, monkeypat
     """As below a mount whose store is down: here a folder stands in its place, which nobody can read as a file."""
     beat(tmp_path, "a1", orphan_s=60)
     follower, now, ended = Following(stated(tmp_path)), [1000.0], list[int]()
-    assert follower.wait_for_permission() == ""
+    assert follower.await_turn() == ""
     times = iter([59, -1, 600, 600, 600, -1, 1, 1])
 
     def sleep(_: float) -> None:
@@ -113,7 +110,7 @@ def test_a_heartbeat_that_cannot_be_read_is_no_silence(tmp_path: Path, monkeypat
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr(following, "time", clock)
     monkeypatch.setattr(following.os, "kill", lambda pid, number: ended.append(number))
-    follower.stop_when_orphaned()
+    follower.stop_orphan()
     assert ended == [signal.SIGTERM] and not list(times)
 
 

@@ -7,7 +7,7 @@ from vgp.protocol.launching.meeting import end_of, is_private
 from .conftest import Launcher, script
 
 NEVER = "never connected to each other"
-#: Each process as PyTorch's store would: the first listens, the others connect; `hold` keeps the connection.
+#: Each process as PyTorch's store would: the first listens, the others connect; `hold` keeps the link.
 MEET = """
 import os, socket, sys, time
 first, port, hold = os.environ[sys.argv[1]] == "0", int(sys.argv[2] or os.environ["MASTER_PORT"]), float(sys.argv[3])

@@ -78,7 +78,7 @@ def test_what_cannot_be_read_or_shown_is_said_in_words(
         WorkFailed, match=r"(?s)does not show it yet \(flights\): not allowed: .*the role roles/aiplatform.user"
     ):
         registered_models.update_vertex(served, ROOT, "flights")
-    with pytest.raises(WorkFailed, match="has no digest, and a tag may move"):
+    with pytest.raises(WorkFailed, match="has no digest, and a tag may change"):
         registry = Registry()
         registry.register(1)
         put(served, registry)
