@@ -103,7 +103,7 @@ def test_a_tag_that_moved_is_told(cloud: Cloud, capsys: pytest.CaptureFixture[st
     [
         (["upload", "trainin"], "there is no pipeline 'trainin'. Did you mean training?"),
         (["upload", "training", "--tag", ""], "'' cannot be a tag"),
-        (["upload", "training", "--to", "s3://bucket"], "no repository of pipeline templates"),
+        (["upload", "training", "--to", "s3://bucket"], "not a repository of pipeline templates"),
         (["upload", "training", "--max-usd", "0.01"], "can cost"),
         (["templates", "show", "training"], "no template 'training'. None was uploaded there yet."),
         (["templates", "tag", "training", "a/b"], "cannot be a tag"),

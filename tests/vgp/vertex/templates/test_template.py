@@ -129,7 +129,7 @@ def test_without_a_place_the_setting_is_named(settings: Settings) -> None:
     nowhere = settings.model_copy(update={"template_repository": None})
     with pytest.raises(RequestError, match="template_repository = .*or give --repository gs://BUCKET/FOLDER"):
         resolve(nowhere, NAME)
-    with pytest.raises(RequestError, match="no repository of pipeline templates.*gs://BUCKET/FOLDER"):
+    with pytest.raises(RequestError, match="not a repository of pipeline templates.*gs://BUCKET/FOLDER"):
         resolve(settings, NAME, place="https://evil.example/a/b")
 
 
