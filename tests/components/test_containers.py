@@ -1,4 +1,4 @@
-"""The containers that a run starts, counted in the compiled specs: docs/explanation/how-a-run-works.md has the table."""
+"""The containers that a run starts, as docs/explanation/how-a-run-works.md lists them, counted in compiled specs."""
 
 import json
 import re
