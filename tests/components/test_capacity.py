@@ -56,7 +56,7 @@ def test_a_job_understands_the_heartbeat_as_its_launcher_writes_it(tmp_path):
 def test_a_launcher_understands_the_progress_as_the_job_writes_it(tmp_path):
     reporter = job_progress.Reporter(job.Control(str(tmp_path), TOKEN), every_s=0.01, least_s=0.01)
     figures = {name: PROGRESS[name] for name in asdict(job_progress.Progress())}
-    reporter.tell(job_progress.Progress(**figures))
+    reporter.update(job_progress.Progress(**figures))
     reporter.close()
     written = json.loads((tmp_path / progress.NAME).read_text())
     assert shape(written) == shape(PROGRESS) and {**written, "at": PROGRESS["at"]} == PROGRESS

@@ -34,7 +34,7 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
         refuse(provisioning.region_known(region))
     provisioned = way.lower().replace("-", "_") if way else None
     if provisioned not in (None, *PROVISIONING):
-        hint = provisioning.meant(str(provisioned)) or f"Choices: {join_words(PROVISIONING)}."
+        hint = provisioning.explain_strategy_name(str(provisioned)) or f"Choices: {join_words(PROVISIONING)}."
         raise RequestError(f"there is no provisioning '{way}'. {hint}")
     regions = (region,) if region else ()
     return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioned, **sizes)

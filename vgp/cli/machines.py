@@ -11,7 +11,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import format_dollars, format_usd
 from vgp.base.text.times import parse_as_of
 from vgp.cli import machine_card, machine_list, tpu_card
-from vgp.cli.options import Json, at_first_use, console, load_settings, print_json, say, show
+from vgp.cli.options import Json, at_first_use, console, load_settings, print_json, print_lines, show
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement import ladder_proposal, placed_ladder
@@ -143,14 +143,14 @@ def _ladder(
         raise RequestError("--ladder combines all provisioning models; omit --provisioning.")
     if not need.gpus or not (need.accelerator or need.min_gpu_memory_gb or gpus):
         raise RequestError("--ladder needs GPUs, such as --accelerator H100 --gpus 8.")
-    where = region or next(iter(checker.own_regions()), DEFAULT_REGION)
-    proposal = ladder_proposal.proposed(
+    where = region or next(iter(checker.read_project_regions()), DEFAULT_REGION)
+    proposal = ladder_proposal.propose_ladder(
         need, region=where, gpus=gpus, deadline_s=placed_ladder.deadline_s(deadline), max_usd=max_usd
     )
     if as_json:
         print_json(ladder_json(proposal))
     else:
-        say(ladder_text(proposal))
+        print_lines(ladder_text(proposal))
 
 
 def _refresh(project: str | None, write: bool, as_json: bool) -> None:

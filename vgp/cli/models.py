@@ -10,7 +10,7 @@ import typer
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.cli import options
-from vgp.cli.options import Environment, Json, SettingsFile, at_first_use, confirm, print_json, say
+from vgp.cli.options import Environment, Json, SettingsFile, at_first_use, confirm, print_json, print_lines
 
 with at_first_use():
     from vgp.vertex import model_view, registered_models
@@ -228,7 +228,7 @@ def clean(
     options.console(stderr=True).print(model_view.copies(preview))
     confirm(f"Delete them from {place.root}?", yes)
     result = registered_models.ask(place, "clean", model=model)
-    print_json(result) if as_json else say(result["said"])
+    print_json(result) if as_json else print_lines(result["said"])
 
 
 def _place(
@@ -246,5 +246,5 @@ def _change(
     if as_json:
         print_json(result)
     else:
-        say(result["said"])
-        say(*(f"Vertex AI: {change}" for change in result.get("vertex", ())), stderr=True)
+        print_lines(result["said"])
+        print_lines(*(f"Vertex AI: {change}" for change in result.get("vertex", ())), stderr=True)

@@ -159,7 +159,7 @@ def show(value: Value, as_json: bool, drawn: "Callable[[Value], RenderableType]"
         console().print(drawn(value))
 
 
-def say(*lines: str, stderr: bool = False) -> None:
+def print_lines(*lines: str, stderr: bool = False) -> None:
     """Prints lines without markup and without folding, so that links and commands can be copied."""
     for line in lines:
         console(stderr).print(line, highlight=False, markup=False, soft_wrap=True)

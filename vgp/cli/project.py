@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.cli.options import Json, SettingsFile, at_first_use, console, print_json, repository_of, say
+from vgp.cli.options import Json, SettingsFile, at_first_use, console, print_json, print_lines, repository_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -115,7 +115,7 @@ def table(
         return print_json(result)
     kind_text = "a regression: " if result["kind"] == "regression" else ""
     console().print(_columns(result))
-    say(
+    print_lines(
         *(
             f"Check {printable.one_line(column['name'])}: {doubt}. If known only after the outcome, delete its line."
             for column in result["columns"]
@@ -164,7 +164,7 @@ def update(
         return print(f"Nothing to do: the project already has version {change.after}.")
     if change.diff:
         print(change.diff)
-        say("The diff shows how the shipped workflows have changed. Your own files stay unchanged.")
+        print_lines("The diff shows how the shipped workflows have changed. Your own files stay unchanged.")
     same = change.before == change.after
     versions = f"same version {change.after}, new content" if same else f"{change.before} -> {change.after}"
     print(f"{'Would change' if dry_run else 'Changed'} {', '.join(paths)}: {versions}.")

@@ -16,7 +16,7 @@ from vgp.cli.options import (
     console,
     load_settings,
     print_json,
-    say,
+    print_lines,
 )
 
 if TYPE_CHECKING:
@@ -115,7 +115,9 @@ def cancel(
     if as_json:
         print_json(follow.cancelled_json(loaded, stopped, asked))
     else:
-        say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
+        print_lines(
+            f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}")
+        )
 
 
 @app.command(epilog="Example: vgp compare training-0f5c training-91ab --all")
@@ -155,7 +157,7 @@ def logs(
     """Print the logs of the steps of a run, from Cloud Logging: time, step, machine, severity, message."""
     selection = run_logs.Selection(step, since, severity, limit)
     loaded = load_settings(settings, environment)
-    entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: say(text, stderr=True))
+    entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: print_lines(text, stderr=True))
     try:
         for line in run_logs.lines(entries, as_json=as_json):
             print(line, flush=follow)
@@ -179,14 +181,16 @@ def shell(
     """
     loaded = load_settings(settings, environment)
     try:
-        shells = job_shell.shells(loaded, run, step, timeout_s=timeout, tell=lambda text: say(text, stderr=True))
+        shells = job_shell.shells(
+            loaded, run, step, timeout_s=timeout, tell=lambda text: print_lines(text, stderr=True)
+        )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if as_json:
         print_json(shells.as_json())
     else:
         width = max(map(len, shells.uris))
-        say(*(f"{name.ljust(width)}  {uri}" for name, uri in shells.uris.items()), f"the job: {shells.link}")
+        print_lines(*(f"{name.ljust(width)}  {uri}" for name, uri in shells.uris.items()), f"the job: {shells.link}")
     if open_:
         typer.launch(next(iter(shells.uris.values())))
 
@@ -215,8 +219,8 @@ def clean(
         confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
         with console(stderr=True).status("Deleting") as status:
             removed = run_cleanup.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
-        say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
+        print_lines(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
-            say(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
+            print_lines(f"Kept {removed.changed:,} objects that changed meanwhile.", stderr=as_json)
     if as_json:
         print_json(cleaning_view.as_json(planned, removed))

@@ -18,7 +18,7 @@ from vgp.cli.options import (
     console,
     load_settings,
     print_json,
-    say,
+    print_lines,
 )
 
 with at_first_use():
@@ -111,7 +111,7 @@ def apply(
     console(as_json).print(schedule_view.plan(actions, now, {}))
     if any(action.pending for action in actions):
         confirm(f"{schedule_view.summary(actions)}. Continue?", yes, "vgp schedule plan")
-    tell = partial(say, stderr=as_json)
+    tell = partial(print_lines, stderr=as_json)
     outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
@@ -182,7 +182,7 @@ def backfill(
     loaded = load_settings(settings, environment)
     days = parse_day(first, "--from"), parse_day(last, "--to")
     made = nights.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
-    tell = partial(say, stderr=as_json)
+    tell = partial(print_lines, stderr=as_json)
     if dry_run:
         tell(f"dry run: {backfill_page.summarize_plan(made)}")
         if as_json:
@@ -218,9 +218,9 @@ def delete(
     if as_json:
         print_json({"name": name, "deleted": deleted})
         return
-    say(f"deleted {name}" if deleted else f"{name} is not on Vertex AI; there is nothing to delete")
+    print_lines(f"deleted {name}" if deleted else f"{name} is not on Vertex AI; there is nothing to delete")
     if name in loaded.schedules:
-        say(f"pipelines.toml still declares it; the next apply creates it{' again' if deleted else ''}.")
+        print_lines(f"pipelines.toml still declares it; the next apply creates it{' again' if deleted else ''}.")
 
 
 def _set_state(
@@ -233,11 +233,13 @@ def _set_state(
         print_json(changes)
         return
     for change in changes:
-        say(f"{change['name']} is{'' if change['changed'] else ' already'} {change['state']}")
+        print_lines(f"{change['name']} is{'' if change['changed'] else ' already'} {change['state']}")
     declared = schedule_control.declared_state(loaded, changes)
     if declared:
         keep = "false" if declared == "paused" else "true"
-        say(f"pipelines.toml differs: the next apply makes it {declared}. To keep this state, set paused = {keep}.")
+        print_lines(
+            f"pipelines.toml differs: the next apply makes it {declared}. To keep this state, set paused = {keep}."
+        )
 
 
 @app.command(epilog="Example: vgp doctor --env prod")

@@ -21,7 +21,7 @@ from vgp.cli.options import (
     console,
     load_settings,
     print_json,
-    say,
+    print_lines,
 )
 from vgp.cli.runs import follow_run
 
@@ -210,7 +210,7 @@ def rerun(
         raise RequestError("--from-failed needs the cache; omit --no-cache.")
     loaded = load_settings(settings, environment)
     started = rerunning.rerun(loaded, run, set_ or (), from_failed=from_failed, new=new, max_usd=max_usd)
-    say(*started.lines(), stderr=as_json)
+    print_lines(*started.lines(), stderr=as_json)
     _conclude(loaded, started.as_json(), wait=wait, timeout_s=timeout, as_json=as_json)
 
 

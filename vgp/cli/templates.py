@@ -17,7 +17,7 @@ from vgp.cli.options import (
     console,
     load_settings,
     print_json,
-    say,
+    print_lines,
     show,
 )
 from vgp.settings.schedule_settings import parse
@@ -60,7 +60,7 @@ def upload(
     done, commit = uploads.publish(
         name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd
     )
-    say(*_uploaded(done, commit), stderr=as_json)
+    print_lines(*_uploaded(done, commit), stderr=as_json)
     if as_json:
         print_json({**done.as_json(), "commit": commit.sha if commit.tags else None})
 

@@ -19,8 +19,8 @@ from vgp.cli.options import (
     console,
     load_settings,
     print_json,
+    print_lines,
     repository_of,
-    say,
 )
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def list_(
     if as_json:
         print_json(rows)
     elif not rows:
-        say(NO_WORKFLOW.format(repository.folder))
+        print_lines(NO_WORKFLOW.format(repository.folder))
     elif name:
         console().print(_parameters(rows[0]["parameters"]))
     else:
         console().print(figures.table(("pipeline", "meaning"), [(row["name"], row["description"]) for row in rows]))
-        say("Parameters of a pipeline: vgp list NAME")
+        print_lines("Parameters of a pipeline: vgp list NAME")
 
 
 def _parameters(parameters: list[JsonObject]) -> "Table":
@@ -97,19 +97,19 @@ def compile_(
     compiled = compiling.compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, pipeline, as_json) for path, pipeline in compiled.items()]
     steps = [row for pipeline in compiled.values() for row in pipeline.report.steps]
-    say(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
+    print_lines(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
     notes = [*loaded.warnings(), *compiling.unknown_steps(loaded, compiled.values()), *compiling.tagged_images(loaded)]
     notes += [*compiling.different_worlds(compiled.values()), *compiling.placeholder_image(loaded)]
-    say(*notes, stderr=as_json)
+    print_lines(*notes, stderr=as_json)
     if as_json:
         print_json(results)
 
 
 def _compiled(path: Path, compiled: "compiling.Compiled", as_json: bool) -> JsonObject:
     terminal, report = console(as_json), compiled.report
-    say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
+    print_lines(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
     terminal.print(cost_bound.steps_table(report.steps, width=terminal.width, dated=False))
-    say(*map(check_report.headline, report.of_severity("warning")), stderr=as_json)
+    print_lines(*map(check_report.headline, report.of_severity("warning")), stderr=as_json)
     most = cost_bound.as_json(report.steps)
     return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 
@@ -159,7 +159,7 @@ def run_(
         request = local_run.resumed(name, resume, repository_of(settings), **processes)
     else:
         request = local_run.started(name, set_ or (), load_settings(settings, environment), out, **processes)
-    say(f"{name} -> {request.folder}", *portable.notes(request.spec), stderr=as_json)
+    print_lines(f"{name} -> {request.folder}", *portable.notes(request.spec), stderr=as_json)
     with display.Progress(terminal, [step.name for step in request.spec.steps]) as progress:
         result = local_run.finished(request, progress)
     display.show(result, terminal)

@@ -28,7 +28,7 @@ class Changed:
     record: Record
     event: Event | None
 
-    def told(self, said: str) -> Values:
+    def describe(self, said: str) -> Values:
         return {
             "registry": self.there.root,
             "model": self.record.model,
@@ -84,7 +84,7 @@ def promote(root: str, model: str, version: str, account: str, why: str) -> Valu
     done = _change(there, change, account, why)
     before = done.event and done.event.before
     place = f", in place of version {before}" if before else ""
-    return done.told(f"version {number} is the champion of {there.model}{place}{'' if done.event else ' already'}")
+    return done.describe(f"version {number} is the champion of {there.model}{place}{'' if done.event else ' already'}")
 
 
 def rollback(root: str, model: str, expected: int | None, account: str, why: str) -> Values:
@@ -96,14 +96,14 @@ def rollback(root: str, model: str, expected: int | None, account: str, why: str
 
     done = _change(there, change, account, why)
     if done.event:
-        return done.told(f"version {done.event.version} is the champion of {there.model} again, in place of version "
-                         f"{done.event.before}")  # fmt: skip
+        again = f"version {done.event.version} is the champion of {there.model} again"
+        return done.describe(f"{again}, in place of version {done.event.before}")
     before = changes.rolled_back_already(done.record, expected)
     assert before  # every other case has an event or an error
     further = f"further back: rollback --from {before.version}"
     if len(changes.reigned(done.record)) < 2:
         further = "it replaced none to go back to"
-    return done.told(
+    return done.describe(
         f"version {before.version} is the champion of {there.model} already, since version {before.before} was rolled "
         f"back on {before.at} by {before.who} ({further})"
     )
@@ -120,7 +120,7 @@ def alias(root: str, model: str, alias: str, version: str, account: str, why: st
     done = _change(there, change, account, why)
     place = f", and no longer {done.event.before}" if done.event and done.event.before else ""
     already = "" if done.event else " already"
-    return done.told(f"{alias} is version {done.record.aliases[alias]} of {there.model}{place}{already}")
+    return done.describe(f"{alias} is version {done.record.aliases[alias]} of {there.model}{place}{already}")
 
 
 def unalias(root: str, model: str, alias: str, account: str, why: str) -> Values:
@@ -128,8 +128,8 @@ def unalias(root: str, model: str, alias: str, account: str, why: str) -> Values
     there = _open(root, model)
     done = _change(there, lambda record, words: changes.unalias(record, alias, **words), account, why)
     if done.event:
-        return done.told(f"version {done.event.version} of {there.model} is {alias} no longer")
-    return done.told(f"no version of {there.model} has the alias {alias}")
+        return done.describe(f"version {done.event.version} of {there.model} is {alias} no longer")
+    return done.describe(f"no version of {there.model} has the alias {alias}")
 
 
 def reject(root: str, model: str, version: str, account: str, why: str) -> Values:
@@ -142,7 +142,7 @@ def reject(root: str, model: str, version: str, account: str, why: str) -> Value
         return changes.reject(record, number, **words)
 
     done = _change(there, change, account, why)
-    return done.told(f"version {number} of {there.model} is rejected{'' if done.event else ' already'}")
+    return done.describe(f"version {number} of {there.model} is rejected{'' if done.event else ' already'}")
 
 
 def delete(root: str, model: str, version: str, account: str, why: str, dry_run: bool = False) -> Values:
@@ -155,7 +155,7 @@ def delete(root: str, model: str, version: str, account: str, why: str, dry_run:
         number = found(record, version).number
         after = changes.delete(record, number, who=user(), why="", key="none")
         event = after.events[-1] if after is not record else None
-        return Changed(there, record, event).told(f"version {number} of {there.model} would be deleted")
+        return Changed(there, record, event).describe(f"version {number} of {there.model} would be deleted")
 
     def change(record: Record, words: dict[str, str]) -> Record:
         nonlocal number
@@ -164,7 +164,7 @@ def delete(root: str, model: str, version: str, account: str, why: str, dry_run:
 
     done = _change(there, change, account, why)
     versions.remove(there, done.record.versions[number - 1])
-    return done.told(f"version {number} of {there.model} is deleted{'' if done.event else ' already'}")
+    return done.describe(f"version {number} of {there.model} is deleted{'' if done.event else ' already'}")
 
 
 def clean(root: str, model: str, dry_run: bool) -> Values:

@@ -155,14 +155,14 @@ def html(made: Verdict) -> str:
     parts = [
         f"<h1>{'Trains' if made.train else 'Does not train'}</h1>",
         f'<p class="lead">Why: {escape(made.why)}</p>',
-        *(f"<p>{escape(line)}</p>" for line in told(made)),
+        *(f"<p>{escape(line)}</p>" for line in explain_verdict(made)),
         _table(found),
         f'<ul class="sentences">{notes}</ul>' if notes else "",
     ]
     return page.document(f"Retraining: {'train' if made.train else 'skip'}", "".join(parts))
 
 
-def told(made: Verdict) -> list[str]:
+def explain_verdict(made: Verdict) -> list[str]:
     """Returns sentences about champion, rows and loss."""
     found, lines = made.findings, list[str]()
     if made.champion:

@@ -18,7 +18,7 @@ from vgp.check.checker import check
 from vgp.check.convert import conversion, legacy_job
 from vgp.check.convert.conversion import Conversion, as_yaml
 from vgp.check.convert.sdk_program import program, snake
-from vgp.check.fix import Options, of_document
+from vgp.check.fix import Options, fix_document
 from vgp.check.judgement import Judgement
 from vgp.check.sources import gcloud_line
 from vgp.check.sources.command_line import IMAGE, Note
@@ -44,12 +44,12 @@ def source_document(source: str) -> tuple[Document, list[Note]]:
         text, name = (standard_input(), "<stdin>") if is_stdin else (read(Path(source)), source)
     before = _BEFORE.match(text)
     if before is not None:
-        data, lost = gcloud_line.data(text[before.end() :].strip())
+        data, notes = gcloud_line.data(text[before.end() :].strip())
         if data.get("jobSpec") == {}:
             raise RequestError("the command requests no machine. Add --worker-pool-spec, or --config with a file.")
         _refuse_variables(data)
         why = "it applies to that command only and is in no file"
-        return Document(name, data, ""), [Note(each, why, True) for each in _SET.findall(before.group())] + lost
+        return Document(name, data, ""), [Note(each, why, True) for each in _SET.findall(before.group())] + notes
     if name.endswith(_PROGRAMS):
         raise RequestError(
             f"{source}: convert takes a gcloud line, JSON or YAML, and no programs. Pass the line itself, convert "
@@ -61,7 +61,7 @@ def source_document(source: str) -> tuple[Document, list[Note]]:
     fault = documents[0].fault
     if fault:
         raise fault if isinstance(fault, RequestError) else RequestError(f"{source}: {fault}")
-    return documents[0], _lost(documents)
+    return documents[0], _note_dropped_documents(documents)
 
 
 def _refuse_variables(data: object) -> None:
@@ -86,7 +86,7 @@ def _variables(value: object) -> Iterator[str]:
         yield from _VARIABLE.findall(value)
 
 
-def _lost(documents: list[Document]) -> list[Note]:
+def _note_dropped_documents(documents: list[Document]) -> list[Note]:
     lost = [Note(dotted(path), "given twice; the last value is used", True) for path in documents[0].repeated]
     if len(documents) > 1:
         text = f"{len(documents) - 1} more in the file: only the first is converted"
@@ -98,14 +98,14 @@ def replace_machines(conversion: Conversion, *, as_of: date | None = None) -> No
     """Writes the nearest machines into the job, with a note for every worker pool that changes."""
     document = parse("config.yaml", as_yaml(conversion.config))[0]
     regions = [conversion.region] if conversion.region else []
-    text, _ = of_document(document, Options(regions, as_of=as_of))
+    text, _ = fix_document(document, Options(regions, as_of=as_of))
     if text == document.text:
         return
     before = _machines(conversion)
     conversion.config = parse("config.yaml", text)[0].data
     for index, (old, new) in enumerate(zip(before, _machines(conversion), strict=True)):
         if old != new:
-            conversion.became(f"workerPoolSpecs[{index}]", f"{new}, the nearest to {old}, which is not available")
+            conversion.note_change(f"workerPoolSpecs[{index}]", f"{new}, the nearest to {old}, which is not available")
 
 
 def _machines(conversion: Conversion) -> list[str]:
@@ -134,13 +134,13 @@ class Result:
     sdk_notes: tuple[Note, ...] = ()
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         return self.report.exit_code != 0
 
 
 def result(conversion: Conversion, *, as_of: date | None = None) -> Result:
     """Returns the checked conversion in every form."""
-    report = checked(conversion, as_of=as_of)
+    report = check_conversion(conversion, as_of=as_of)
     if report.exit_code:
         return Result(conversion, report)
     sdk, notes = program(conversion)
@@ -148,15 +148,15 @@ def result(conversion: Conversion, *, as_of: date | None = None) -> Result:
     return Result(conversion, report, as_yaml(conversion.config), pools, sdk, tuple(notes))
 
 
-def converted_source(text: str, *, as_of: date | None = None) -> Conversion:
+def convert_source(text: str, *, as_of: date | None = None) -> Conversion:
     """Converts a file, standard input (`-`) or a gcloud line into a Vertex AI job; raises RequestError."""
     document, notes = source_document(text)
-    conversion = converted(document, as_of=as_of)
+    conversion = convert_document(document, as_of=as_of)
     conversion.notes[:0] = notes
     return conversion
 
 
-def converted(document: Document, *, as_of: date | None = None) -> Conversion:
+def convert_document(document: Document, *, as_of: date | None = None) -> Conversion:
     """Converts the document into a Vertex AI job.
 
     Raises:
@@ -173,7 +173,7 @@ def converted(document: Document, *, as_of: date | None = None) -> Conversion:
     )
 
 
-def checked(conversion: Conversion, *, as_of: date | None = None) -> Report:
+def check_conversion(conversion: Conversion, *, as_of: date | None = None) -> Report:
     """Returns the report of `vgp check` on the result, with the unreadable fields of the source."""
     document = parse("config.yaml", as_yaml(conversion.config))[0]
     is_known = conversion.region and not placeholder(conversion.region)

@@ -50,7 +50,7 @@ class Reporter:
         self._thread = threading.Thread(target=self._write_until_the_end, name="progress", daemon=True)
         self._thread.start()
 
-    def tell(self, progress: Progress) -> None:
+    def update(self, progress: Progress) -> None:
         if progress.saved_step != self.progress.saved_step:
             self._urgent.set()
         self.progress = progress
@@ -108,5 +108,5 @@ def reporter(environment: Mapping[str, str], steps: int, from_step: int, start_s
     if not control:
         return None
     reporter = Reporter(control)
-    reporter.tell(replace(reporter.progress, steps=steps, from_step=from_step, start_s=start_s))
+    reporter.update(replace(reporter.progress, steps=steps, from_step=from_step, start_s=start_s))
     return reporter

@@ -92,7 +92,7 @@ def score_shard(model: TrainedModel, rows: NewRows, number: int, asked: Predicti
     """Predicts a shard and returns its output file."""
     columns = rows.read(number)
     return output_shards.shard(
-        model.task, asked, key, columns["row_id"], rows.told(number), predict_batches(model, columns)
+        model.task, asked, key, columns["row_id"], rows.read_carried(number), predict_batches(model, columns)
     )
 
 

@@ -110,7 +110,7 @@ class NewRows:
         table = read_shard(self.folder, self.shards[number], self.dataset.columns)
         return {column.name: elements(table[column.name].combine_chunks()) for column in self.dataset.columns}
 
-    def told(self, number: int) -> pa.Table:
+    def read_carried(self, number: int) -> pa.Table:
         """Reads the columns of a shard that are copied to the output."""
         table = pq.read_table(self.folder / self.shards[number].path, columns=list(self.carried))
         return table.rename_columns(list(self.carried.values()))

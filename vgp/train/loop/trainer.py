@@ -196,7 +196,7 @@ class Trainer:
         if self.reporter:
             writer = self.saving.writer
             saved = self.resumed_from if writer.durable_step is None else writer.durable_step
-            self.reporter.tell(replace(
+            self.reporter.update(replace(
                 self.reporter.progress, step=self.step, saved_step=saved, save_s=writer.durable_after_s,
                 seconds_per_step=self.pace.add(self.step), save_cost_s=self.saving.interval.cost_s,
                 checkpoint_every_s=self.saving.interval.every_s,
@@ -206,7 +206,7 @@ class Trainer:
         """Validates, saves or stops as the meeting decided. Raises Preempted if the run stops before its end."""
         interval_change = self.saving.add(self.monitor.steps, self.monitor.elapsed_s)
         if interval_change and self.rank.leads:
-            self.monitor.progress.say(interval_change)
+            self.monitor.progress.print_line(interval_change)
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         validate = self.validation.is_validated_after(self.step, wanted=decision.validate)

@@ -68,7 +68,7 @@ def _visit(
         waited = waited.union(*(result.before[step] for step in waited))
         number = copies * _copies(task)
         if task.component.is_group:
-            steps[name] = _visit(result, task.component, f"{way}{task.way}", names, waited, number)
+            steps[name] = _visit(result, task.component, f"{way}{task.path_prefix}", names, waited, number)
         else:
             step = names[f"{way}{name}"]
             result.before[step], result.copies[step] = waited, number

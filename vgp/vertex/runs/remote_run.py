@@ -151,7 +151,7 @@ class _Tree:
 
 def _inside(place: _Place, task: Task | None, group: Component, label: str, absent: str) -> _Place:
     """Inside of a group, or of an iteration, which is no task of the spec. Exit handlers are not told."""
-    way = task.way if task else ""
+    way = task.path_prefix if task else ""
     label = label if way or not task else place.label
     return _Place(group, label, f"{place.path}{way}", absent, place.depth + 1, bool(task and task.is_loop))
 

@@ -18,7 +18,7 @@ from vgp.base.retry import Pauses, poll
 from vgp.check import cost_bound
 from vgp.check.check_report import Report, headline
 from vgp.check.spec.parameters import parse_arguments
-from vgp.check.spec.pipeline_spec import PipelineSpec, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -122,7 +122,7 @@ def _request(name: str, parameters: Sequence[str], settings: Settings, options: 
         code=_commit(settings, options),
     )  # fmt: skip
     if options.new and options.caching is None:  # of the same request, so that the next one does not go on without it
-        body["pipelineSpec"] = switched(PipelineSpec(body["pipelineSpec"]), False).content
+        body["pipelineSpec"] = switch_cache(PipelineSpec(body["pipelineSpec"]), False).content
     return body, report
 
 

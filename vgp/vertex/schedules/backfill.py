@@ -79,7 +79,7 @@ class Backfill:
     def most_usd(self) -> float | None:
         """The most that the nights to run can cost; None where a step has no price."""
         steps = self.declaration.steps
-        return None if cost_bound.unpriced(steps) else cost_bound.most_usd(steps) * len(self.todo)
+        return None if cost_bound.find_unpriced_steps(steps) else cost_bound.most_usd(steps) * len(self.todo)
 
 
 def backfill(
@@ -150,7 +150,7 @@ class _Work:
             job, fresh = self.started(time)
             self.runs[time] = run = read(job)
             self.going |= set() if run.over else {time}
-            self.say(time, f"{'started' if fresh else 'is running as' if not run.over else 'ran as'} {run.id}")
+            self.print_night(time, f"{'started' if fresh else 'is running as' if not run.over else 'ran as'} {run.id}")
         self.waiting = self.waiting[room:]
         return bool(room)
 
@@ -175,9 +175,9 @@ class _Work:
             if run.over:
                 self.runs[time] = run
                 self.going.discard(time)
-                self.say(time, f"{run.state}  {run.id}")
+                self.print_night(time, f"{run.state}  {run.id}")
 
-    def say(self, time: datetime, text: str) -> None:
+    def print_night(self, time: datetime, text: str) -> None:
         left = len(self.waiting) - (time in self.waiting)
         more = f"  ({left} to start)" if left else ""
         self.tell(f"{self.made.local(time):%a %Y-%m-%d %H:%M %Z}  {text}{more}")

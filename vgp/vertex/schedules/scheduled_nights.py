@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from vgp.base.text.times import moment
-from vgp.check.spec.pipeline_spec import PipelineSpec, cached
+from vgp.check.spec.pipeline_spec import PipelineSpec, list_cached_tasks
 from vgp.vertex.runs.remote_run import Run, Step, steps_of
 from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.cron import Cron
@@ -166,7 +166,7 @@ def _sure(
 def _ran(time: datetime, spec: PipelineSpec, run: Run) -> Night:
     # A list tells no spec: names and groups are those of the schedule's.
     steps = steps_of(spec, run.job.job_detail.task_details, run.id, over=run.over)
-    return Night(time, _kind(run, steps, cached(spec)), run, steps)
+    return Night(time, _kind(run, steps, list_cached_tasks(spec)), run, steps)
 
 
 def _kind(run: Run, steps: Sequence[Step], pinned: Sequence[str]) -> str:

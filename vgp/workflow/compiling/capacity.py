@@ -91,7 +91,7 @@ def _planned(
 ) -> PlannedRung:
     placement, own = rung.placement, rung.request.image
     image = script_step.in_image(component, rung.request, settings.image).component_spec.implementation.container.image
-    label = f"{component.name}, rung {rung.number} ({rung.way})"
+    label = f"{component.name}, rung {rung.number} ({rung.provisioning})"
     refuse(_problems(rung, image, settings), f"{label} asks for {placement.combination} in {placement.region}")
     told = {
         IMAGE_VARIABLE: image,
@@ -103,7 +103,7 @@ def _planned(
     return PlannedRung(
         name=rung.name,
         region=placement.region,
-        strategy="reservation" if rung.way == "persistent" else rung.way,
+        strategy="reservation" if rung.provisioning == "persistent" else rung.provisioning,
         timeout_s=placement.timeout_s,
         job=_body(component.name, rung, pools, settings),
         usd_per_hour=placement.hourly_usd,
@@ -118,7 +118,7 @@ def _body(step: str, rung: PlacedRung, pools: list[JsonObject], settings: Settin
     leaves out what the run leaves empty."""
     fields = rung.placement.job_fields()
     scheduling = {**fields["scheduling"], "disable_retries": True}
-    if rung.way == "persistent":
+    if rung.provisioning == "persistent":
         del scheduling["strategy"]
     network = {} if "psc_interface_config" in fields else {"network": "{{$.pipeline_network}}"}
     return {

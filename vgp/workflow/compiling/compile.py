@@ -18,7 +18,7 @@ from vgp.check.spec import spec_difference
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_difference import Difference, unified
+from vgp.check.spec.spec_difference import Difference, diff_texts
 from vgp.check.spec.spec_ladder import worlds
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import PlacementError
@@ -209,7 +209,7 @@ def _follow(name: str, task: Task, group: Component, spec: PipelineSpec) -> None
 # ---- the difference between two compiled pipelines, their machines as the checker reads them
 
 
-__all__ = ["differences", "unified"]
+__all__ = ["differences", "diff_texts"]
 
 #: Follow from a step's machine as it is told, and from its image, whose name they hold.
 _OF_MACHINE = ("input strategy", "input timeout", "retryPolicy.maxRetryCount", f"env.{plain.TIMEOUT_VARIABLE}")

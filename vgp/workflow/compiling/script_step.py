@@ -83,7 +83,7 @@ def with_command(component: "BaseComponent", request: Request, form: "BaseCompon
         RequestError: the step has no outputs to leave a model and checkpoints in, or a word has no meaning.
     """
     spec = component.component_spec
-    script = Script(request.command or (), request.launched_by, spec.implementation.container.image)
+    script = Script(request.command or (), request.launch_method, spec.implementation.container.image)
     fields = {} if form is None else {**(form.component_spec.inputs or {})}
     _refuse_words(component.name, script, {**_parameters(spec.inputs), **_parameters(fields)})
     named = {name: fields[name] for name in sorted(script.names & set(_parameters(fields)))}

@@ -19,7 +19,7 @@ from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.parameters import check_arguments, parse_arguments
-from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
+from vgp.check.spec.pipeline_spec import PipelineSpec, uses_registry
 from vgp.protocol import environment as variables
 from vgp.protocol import file_names
 from vgp.protocol.imports import variables_of_ours
@@ -117,7 +117,7 @@ def started(
 def _registry(spec: PipelineSpec, values: JsonView, out: Path) -> dict[str, str]:
     """The registry that the runs beside this one share, for the check of the champion; nothing where there is none."""
     beside = out.absolute().parent / "registry"
-    is_open = registry_is(spec, [""]) and not values.get("registry")
+    is_open = uses_registry(spec, [""]) and not values.get("registry")
     return {"registry": str(beside)} if is_open and beside.is_dir() else {}
 
 

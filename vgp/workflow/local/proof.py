@@ -111,7 +111,7 @@ def _leaves(task: Task) -> Iterator[str]:
 def _refused(condition: str, inputs: JsonView) -> Step | None:
     """What becomes of a task whose condition does not hold or cannot be told; None if it should run."""
     try:
-        if condition and not dag.holds(condition, inputs):
+        if condition and not dag.evaluate_condition(condition, inputs):
             return Step("", "skipped", f"its condition does not hold: {condition}")
     except ValueError as error:
         return Step("", "missing", str(error))

@@ -49,7 +49,7 @@ SECOND = {
 
 
 def converted(data):
-    return conversions.converted(parse("job.yaml", yaml.safe_dump(data))[0], as_of=DAY)
+    return conversions.convert_document(parse("job.yaml", yaml.safe_dump(data))[0], as_of=DAY)
 
 
 def machines(config):
@@ -61,7 +61,7 @@ def test_the_first_example_of_the_legacy_page_converts():
     result = converted(FIRST)
     t4 = {"machineType": "n1-highcpu-16", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 4}
     assert machines(result.config) == [(t4, 1), (t4, 9), ({"machineType": "n1-highmem-8"}, 3)]
-    assert conversions.checked(result, as_of=DAY).errors == 0
+    assert conversions.check_conversion(result, as_of=DAY).errors == 0
 
 
 def test_the_second_example_is_refused_with_the_nearest_living_gpu(tmp_path, capsys):
@@ -170,7 +170,7 @@ def test_values_of_parameters_are_lists_of_numbers_or_texts_as_the_api_has_them(
 )  # fmt: skip
 def test_values_that_the_api_does_not_take_are_refused(wrong):
     assert [each.rule for each in tuned(wrong).findings if each.severity == "error"] == ["GPU025"]
-    assert conversions.result(tuned(wrong), as_of=DAY).failed
+    assert conversions.result(tuned(wrong), as_of=DAY).has_failed
 
 
 def test_the_only_value_of_a_list_stands_in_a_list():
@@ -195,8 +195,8 @@ def test_what_is_to_be_filled_in_is_converted_as_it_is_and_told():
     assert pool["machineSpec"] == {"machineType": "{{ machine }}", "acceleratorType": "YOUR_GPU", "acceleratorCount": 1}
     assert pool["containerSpec"]["imageUri"] == "<image>" and "--region=YOUR-REGION" in found.conversion.command()
     assert found.conversion.config["baseOutputDirectory"] == {"outputUriPrefix": "gs://YOUR_BUCKET/x"}
-    assert not found.failed and len(found.report.of_severity("note")) == 3
-    assert conversions.result(converted({"trainingInput": {**inputs, "workerCount": "$N"}}), as_of=DAY).failed
+    assert not found.has_failed and len(found.report.of_severity("note")) == 3
+    assert conversions.result(converted({"trainingInput": {**inputs, "workerCount": "$N"}}), as_of=DAY).has_failed
 
 
 def strictly_parsed(config):

@@ -157,7 +157,7 @@ def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
         start_s=9.0,
         checkpoint_every_s=84.0,
     )
-    reporter.tell(first)
+    reporter.update(first)
     deadline = time.monotonic() + 60
     while not storage_has(control.progress) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -166,7 +166,7 @@ def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
     assert written == {"format": 1, "attempt": "a1", "step": 5, "steps": 90, "saved_step": 4, "from_step": 3,
                        "seconds_per_step": 0.25, "save_s": 1.5, "start_s": 9.0, "save_cost_s": 0.0,
                        "checkpoint_every_s": 84.0}  # fmt: skip
-    reporter.tell(progress.Progress(step=90, steps=90, saved_step=4))
+    reporter.update(progress.Progress(step=90, steps=90, saved_step=4))
     reporter.close()
     assert json.loads(storage.read(control.progress, most=1 << 20))["step"] == 90
 
@@ -182,7 +182,7 @@ def test_progress_that_cannot_be_written_stops_nothing_and_is_told_once(tmp_path
     (tmp_path / "file").touch()
     reporter = Reporter(Control(f"{tmp_path}/file/no-folder", "a1"), every_s=0.01, least_s=0.01)
     for step in range(1, 20):
-        reporter.tell(progress.Progress(step=step, saved_step=step))
+        reporter.update(progress.Progress(step=step, saved_step=step))
         time.sleep(0.01)
     reporter.close()
     assert capfd.readouterr().err.count("cannot be written") == 1
