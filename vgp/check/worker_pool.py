@@ -171,6 +171,10 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
         text = f"{spec.machine.name} has GPUDirect-RDMA, which NCCL must be configured to use between machines."
         fix = f"Begin the command with: source {script}"
         reader.add(body.get("command"), "GPU022", text, fix)
+    if is_chief and "horovodrun" in command:
+        text = "horovodrun reaches other machines over SSH, which the replicas of a custom job do not accept."
+        fix = f"For {job_fields.HOROVOD}; start it with torchrun --nproc_per_node={spec.count or 1}."
+        reader.add(body.get("command") if body.get("command").value else body, "GPU022", text, fix)
     if is_chief and spec.combination and spec.count > 1:
         _several_gpus(reader, body, command, spec)
 

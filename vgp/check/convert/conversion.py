@@ -112,7 +112,8 @@ _OUTPUT = (
     "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris", "satisfiesPzs",
     "satisfiesPzi", "trials",
 )  # fmt: skip
-_ENVELOPES = ("customJob", "hyperparameterTuningJob")
+_ENVELOPES = ("customJob", "hyperparameterTuningJob", "trainingPipeline")
+_KINDS = ("workerPoolSpecs", "jobSpec", "trialJobSpec", "trainingTaskInputs", "machineSpec")
 _NUMBERS = ("replicaCount", "acceleratorCount", "bootDiskSizeGb", *_TUNING[1:4])
 #: Lists that users may write as a single item.
 _LISTS = ("values", "packageUris", "reservedIpRanges")
@@ -124,7 +125,7 @@ def recognises(data: object) -> bool:
     if isinstance(data, list):
         return api_object.is_pool_list(data)
     job = _unwrap_job(_camel(data))
-    return isinstance(job, dict) and any(name in job for name in ("workerPoolSpecs", "jobSpec", "trialJobSpec"))
+    return isinstance(job, dict) and any(name in job for name in _KINDS)
 
 
 def conversion(data: object) -> Conversion:
@@ -133,6 +134,8 @@ def conversion(data: object) -> Conversion:
     job = _camel(data, result)
     if isinstance(job, list):
         job = {"workerPoolSpecs": job}
+    if "machineSpec" in job:
+        job = {"workerPoolSpecs": [job]}
     at = next((name for name in _ENVELOPES if isinstance(job.get(name), dict)), "")
     if at:
         for name in job.keys() - {at}:
@@ -151,6 +154,10 @@ def conversion(data: object) -> Conversion:
         result.spec_at = f"{at}jobSpec"
         result.config = _spec(job.pop("jobSpec"), result)
         _drop_fields(job, result, at, "custom jobs have no such field")
+    elif "trainingTaskInputs" in job:
+        result.spec_at = f"{at}trainingTaskInputs"
+        result.config = _spec(job.pop("trainingTaskInputs"), result)
+        _drop_fields(job, result, at, "a custom job only trains: it splits no dataset and uploads no model")
     else:
         result.config = _spec(job, result)
     return result
@@ -205,6 +212,10 @@ def _spec(spec: object, result: Conversion) -> JsonObject:
     return spec
 
 
+def camel_case(key: str) -> str:
+    return _SNAKE.sub(lambda match: match.group(1).upper(), key)
+
+
 def _camel(value: object, result: Conversion | None = None, path: str = "") -> Any:
     """Returns a copy with keys in camelCase, numbers as numbers, and arguments as texts. Keys of labels are content."""
     if isinstance(value, list):
@@ -213,7 +224,7 @@ def _camel(value: object, result: Conversion | None = None, path: str = "") -> A
         return value
     fields: JsonObject = {}
     for key, inner in value.items():
-        name = _SNAKE.sub(lambda match: match.group(1).upper(), str(key))
+        name = camel_case(str(key))
         where = f"{path}.{key}" if path else str(key)
         if name in fields and result is not None:
             result.note_dropped(where, f"{name} is also given in another spelling, which is used")

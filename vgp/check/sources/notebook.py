@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from vgp.base.documents import json_text
 from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
 from vgp.check.sources import python_code, shell_commands, shell_script
+from vgp.check.sources.shell_commands import LATE_BACKSLASH
 
 #: NAME = ! command, or = %magic: the result is computed.
 _ASSIGNED_OUTPUT = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
@@ -89,7 +90,7 @@ def _split_languages(lines: list[str]) -> tuple[list[str], list[str]]:
     if first.startswith("%%") and not first.startswith(("%%time", "%%capture")):
         return blank, blank
     python, script, goes_on = [], [], False
-    for line in ["", *lines[1:]] if first.startswith("%%") else lines:
+    for line, below in pairwise(["" if first.startswith("%%") else lines[0], *lines[1:], ""]):
         taken = _ASSIGNED_OUTPUT.match(line)
         own = taken.group(2) if taken else line
         of_shell = goes_on or _COMMAND.match(own) is not None
@@ -97,7 +98,8 @@ def _split_languages(lines: list[str]) -> tuple[list[str], list[str]]:
         is_magic = not taken and (of_shell or _MAGIC.match(line) is not None)
         python.append(f"{indent}pass" if is_magic else _ASSIGNED_OUTPUT.sub(r"\1_", line))
         script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
-        goes_on = of_shell and line.endswith("\\")
+        is_cut = LATE_BACKSLASH.search(line) is not None and below.lstrip().startswith("--")
+        goes_on = of_shell and (line.endswith("\\") or is_cut)
     # A {NAME} in a command is a Python variable, as unknown as a shell variable.
     return python, [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
 

@@ -30,7 +30,8 @@ GCLOUD = re.compile(
 )
 #: Sets of words; a command that requests machines contains all words of one set.
 _REQUESTING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
-_LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
+#: A backslash that a blank or a comment follows, so that the command ends in its line.
+LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _OUTPUT_FILE = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
 _SHELL = re.compile(r"(?:^|[\s|;&/])(?:ba|z|da|k|s)?sh(?:\s|$)")
@@ -146,7 +147,7 @@ def commands_in_variables(lines: list[str], assignments: list[Assignment]) -> It
 def _is_continued(command: Command, lines: list[str], number: int) -> bool:
     """Whether a command continues at line `number`, from 0; notes a continuation that the shell does not see."""
     line = lines[number - 1]
-    match = _LATE_BACKSLASH.search(line)
+    match = LATE_BACKSLASH.search(line)
     if len(command.lines) > 1 and line.lstrip().startswith("#"):
         return _flag_follows(lines, number - 1)
     if match is None:
@@ -170,7 +171,7 @@ def _join_next(line: str) -> str:
 
 def _bare(line: str) -> str:
     """Returns a line without a misplaced backslash and the comment after it."""
-    return "" if line.lstrip().startswith("#") else _LATE_BACKSLASH.sub("", line)
+    return "" if line.lstrip().startswith("#") else LATE_BACKSLASH.sub("", line)
 
 
 def blank_printed(lines: Lines) -> None:

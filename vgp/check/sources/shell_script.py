@@ -116,7 +116,7 @@ def _document(command: Command, script: _Script) -> Document | None:
         unknown = gcloud_line.take_unknown(line)
         unknown += [f"${command.name}"] if command.name and variables.get(command.name) is None else []
         line.read = lambda path: _config(path, command.line, script)
-        data, _ = gcloud_line.data(line)
+        data, dropped = gcloud_line.data(line)
         if not gcloud_line.has_machines(data) and (unknown or command.name):
             added = join_words(unknown or [f"${command.name}"], "and")
             raise RequestError(f"no flag names machines, and only the shell knows the value of {added}.")
@@ -126,7 +126,10 @@ def _document(command: Command, script: _Script) -> Document | None:
         return Document(file, None, "", above=above, fault=fault, places=places, broken=broken, fix=_FIX)
     places |= {path: at(line) for path, line in _places(data, command).items()}
     texts = [f"Only the shell knows the value of {word}: it is not judged." for word in unknown]
-    return Document(file, with_texts(data, _marked), "", places=places, broken=broken, unread=tuple(texts))
+    return Document(
+        file, with_texts(data, mark_variables), "", places=places, broken=broken, unread=tuple(texts),
+        dropped=tuple((note.field, note.became) for note in dropped),
+    )  # fmt: skip
 
 
 def _line(text: str) -> command_line.Line:
@@ -179,9 +182,9 @@ def _places(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
     return at
 
 
-def _marked(text: str) -> str:
+def mark_variables(text: str) -> str:
     """Returns the text of a flag, marked as unknown if it contains a shell variable."""
     if "$(" in text or "`" in text:
-        return Computed("the shell computes it")
+        return Computed("the shell computes it", text)
     match = VARIABLE.search(text)
-    return Computed(f"the script sets {match.group()} to no constant text") if match else text
+    return Computed(f"{match.group()} is set to no constant text", text) if match else text

@@ -16,6 +16,12 @@ AFFINITIES = ("TYPE_UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _RESERVATION = re.compile(r"projects/[^/]+/zones/([^/]+)/reservations/[^/]+")
 
+#: https://horovod.readthedocs.io/en/stable/running_include.html: its launcher needs SSH without a password.
+HOROVOD = (
+    "horovod.torch use torch.distributed with DistributedDataParallel, for horovod.tensorflow "
+    "MultiWorkerMirroredStrategy"
+)
+
 
 def default_disk(machine: Machine) -> tuple[str, int]:
     """Returns type and GB of the machine's default boot disk."""

@@ -189,6 +189,12 @@ class Request(MachineNeed, JobOptions):
             text = "reduction_server sums gradients of NCCL, between processes that launch = 'torchrun' starts"
             raise ValueError(f"{text}; not for '{self.launch_method}'.")
         program = process_launcher(self.command) if self.launch == "torchrun" else ""
+        if program == "horovodrun":
+            raise ValueError(
+                "horovodrun starts processes over SSH, which the machines of a custom job do not accept. For "
+                f"{job_fields.HOROVOD} (launch = 'tensorflow'), and leave horovodrun out: each GPU gets a process. On one "
+                "machine it works with launch = 'plain'."
+            )
         if program:
             raise ValueError(
                 f"launch = 'torchrun' and {program} in the command would start processes twice. Leave {program} out: "
