@@ -192,8 +192,8 @@ class Request(MachineNeed, JobOptions):
         if program == "horovodrun":
             raise ValueError(
                 "horovodrun starts processes over SSH, which the machines of a custom job do not accept. For "
-                f"{job_fields.HOROVOD} (launch = 'tensorflow'), and leave horovodrun out: each GPU gets a process. On one "
-                "machine it works with launch = 'plain'."
+                f"{job_fields.HOROVOD} (launch = 'tensorflow'), and leave horovodrun out: each GPU gets a process. "
+                "On one machine it works with launch = 'plain'."
             )
         if program:
             raise ValueError(

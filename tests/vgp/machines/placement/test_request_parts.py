@@ -85,7 +85,7 @@ def test_every_launch_takes_a_command(launch: str | None) -> None:
         ({"command": COMMAND, "launch": "tensorflow", "parameter_server": {"count": 0}}, "greater than or equal to 1"),
         ({"command": COMMAND, "launch": "jax", "reduction_server": {"count": 1}}, "not for 'jax'"),
         ({"command": ["torchrun", "train.py"], "launch": "torchrun"}, "torchrun in the command .* processes twice"),
-        ({"command": ["horovodrun", "train.py"], "launch": "torchrun"}, "SSH.* DistributedDataParallel.* launch = 'plain'"),
+        ({"command": ["horovodrun", "train.py"], "launch": "torchrun"}, "SSH.* DistributedDataParallel.*'plain'"),
         ({"image": "mine:latest"}, "is :latest"),
         ({"image": "-"}, "is not an image"),
     ],
