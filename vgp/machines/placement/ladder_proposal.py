@@ -4,7 +4,7 @@ proposed(need, gpus=8, region="us-central1", deadline_s=43200, max_usd=None).run
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgp.base.documents.json_text import JsonObject
@@ -18,9 +18,12 @@ from vgp.machines.placement.dearest import Terms, find_dearest_course
 from vgp.machines.placement.machine_rules import first_error
 from vgp.machines.placement.placed_ladder import MAX_DEADLINE_S, START_S, climber_s
 from vgp.machines.placement.search import Need, search
+from vgp.machines.placement.spot_advice import SpotAdvice, rank_of
 
 #: Maximum number of other regions for one kind of rung.
 _MOST_REGIONS = 2
+#: Number of other regions that advice is asked for.
+_CANDIDATES = 6
 #: Maximum share of the deadline that Flex-start waits, because the next rungs need time too.
 _WAIT_SHARE = 6
 _DEFAULT_WAIT_S = 2 * 3600
@@ -54,23 +57,30 @@ class Proposal:
 
 
 def propose_ladder(
-    need: Need, *, region: str, gpus: int | None = None, deadline_s: int | None = None, max_usd: float | None = None
+    need: Need,
+    *,
+    region: str,
+    gpus: int | None = None,
+    deadline_s: int | None = None,
+    max_usd: float | None = None,
+    advice: Mapping[str, SpotAdvice] | None = None,
 ) -> Proposal:
     """Returns a ladder for a need.
-
     Args:
         need: Need of one machine; its regions and provisioning are ignored.
         region: Region of the run.
         gpus: Number of GPUs of all machines together; None: those of one machine.
         deadline_s: Time limit of the work; None: what the budget allows, else 24 hours.
         max_usd: Maximum cost.
+        advice: Region -> Compute Engine's advice on Spot; None: regions are ordered by distance and price.
 
     Raises:
         RequestError: no offered machine meets the need, or the budget is below the cost of the cheapest rung.
     """
-    machine, nodes = _machine(need, region, gpus)
-    every = [rung for rung in _rungs(machine, nodes, region, need, deadline_s) if rung.usd_per_hour is not None]
-    unpriced = [rung for rung in _rungs(machine, nodes, region, need, deadline_s) if rung.usd_per_hour is None]
+    machine, nodes = choose_machine(need, region, gpus)
+    rungs_of_need = list(_rungs(machine, nodes, region, deadline_s, advice or {}))
+    every = [rung for rung in rungs_of_need if rung.usd_per_hour is not None]
+    unpriced = [rung for rung in rungs_of_need if rung.usd_per_hour is None]
     if not every and (max_usd is not None or not unpriced):
         raise RequestError(f"no price of {machine} is known for {region} or elsewhere: no budget can be guaranteed.")
     climber = plain.default().price("standard", region)
@@ -89,7 +99,7 @@ def propose_ladder(
     return Proposal(tuple(rungs), deadline_s, most_usd, tuple(notes))
 
 
-def _machine(need: Need, region: str, gpus: int | None) -> tuple[Combination, int]:
+def choose_machine(need: Need, region: str, gpus: int | None) -> tuple[Combination, int]:
     """Returns the machine and its number: the fewest machines, then the cheapest in the region, else anywhere."""
     anyhow = replace(need, provisioning=None, regions=())
     for where in ((region,), ()):
@@ -116,13 +126,12 @@ def _nodes(combination: Combination, gpus: int | None) -> int:
     return gpus // combination.count if combination.count and gpus % combination.count == 0 else 0
 
 
-def _rungs(machine: Combination, nodes: int, region: str, need: Need, deadline_s: int | None) -> Iterator[ProposedRung]:
+def _rungs(
+    machine: Combination, nodes: int, region: str, deadline_s: int | None, advice: Mapping[str, SpotAdvice]
+) -> Iterator[ProposedRung]:
     offered, is_here = machine.machine.provisioning, _is_accepted(machine, region)
-    others = _list_other_regions(machine, region, "spot")
-    if "spot" in offered and is_here:
-        yield _rung(machine, nodes, "spot", (), region, "Spot in the region of the run: may be preempted at any moment")
-    if "spot" in offered and others:
-        yield _rung(machine, nodes, "spot", others, region, "Spot in other regions: preempted at other times")
+    if "spot" in offered:
+        yield from _spot_rungs(machine, nodes, region, advice)
     if "flex_start" in offered and machine.machine.accelerator:
         wait_s = min(_DEFAULT_WAIT_S, max(START_S, (deadline_s or 86_400) // _WAIT_SHARE))
         where = () if is_here else _list_other_regions(machine, region, "flex_start")[:1]
@@ -138,6 +147,32 @@ def _rungs(machine: Combination, nodes: int, region: str, need: Need, deadline_s
             yield _rung(
                 machine, nodes, "standard", where, region, "on demand: meets the deadline, if there is capacity"
             )
+
+
+def _spot_rungs(
+    machine: Combination, nodes: int, region: str, advice: Mapping[str, SpotAdvice]
+) -> Iterator[ProposedRung]:
+    """Yields the rung in the region of the run, and the one in other regions; the first of them if Google expects to
+    have machines only there."""
+    others = _list_other_regions(machine, region, "spot", _CANDIDATES if advice else _MOST_REGIONS)
+    others = tuple(sorted(others, key=lambda where: rank_of(advice.get(where)))[:_MOST_REGIONS])
+    places: list[tuple[tuple[str, ...], str]] = []
+    if _is_accepted(machine, region):
+        places.append(((), "Spot in the region of the run: may be preempted at any moment"))
+    if others:
+        places.append((others, "Spot in other regions: preempted at other times"))
+    for where, reason in sorted(places, key=lambda place: _is_unlikely(place[0] or (region,), advice)):
+        known = "; ".join(f"{one}: {advice[one]}" for one in where or (region,) if one in advice)
+        yield _rung(machine, nodes, "spot", where, region, f"{reason} ({known})" if known else reason)
+
+
+def _is_unlikely(regions: Sequence[str], advice: Mapping[str, SpotAdvice]) -> bool:
+    return all(rank_of(advice.get(region)) == 2 for region in regions)
+
+
+def list_spot_regions(machine: Combination, region: str) -> tuple[str, ...]:
+    """Returns the regions that a ladder may choose for Spot: that of the run and the nearest others."""
+    return (region, *_list_other_regions(machine, region, "spot", _CANDIDATES))
 
 
 def _rung(
@@ -162,7 +197,9 @@ def _disk_usd(machine: Combination, regions: tuple[str, ...]) -> float:
     return max(priced, default=0.0)
 
 
-def _list_other_regions(machine: Combination, region: str, provisioning: str) -> tuple[str, ...]:
+def _list_other_regions(
+    machine: Combination, region: str, provisioning: str, most: int = _MOST_REGIONS
+) -> tuple[str, ...]:
     """Returns other regions with the machine, the same continent first, then by price."""
     continent = region.split("-")[0]
 
@@ -171,7 +208,7 @@ def _list_other_regions(machine: Combination, region: str, provisioning: str) ->
         return where.split("-")[0] != continent, price is None, price.usd_per_hour if price else 0.0, where
 
     others = (where for where in catalog.regions() if where != region and _is_accepted(machine, where))
-    return tuple(sorted(others, key=order)[:_MOST_REGIONS])
+    return tuple(sorted(others, key=order)[:most])
 
 
 def _is_accepted(machine: Combination, region: str) -> bool:

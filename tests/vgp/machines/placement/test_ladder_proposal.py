@@ -7,9 +7,15 @@ import pytest
 from vgp.base.errors import RequestError
 from vgp.machines.catalog import catalog, prices
 from vgp.machines.placement import plain
-from vgp.machines.placement.ladder_proposal import Proposal, propose_ladder
+from vgp.machines.placement.ladder_proposal import (
+    Proposal,
+    choose_machine,
+    list_spot_regions,
+    propose_ladder,
+)
 from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.search import Need
+from vgp.machines.placement.spot_advice import SpotAdvice
 from vgp.machines.placement.step_request import Request
 
 TODAY = date(2026, 11, 20)
@@ -75,3 +81,23 @@ def test_what_cannot_be_is_said(asked, words):
     else:
         with pytest.raises(RequestError, match=words):
             propose_ladder(need("L4"), region="us-central1", **asked)
+
+
+def test_advice_on_spot_moves_regions_but_the_region_of_the_run_stays_first_unless_its_score_is_low():
+    plain_order = propose_ladder(need("L4"), region="us-central1", gpus=16, deadline_s=43200)
+    nearest = plain_order.rungs[1].keys["regions"]
+    candidates = list_spot_regions(choose_machine(need("L4"), "us-central1", 16)[0], "us-central1")
+    later = candidates[-1]
+    advice = {"us-central1": SpotAdvice(0.6), later: SpotAdvice(0.9, 3600, 0.125), nearest[1]: SpotAdvice(0.1)}
+
+    def regions(known):
+        made = propose_ladder(need("L4"), region="us-central1", gpus=16, deadline_s=43200, advice=known)
+        taken(made, "us-central1")
+        return [rung.keys.get("regions") for rung in made.rungs[:2]], made.rungs[1].reason
+
+    places, reason = regions(advice)
+    assert places == [None, [later, nearest[0]]]
+    assert f"{later}: obtainability 0.9 of 1, most run for 1h 00m, 12 % of those that stopped were preempted" in reason
+    assert regions({**advice, "us-central1": SpotAdvice(0.39)})[0] == [[later, nearest[0]], None]
+    low = dict.fromkeys(candidates, SpotAdvice(0.0))
+    assert regions(low)[0] == regions({})[0] == [None, nearest]
