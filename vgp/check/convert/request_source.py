@@ -5,6 +5,7 @@ Values that only a program or a shell knows become variables such as $IMAGE_URI,
 
 import re
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ _SET = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
 _OPEN = ("displayName", "location", "region", "project", "parent", "jobId")
 #: Fields without which nothing is left to convert.
 _NEEDED = ("jobSpec", "trialJobSpec", "trainingTaskInputs", "workerPoolSpecs", "machineSpec", "trainingInput")
+_AS_MEANT = "The conversion treats it as corrected."
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -61,7 +63,7 @@ def _read_command(name: str, line: str) -> tuple[Document, list[Note]]:
     command = next(commands_in_lines(Lines(line.split("\n")), lambda _: {}), None)
     broken = command.broken if command else []
     data, notes = gcloud_line.data(command.text if command and broken else line)
-    notes += [Note(f"line {number}", f"{text} They are converted too.") for number, text, _ in broken]
+    notes += [Note(f"line {number}", f"{text} {_AS_MEANT}") for number, text, _ in broken]
     return Document(name, with_texts(data, mark_variables), ""), notes
 
 
@@ -91,7 +93,7 @@ def _note_the_rest(document: Document, documents: list[Document]) -> list[Note]:
         text = f"{len(documents) - 1} more in the file: only the one in line {document.line(())} is converted"
         notes.append(Note("documents", text, True))
     notes += [Note(field, why, True) for field, why in document.dropped]
-    notes += [Note(dotted(path), f"{text} They are converted too.") for path, text, _ in document.broken]
+    notes += [Note(dotted(path) or "source", f"{text} {_AS_MEANT}") for path, text, _ in document.broken]
     notes += [Note(dotted(path), text) for path, text in document.notes]
     return notes + [Note("flags", text, True) for text in document.unread]
 
@@ -113,6 +115,12 @@ def _fill(value: Any, path: FieldPath, notes: list[Note], name: str) -> Any:
     if field in _OPEN:
         notes.append(Note(dotted(path), f"known only at run time: {value}", True))
         return value
-    variable = value.source or f"${_CAMEL.sub('_', field).upper()}"
+    variable = value.source or _name_variable(field, {note.became.partition(":")[0] for note in notes})
     notes.append(Note(dotted(path), f"{variable}: known only at run time: {value}; write its value into the result"))
     return variable
+
+
+def _name_variable(field: str, known: set[str]) -> str:
+    """Returns `$IMAGE_URI` for imageUri; a second unknown value of the field gets `$IMAGE_URI_2`."""
+    name = f"${_CAMEL.sub('_', field).upper()}"
+    return next(each for number in count(1) if (each := name if number == 1 else f"{name}_{number}") not in known)

@@ -109,3 +109,11 @@ def test_a_program_without_a_training_job_is_refused_with_the_reason(tmp_path, c
     assert convert(str(tmp_path / name)) == 2
     told = capsys.readouterr()
     assert words in told.err and not told.out
+
+
+def test_each_unknown_value_of_a_program_has_a_variable_of_its_own(tmp_path, capsys):
+    container = SNAKE.replace('{"image_uri": IMAGE}', '{"image_uri": "r/i:1", "args": [f"--lr={lr}", f"--n={n}"]}')
+    (tmp_path / "train.py").write_text(f"CustomJobSpec(worker_pool_specs={container})\n")
+    assert convert(str(tmp_path / "train.py")) == 0
+    (pool,) = yaml.safe_load(capsys.readouterr().out)["workerPoolSpecs"]
+    assert pool["containerSpec"]["args"] == ["$ARGS", "$ARGS_2"]
