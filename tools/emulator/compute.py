@@ -73,6 +73,10 @@ class Catalog:
         self.networks: dict[str, list[str]] = {"default": ["servicenetworking-googleapis-com"]}
         #: (region, name).
         self.attachments: set[tuple[str, str]] = set()
+        #: (region, machine type) -> obtainability, and seconds of uptime.
+        self.advice: dict[tuple[str, str], tuple[float, int]] = {}
+        #: (region, machine type) -> day of November 2026 -> preemption rate.
+        self.preemptions: dict[tuple[str, str], dict[int, float]] = {}
 
 
 class Networks(Compute):
@@ -181,4 +185,43 @@ class MachineTypes(Typed):
     prefix, kind = "compute.machineTypes", "machineTypes"
 
 
-SERVICES = (Networks, NetworkAttachments, Regions, AcceleratorTypes, MachineTypes)
+class Advice(Compute):
+    """Advice on Spot machines, as compute.beta of revision 20261106 defines it."""
+
+    prefix = "compute.advice"
+
+    def capacity(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        model = self.spot(call.body["instanceProperties"])
+        (selection,) = call.body["instanceFlexibilityPolicy"]["instanceSelections"].values()
+        (machine,), region = selection["machineTypes"], call.params["region"]
+        known = self.state.advice.get((region, machine))
+        if known is None:
+            return {}
+        shard = {"instanceCount": call.body["size"], "machineType": machine, "provisioningModel": model,
+                 "zone": self.url("zones", f"{region}-a")}  # fmt: skip
+        scores = {"obtainability": known[0], "estimatedUptime": f"{known[1]}s"}
+        return {"recommendations": [{"scores": scores, "shards": [shard]}]}
+
+    def capacityHistory(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        self.spot(call.body["instanceProperties"])
+        machine, region = call.body["instanceProperties"]["machineType"], call.params["region"]
+        if machine.startswith("n1-") and call.body["instanceProperties"].get("guestAccelerators"):
+            raise ApiError(400, f"Machine type {machine} with GPUs is not supported.")
+        records = [
+            {"interval": {"startTime": f"2026-11-{day}T00:00:00Z", "endTime": f"2026-11-{day + 1}T00:00:00Z"},
+             "preemptionRate": rate}
+            for day, rate in self.state.preemptions.get((region, machine), {}).items()
+        ]  # fmt: skip
+        link = self.url("regions", region)
+        return {"machineType": machine, "location": link, "preemptionHistory": records}
+
+    def spot(self, properties: dict[str, Any]) -> str:
+        model = str(properties["scheduling"]["provisioningModel"])
+        if model != "SPOT":
+            raise ApiError(400, f"Provisioning model {model} is not supported.")
+        return model
+
+
+SERVICES = (Advice, Networks, NetworkAttachments, Regions, AcceleratorTypes, MachineTypes)

@@ -108,6 +108,7 @@ def route(request: Request) -> tuple[Method, dict[str, str]]:
     name = DOCUMENTS.get(request.api)
     if request.host.endswith(".vertexai.goog") and not request.path.endswith(DEDICATED):
         name = None
+    name = "compute.beta" if request.path.startswith("/compute/beta/") else name
     described = cloud_quotas() if name == "cloudquotas.v1" else document(name) if name else None
     path = re.sub(r"^/(ui|v1beta1)/(?=.*/operations/\d+$)", "/v1/", request.path)  # as Google's SDK and gcloud ask
     if described and (found := described.find(request.http_method, path.lstrip("/"))):

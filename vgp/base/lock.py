@@ -12,7 +12,7 @@ installed distribution of the locked version its own metadata does: PyTorch's bu
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,15 @@ def roots(project: dict[str, Any], extras: list[str]) -> set[str]:
         if extra not in known:
             sys.exit(f"error: pyproject.toml has no extra '{extra}'. Choices: {', '.join(known)}.")
     own = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-    return asked([*own, *(requirement for extra in extras for requirement in known[extra])])
+    return asked([*own, *requirements(project, extras)])
+
+
+def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str]:
+    """Yields the requirements of the extras; one like `vgp[clients]` stands for those of another extra."""
+    for extra in extras:
+        for requirement in project["project"]["optional-dependencies"][extra]:
+            match = re.fullmatch(rf"{project['project']['name']}\[([\w,-]+)\]", requirement)
+            yield from requirements(project, match[1].split(",")) if match else (requirement,)
 
 
 def closure(names: set[str], entries: dict[str, str]) -> set[str]:

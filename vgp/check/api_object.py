@@ -8,12 +8,12 @@ from vgp.base.documents.node import Node, spellings, whole_number
 from vgp.check import custom_job
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import judge_machine
-from vgp.check.terms import Terms, judge_region, misplaced, price_of
+from vgp.check.terms import Terms, judge_region, price_of, report_misplaced
 from vgp.check.worker_pool import judge_reservation, judge_resource_pools
 from vgp.machines.placement.search import Conditions
 
 #: Fields that identify the kind of an object, the most specific first.
-TELLING = (
+KIND_FIELDS = (
     "trialJobSpec", "jobSpec", "deployedModel", "deployedModels", "dedicatedResources", "trainingTaskInputs",
     "resourcePools", "workerPoolSpecs", "machineSpec",
 )  # fmt: skip
@@ -25,29 +25,29 @@ _ENVELOPES = (
 _PARENT = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/.*)?")
 
 
-def telling_field(value: object) -> str | None:
+def find_kind_field(value: object) -> str | None:
     """Returns the field that identifies the object, or the envelope around it; None if it is not an object with
     machines."""
     if not isinstance(value, dict):
         return None
-    own = next((name for name in TELLING if any(spelled in value for spelled in spellings(name))), None)
-    return own or _envelope(value)
+    field = next((name for name in KIND_FIELDS if any(spelled in value for spelled in spellings(name))), None)
+    return field or _envelope(value)
 
 
 def _envelope(value: JsonObject) -> str | None:
     """Returns the field of a request body {parent, customJob: {...}} that holds a known object."""
     held = ((name, value.get(spelled)) for name in _ENVELOPES for spelled in spellings(name))
-    return next((name for name, inner in held if _is_own(inner)), None)
+    return next((name for name, inner in held if _has_kind_field(inner)), None)
 
 
-def _is_own(value: object) -> bool:
+def _has_kind_field(value: object) -> bool:
     """Whether the object itself, not an envelope around it, has an identifying field. Envelopes do not nest."""
-    return isinstance(value, dict) and any(spelled in value for name in TELLING for spelled in spellings(name))
+    return isinstance(value, dict) and any(spelled in value for name in KIND_FIELDS for spelled in spellings(name))
 
 
 def is_pool_list(value: object) -> bool:
     """Whether the value is a list of worker pools in the SDK's form."""
-    return isinstance(value, list) and any(telling_field(item) == "machineSpec" for item in value)
+    return isinstance(value, list) and any(find_kind_field(item) == "machineSpec" for item in value)
 
 
 def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None = None, strict: bool = False) -> bool:
@@ -56,7 +56,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     `strict`: the object goes through Google's Python client, which refuses what gcloud accepts.
     """
     node = node.decoded()
-    kind = telling_field(node.value)
+    kind = find_kind_field(node.value)
     if kind is None:
         return False
     location = location if location is not None else _location(node)
@@ -64,7 +64,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
         return judge(judgement, step, node.get(kind), location=location, strict=strict)
     step = step or node.get("displayName").text() or judgement.document.default_step
     if not location.known:
-        judgement.unknown(step, location, "location")
+        judgement.report_unknown(step, location, "location")
     if kind == "machineSpec":
         judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
     elif kind == "deployedModels":
@@ -74,9 +74,9 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     elif kind == "workerPoolSpecs":
         custom_job.judge(judgement, step, node, location=location, strict_list=strict)
     elif (inner := Reader(judgement, step).object(node.get(kind), kind)) is not None:
-        _inside(judgement, step, kind, node, inner, location, strict)
+        _judge_content(judgement, step, kind, node, inner, location, strict)
     elif node.get(kind).missing:
-        judgement.malformed(step, node.get(kind), kind, "an object")
+        judgement.report_malformed(step, node.get(kind), kind, "an object")
     return True
 
 
@@ -91,9 +91,9 @@ def _location(node: Node) -> Node:
 def _deployed_models(judgement: Judgement, step: str, models: Node, location: Node) -> None:
     """Judges each deployed model of an endpoint; models with automatic resources name no machine."""
     if not models.known:
-        judgement.unknown(step, models, "deployedModels")
+        judgement.report_unknown(step, models, "deployedModels")
     elif not isinstance(models.value, list):
-        judgement.malformed(step, models, "deployedModels", "a list of deployed models")
+        judgement.report_malformed(step, models, "deployedModels", "a list of deployed models")
     reader = Reader(judgement, step)
     for index, item in enumerate(models.items()):
         model = reader.object(item, f"deployedModels[{index}]")
@@ -105,16 +105,18 @@ def _deployed_models(judgement: Judgement, step: str, models: Node, location: No
             judge_resources(judgement, f"{step}/{name}", resources, location)
 
 
-def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node, location: Node, strict: bool) -> None:
+def _judge_content(
+    judgement: Judgement, step: str, kind: str, node: Node, inner: Node, location: Node, strict: bool
+) -> None:
     """Judges the object that the identifying field holds."""
     reader = Reader(judgement, step)
     if kind in ("jobSpec", "trialJobSpec"):
-        misplaced(reader, node, "scheduling")
+        report_misplaced(reader, node, "scheduling")
     if kind == "trialJobSpec":
         count = node.get("parallelTrialCount")
         for name in ("parallelTrialCount", "maxTrialCount"):
             if whole_number(node.get(name).value) == 0:
-                judgement.malformed(step, node.get(name), name, "a whole number of 1 or more")
+                judgement.report_malformed(step, node.get(name), name, "a whole number of 1 or more")
         trials = reader.number(count, "parallelTrialCount") or (1 if count.known else None)
         rounds = _rounds(reader, node.get("maxTrialCount"), trials)
         custom_job.judge(
@@ -162,7 +164,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     if spec is None:
         if resources.known and resources.value and not any(key in resources.value for key in spellings("machineSpec")):
             reader.keys(resources, "dedicatedResources")
-            judgement.malformed(step, resources.get("machineSpec"), "machineSpec", "given")
+            judgement.report_malformed(step, resources.get("machineSpec"), "machineSpec", "given")
         return
     machine_type = spec.get("machineType")
     if not _names_something(spec):
@@ -180,19 +182,19 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     place = location if location is not None and region else machine_type
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
     judge_reservation(reader, Terms(location if region else None, regions, Node(None), "STANDARD", False), spec)
-    way = _way(reader, resources, spec)
+    provisioning = _read_provisioning(reader, resources, spec)
     machine = machine_spec.machine
-    if machine_spec.combination and machine and way and way not in machine.provisioning:
-        text, fix = f"{machine.name} is not offered {_WORDS[way]}.", "Choose another size."
+    if machine_spec.combination and machine and provisioning and provisioning not in machine.provisioning:
+        text, fix = f"{machine.name} is not offered {_WORDS[provisioning]}.", "Choose another size."
         if "spot" in machine.provisioning:
             fix = "Set spot in dedicatedResources, or choose another size."
         judgement.add(step, machine_type, "GPU009", text, fix, "warning")
-    usd, where = price_of(machine_spec, regions, way or "standard")
-    strategy = {"spot": "SPOT", "flex_start": "FLEX_START"}.get(way or "", "STANDARD")
+    usd, where = price_of(machine_spec, regions, provisioning or "standard")
+    strategy = {"spot": "SPOT", "flex_start": "FLEX_START"}.get(provisioning or "", "STANDARD")
     judgement.steps.append(machine_spec.row(step, replicas, strategy, usd, where))
 
 
-def _way(reader: Reader, resources: Node, spec: Node) -> str | None:
+def _read_provisioning(reader: Reader, resources: Node, spec: Node) -> str | None:
     """Returns the provisioning that the fields of DedicatedResources select; None if only the run determines it."""
     spot, flex_start = resources.get("spot"), resources.get("flexStart")
     affinity = spec.get("reservationAffinity")
@@ -202,7 +204,7 @@ def _way(reader: Reader, resources: Node, spec: Node) -> str | None:
     if isinstance(spot.value, bool) and spot.value:
         return "spot"
     if spot.value is not None and not isinstance(spot.value, bool):
-        reader.malformed(spot, "spot", "true or false")
+        reader.report_malformed(spot, "spot", "true or false")
         return None
     if flex_start.value is not None:
         return "flex_start"

@@ -12,8 +12,8 @@ from vgp.machines.catalog import prices
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, plain
-from vgp.machines.placement.combination import Combination, known
-from vgp.machines.placement.dearest import Held
+from vgp.machines.placement.combination import Combination, find_combination
+from vgp.machines.placement.dearest import RungTime
 from vgp.machines.placement.provisioning import STRATEGIES
 
 
@@ -56,7 +56,7 @@ class RungRow:
     #: Seconds that its jobs may run in total.
     timeout_s: float
     #: Seconds that its machines are held in the most expensive course of the ladder; None if that is unknown.
-    held: Held | None = None
+    held: RungTime | None = None
     #: Its size, if the step has several sizes; a run uses one of them.
     size: str = ""
     #: Provisioning of its machines, as in the plan.
@@ -75,7 +75,7 @@ class RungRow:
         """Returns its share of the most expensive course of the ladder."""
         if self.held is None or self.usd_per_hour is None:
             return None
-        return self.held_usd_per_hour * self.held.both_s / 3600
+        return self.held_usd_per_hour * self.held.total_s / 3600
 
     @property
     def held_usd_per_hour(self) -> float:
@@ -139,7 +139,7 @@ class StepRow:
     @property
     def combination(self) -> Combination | None:
         """Returns the machine with its GPUs, if the catalog has both."""
-        return known(self.machine_type, self.accelerator_type, self.accelerator_count)
+        return find_combination(self.machine_type, self.accelerator_type, self.accelerator_count)
 
     @property
     def price(self) -> Price | None:
@@ -212,21 +212,23 @@ class StepRow:
         return self.launcher_usd_per_hour * (self.timeout_s or 0.0) / 3600
 
     @property
-    def not_known(self) -> str:
+    def unknown_reason(self) -> str:
         """Returns the reason why `max_usd` is None; empty if it is known."""
         if self.machine_type is None:
             return "its machine is not known"
         if self.usd_per_hour is None:
-            way = self.strategy.lower().replace("_", "-")
+            provisioning = self.strategy.lower().replace("_", "-")
             gpus = f"{self.count_text} x {self.accelerator_type} on " if self.accelerator_type else ""
-            return f"no price of {gpus}{self.machine_type} in {self.region or 'any region'}, {way}"
+            return f"no price of {gpus}{self.machine_type} in {self.region or 'any region'}, {provisioning}"
         parts = {
             "its number of machines": self.replicas, "its timeout": self.timeout_s,
             "its number of attempts": self.tries, "the number of iterations of its loop": self.turns,
         }  # fmt: skip
-        reasons = [f"{what} is not known" for what, value in parts.items() if value is None]
-        reasons += [f"rung {rung.name}: {_why_not(rung)}" for rung in self.rungs if rung.most_usd is None]
-        return next(iter([*reasons, *(service.not_known for service in self.services if service.not_known)]), "")
+        reasons = [f"{part} is not known" for part, value in parts.items() if value is None]
+        reasons += [f"rung {rung.name}: {_explain_unknown_cost(rung)}" for rung in self.rungs if rung.most_usd is None]
+        return next(
+            iter([*reasons, *(service.unknown_reason for service in self.services if service.unknown_reason)]), ""
+        )
 
     def as_json(self) -> dict[str, object]:
         names = ("step", "machine_type", "accelerator_type", "accelerator_count", "replicas", "strategy")
@@ -252,9 +254,9 @@ class StepRow:
         return {**own, "at_most": price.at_most, "price_date": price.date, "price_skus": list(price.skus)}
 
 
-def _why_not(rung: RungRow) -> str:
+def _explain_unknown_cost(rung: RungRow) -> str:
     """Returns the reason why the maximum cost of a rung is unknown."""
-    return next((row.not_known for row in rung.rows if row.not_known), "another rung has no price")
+    return next((row.unknown_reason for row in rung.rows if row.unknown_reason), "another rung has no price")
 
 
 def unknown_machine(step: str, strategy: str, regions: Sequence[str]) -> StepRow:

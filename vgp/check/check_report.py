@@ -93,25 +93,25 @@ def lines(report: Report) -> Iterator[str]:
     numbers = report.lines()
     for finding in sorted(report.findings, key=lambda finding: _ORDER[finding.severity]):
         yield headline(finding)
-        where = ", ".join(dict.fromkeys(part for part in (finding.cell, _end(finding.field)) if part))
+        where = ", ".join(dict.fromkeys(part for part in (finding.cell, _shorten_path(finding.field)) if part))
         yield f"  {one_line(finding.file)}:{numbers.get(id(finding), 1)}  {where}"
         if finding.suggestion:
             yield f"  {finding.suggestion}"
     yield report.summary
 
 
-def show(report: Report, console: Console) -> None:
+def print_report(report: Report, console: Console) -> None:
     """Prints the lines; a terminal shows severities in colour."""
     if not console.is_terminal:
         print("\n".join(lines(report)), file=console.file)
         return
     for line in lines(report):
-        severity, space, rest = line.partition(" ")
-        text = Text.assemble((severity, _STYLES.get(severity, "")), space + rest)
+        severity, space, message = line.partition(" ")
+        text = Text.assemble((severity, _STYLES.get(severity, "")), space + message)
         console.print(text, soft_wrap=True, highlight=False)
 
 
-def _end(field: str) -> str:
+def _shorten_path(field: str) -> str:
     """Returns the end of a long path, its most specific part."""
     return field if len(field) <= 90 else f"...{field[-87:]}"
 

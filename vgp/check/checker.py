@@ -60,7 +60,7 @@ def check(
             _within_budget(judgement)
         except Unreadable as error:
             if document_kinds.recognises(document):
-                _not_judged(judgement, error)
+                _report_unreadable(judgement, error)
             else:
                 report.unreadable.append(str(error))
         report.findings += [finding for finding in judgement.findings if finding.rule not in ignored]
@@ -69,7 +69,7 @@ def check(
     return report
 
 
-def _not_judged(judgement: Judgement, error: Unreadable) -> None:
+def _report_unreadable(judgement: Judgement, error: Unreadable) -> None:
     """Reports a request that is recognised but unreadable; no mode of the check skips it."""
     document = judgement.document
     fix = document.fix or "Correct the file, and check it again."
@@ -83,7 +83,7 @@ def _within_budget(judgement: Judgement) -> None:
     document = judgement.document
     whole, step = Node(None), document.default_step
     try:
-        with bounded_text.document() as searches, judgement.guarded(step, whole):
+        with bounded_text.document() as searches, judgement.report_exceptions(step, whole):
             for path, text, fix in document.broken:
                 judgement.add(step, Node(None, path), "GPU034", text, fix)
             for path, text in document.notes:
@@ -124,7 +124,7 @@ def _strategy(name: str | None) -> str | None:
     return upper
 
 
-def own_regions(file: Path | None = None) -> list[str]:
+def read_project_regions(file: Path | None = None) -> list[str]:
     """Returns the region of pipelines.toml, if there is one. Mistakes in its other settings are ignored."""
     try:
         file = file or settings_file()
@@ -143,7 +143,7 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report, skip_oth
         else:
             for path in files(Path(item), report):
                 named = path == Path(item) and not skip_others
-                if named or not _is_other(path):
+                if named or not _lacks_request(path):
                     yield from _of_file(path, named)
 
 
@@ -156,7 +156,7 @@ def _of_file(path: Path, named: bool) -> list[Document]:
         return [Document(str(path), None, "", fault=error, asks=_has_words(path))]
     if not named:  # a folder may hold other YAML; a named file is meant to be judged
         return [document for document in documents if document_kinds.recognises(document)]
-    if any(document.fault for document in documents) and _is_other(path):
+    if any(document.fault for document in documents) and _lacks_request(path):
         documents = [replace(document, asks=False) for document in documents]
     return documents or _empty(str(path))
 
@@ -177,7 +177,7 @@ def _empty(file: str) -> list[Document]:
     return [] if is_program(file) else [Document(file, None, "", fault=fault, asks=False)]
 
 
-def _is_other(path: Path) -> bool:
+def _lacks_request(path: Path) -> bool:
     """Whether an existing file has none of the words of a request; a quick test before megabytes are parsed."""
     if not (os.path.isfile(path) and os.access(path, os.R_OK)):
         return False
@@ -210,10 +210,10 @@ def files(path: Path, report: Report) -> list[Path]:
     if not os.path.isdir(path):
         return [path]
 
-    def unread(error: OSError) -> None:
+    def note_unreadable(error: OSError) -> None:
         report.unreadable.append(str(Unreadable(str(error.filename), error.strerror or str(error))))
 
-    found = [Path(folder, name) for folder, _, names in os.walk(path, onerror=unread) for name in names]
-    own = (file for file in found if file.suffix.lower() in SUFFIXES)
+    paths = [Path(folder, name) for folder, _, names in os.walk(path, onerror=note_unreadable) for name in names]
+    known = (file for file in paths if file.suffix.lower() in SUFFIXES)
     # A broken link is reported as unreadable.
-    return sorted(file for file in own if os.path.isfile(file) or os.path.islink(file) and not os.path.exists(file))
+    return sorted(file for file in known if os.path.isfile(file) or os.path.islink(file) and not os.path.exists(file))

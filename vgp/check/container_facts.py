@@ -78,8 +78,8 @@ def _naming(image: str) -> list[Problem]:
     if "@" in name or "{{" in image:
         return image_problems
     if ":" not in name or name.endswith(":latest"):
-        what = "has no tag, which means :latest" if ":" not in name else "is :latest"
-        text = f"{image} {what}: a rerun may get another image, and step caching does not see it change."
+        fault = "has no tag, which means :latest" if ":" not in name else "is :latest"
+        text = f"{image} {fault}: a rerun may get another image, and step caching does not see it change."
         prebuilt = "-docker.pkg.dev/vertex-ai/" in image
         fix = "Name a version, or better a digest: IMAGE@sha256:..."
         image_problems.append(Problem("GPU020", "imageUri", text, fix, severity="note" if prebuilt else ""))
@@ -145,7 +145,7 @@ class Service:
     limit_s: float = 0
 
     @property
-    def not_known(self) -> str:
+    def unknown_reason(self) -> str:
         return "" if self.usd is not None else f"no price of {self.name}, {self.what} in {self.region or 'its region'}"
 
     @property
@@ -179,7 +179,7 @@ def _parse_engines(text: str) -> "Engines | None":
         return None
 
 
-def ended_early(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[Problem]:
+def find_early_end(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[Problem]:
     """Yields a problem if the step may end before its job. An ending step cancels the job, and each retry starts a new
     one."""
     for service in used:
@@ -193,15 +193,15 @@ def ended_early(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[
             yield Problem("GPU028", "timeout", text, fix, "warning")
 
 
-def _bigquery(asked: "BigQuery") -> Service:
-    usd = prices.bigquery_usd(asked.max_gb, asked.location)
-    return Service("BigQuery", f"{number(asked.max_gb)} GB", asked.location or "anywhere", usd)
+def _bigquery(limits: "BigQuery") -> Service:
+    usd = prices.bigquery_usd(limits.max_gb, limits.location)
+    return Service("BigQuery", f"{number(limits.max_gb)} GB", limits.location or "anywhere", usd)
 
 
-def _dataflow(asked: "Job") -> Service:
-    usd = prices.dataflow_usd(asked.machine, asked.disk_gb, asked.max_workers, asked.max_hours, asked.region)
-    what = f"{asked.max_workers} x {asked.machine} for {number(asked.max_hours)} h"
-    return Service("Dataflow", what, asked.region, usd, asked.max_hours * 3600)
+def _dataflow(limits: "Job") -> Service:
+    usd = prices.dataflow_usd(limits.machine, limits.disk_gb, limits.max_workers, limits.max_hours, limits.region)
+    use = f"{limits.max_workers} x {limits.machine} for {number(limits.max_hours)} h"
+    return Service("Dataflow", use, limits.region, usd, limits.max_hours * 3600)
 
 
 def engines_of_steps(spec: PipelineSpec) -> dict[str, "Engines"]:

@@ -45,34 +45,34 @@ def most_usd(rows: Sequence[StepRow]) -> float:
     return sum(row.max_usd or 0.0 for row in rows)
 
 
-def unpriced(rows: Sequence[StepRow]) -> dict[str, str]:
+def find_unpriced_steps(rows: Sequence[StepRow]) -> dict[str, str]:
     """Returns the steps without a maximum cost, each with the reason."""
-    return {row.step: row.not_known for row in rows if row.max_usd is None}
+    return {row.step: row.unknown_reason for row in rows if row.max_usd is None}
 
 
 def as_json(rows: Sequence[StepRow]) -> JsonObject:
     """Returns `max_usd`, the bound; it is null if a step is unpriced. Then the priced part and the other steps
     follow."""
-    left_out = unpriced(rows)
+    left_out = find_unpriced_steps(rows)
     most = most_usd(rows)
     return {
         "max_usd": None if left_out else most,
         "max_usd_of_priced_steps": most,
         "unpriced": left_out,
         "price_dates": price_dates(rows),
-        "not_counted": not_counted(rows),
+        "not_counted": list_uncounted_items(rows),
     }
 
 
 def price_dates(rows: Sequence[StepRow]) -> list[str]:
     """Returns the dates of all prices in the rows, the oldest first."""
     every = [each for row in rows for each in row.every]
-    own = {row.price_date for row in every} | {used.price_date for row in every for used in row.services if used.usd}
-    own |= {price.date for row in every for price in (row.disk_price, *row.launcher_prices) if price}
-    return sorted(day for day in own if day)
+    dates = {row.price_date for row in every} | {used.price_date for row in every for used in row.services if used.usd}
+    dates |= {price.date for row in every for price in (row.disk_price, *row.launcher_prices) if price}
+    return sorted(day for day in dates if day)
 
 
-def not_counted(rows: Sequence[StepRow]) -> list[str]:
+def list_uncounted_items(rows: Sequence[StepRow]) -> list[str]:
     """Returns the billed items that the maximum leaves out, because they have no price or no limit."""
     every = [row for row in rows for row in row.every]
     bare = dict.fromkeys(row.step for row in every if row.usd_per_hour is not None and row.disk_price is None)
@@ -86,9 +86,9 @@ def not_counted(rows: Sequence[StepRow]) -> list[str]:
     return [f"{text} {join_words(steps, 'and')}" for text, steps in texts.items() if steps]
 
 
-def not_in_it(rows: Sequence[StepRow]) -> str:
+def format_unpriced_steps(rows: Sequence[StepRow]) -> str:
     """Returns `tune (no price of a4x-highgpu-4g in us-central1, reservation)`; empty if every step has a price."""
-    return ", ".join(f"{step} ({why})" for step, why in unpriced(rows).items())
+    return ", ".join(f"{step} ({why})" for step, why in find_unpriced_steps(rows).items())
 
 
 def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
@@ -97,7 +97,7 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
         return
     if not 0 <= max_usd < math.inf:
         raise RequestError(f"--max-usd {max_usd:g}: give dollars, like 20.")
-    total, left_out = most_usd(rows), not_in_it(rows)
+    total, left_out = most_usd(rows), format_unpriced_steps(rows)
     if total > max_usd:
         raise RequestError(
             f"a run can cost {'at least ' if left_out else ''}${format_dollars(total)}, more than --max-usd "
@@ -133,20 +133,20 @@ def _dearest(rows: Sequence[StepRow]) -> str:
     row = _dearest_row(rows)
     if row.rungs:
         held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
-        way = [
+        course = [
             ", ".join(f"rung {name} for {format_duration(jobs_s)}" for name, jobs_s in held),
             *filter(None, [_handover(row)]),
         ]
         most = format_dollars(row.max_usd or 0)
-        return f"  Most expensive step: {row.step}, a ladder with {'; '.join(way)}: ${most}.\n"
+        return f"  Most expensive step: {row.step}, a ladder with {'; '.join(course)}: ${most}.\n"
     hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
     return (
         f"  Most expensive step: {row.step}, {row.replicas} x {row.machine_type} for up to {hours:g} h"
-        f"{f', {times} times' if times > 1 else ''}{_with(row)}, ${format_dollars(row.max_usd or 0)}.\n"
+        f"{f', {times} times' if times > 1 else ''}{_format_services(row)}, ${format_dollars(row.max_usd or 0)}.\n"
     )
 
 
-def _with(row: StepRow) -> str:
+def _format_services(row: StepRow) -> str:
     return "".join(f", with {used.name} ({used.what})" for used in row.services)
 
 
@@ -158,8 +158,8 @@ def steps_table(
     On a terminal of fewer than 100 columns (`width`), values that all steps share stand below the table. `dated`: print
     the dates of the prices below the table; of several tables, only one needs them.
     """
-    lines = [line_of(row) for row in rows]
-    shared = _shared(lines) if width < _WIDE else {}
+    lines = [build_line(row) for row in rows]
+    shared = _find_shared_cells(lines) if width < _WIDE else {}
     titles = [title for title in _COLUMNS if title not in shared]
     drawn_lines = [
         each
@@ -169,13 +169,13 @@ def steps_table(
     cells: list[list[str | Text]] = [[line[title] for title in titles] for line in drawn_lines]
     if len(rows) > 1:
         cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
-    drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
+    body = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
-    below += [f"not included: {not_in_it(rows)}"] if unpriced(rows) else []
-    below += [f"not included: {'; '.join(left_out)}"] if (left_out := not_counted(rows)) else []
-    below += [*_shuffled(rows), *chain.from_iterable(map(_ladder, rows))]
+    below += [f"not included: {format_unpriced_steps(rows)}"] if find_unpriced_steps(rows) else []
+    below += [f"not included: {'; '.join(left_out)}"] if (left_out := list_uncounted_items(rows)) else []
+    below += [*_warn_of_shuffle(rows), *chain.from_iterable(map(_ladder, rows))]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
-    return with_caption(drawn, below)
+    return with_caption(body, below)
 
 
 def _services(row: StepRow) -> list[dict[str, str]]:
@@ -199,7 +199,7 @@ def _services(row: StepRow) -> list[dict[str, str]]:
 def _rung(rung: RungRow) -> list[dict[str, str]]:
     """Returns the lines of a rung, which follow the line of the step's launcher."""
     lines = [
-        line_of(each) | {"step": "", "at most": ""} | ({"provisioning": "persistent"} if each.is_persistent else {})
+        build_line(each) | {"step": "", "at most": ""} | ({"provisioning": "persistent"} if each.is_persistent else {})
         for each in rung.rows
     ]
     unknown = "no price" if rung.usd_per_hour is None else "?"
@@ -211,7 +211,7 @@ def _rung(rung: RungRow) -> list[dict[str, str]]:
 def _ladder(row: StepRow) -> Iterator[str]:
     """Yields the assumptions behind the maximum cost of a step with a ladder."""
     if row.rungs and row.ladder_s:
-        yield f"{row.step}: {_counted(row, row.ladder_s)}"
+        yield f"{row.step}: {_explain_ladder_bound(row, row.ladder_s)}"
         if handover := _handover(row):
             yield f"{row.step}: {handover}"
 
@@ -223,7 +223,7 @@ def _handover(row: StepRow) -> str:
     return f"plus {format_duration(handover_s)} of Spot while a job takes over, {share}" if handover_s else ""
 
 
-def _counted(row: StepRow, ladder_s: float) -> str:
+def _explain_ladder_bound(row: StepRow, ladder_s: float) -> str:
     sizes = dict.fromkeys(rung.size for rung in row.rungs if rung.size)
     if sizes:
         return f"a run uses one size, {join_words(sizes)}; the maximum is for the most expensive"
@@ -233,7 +233,7 @@ def _counted(row: StepRow, ladder_s: float) -> str:
     )
 
 
-def _shuffled(rows: Sequence[StepRow]) -> list[str]:
+def _warn_of_shuffle(rows: Sequence[StepRow]) -> list[str]:
     """Returns a warning if Dataflow shuffles: the number of bytes is known only at run time, so their cost has no
     limit."""
     steps = [row.step for row in rows if any(used.name == "Dataflow" for used in row.services)]
@@ -242,18 +242,18 @@ def _shuffled(rows: Sequence[StepRow]) -> list[str]:
 
 
 def _total(rows: Sequence[StepRow]) -> str:
-    if not unpriced(rows):
+    if not find_unpriced_steps(rows):
         return format_dollars(most_usd(rows))
     return f"at least {format_dollars(most_usd(rows))}" if most_usd(rows) else "not known"
 
 
-def _shared(lines: Sequence[dict[str, str]]) -> dict[str, str]:
+def _find_shared_cells(lines: Sequence[dict[str, str]]) -> dict[str, str]:
     """Returns the region and the provisioning, if all steps share them."""
     values = {title: {line[title] for line in lines} for title in ("region", "provisioning")}
     return {title: next(iter(same)) for title, same in values.items() if len(same) == 1}
 
 
-def line_of(row: StepRow) -> dict[str, str]:
+def build_line(row: StepRow) -> dict[str, str]:
     """Returns the cells of a step's line by the title of their column."""
     gpus = f"{row.count_text} x {row.accelerator_type}" if row.accelerator_type else "-"
     hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas

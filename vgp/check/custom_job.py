@@ -62,7 +62,7 @@ def judge(
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # only the chief calls other services
         used = container_facts.services_of(nodes[0].get("containerSpec").get("env"))
-        judgement.report(step, job_terms.scheduling, *container_facts.ended_early(used, timeout_s))
+        judgement.report(step, job_terms.scheduling, *container_facts.find_early_end(used, timeout_s))
         rows[0] = replace(rows[0], services=used)
     named = bool(spec.get("persistentResourceId").text()) or (judgement.on_resource and job_terms.is_persistent)
     judgement.steps += [replace(row, is_persistent=named) for row in rows]
@@ -72,7 +72,7 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
     """Returns the worker pools; None if there is no list of them, which is reported."""
     node = node.decoded()
     if not node.known:
-        reader.unknown(node, "workerPoolSpecs")
+        reader.report_unknown(node, "workerPoolSpecs")
         return None
     if isinstance(node.value, dict):
         text = "workerPoolSpecs is a mapping: gcloud reads it as one pool, Google's Python client refuses it."
@@ -82,10 +82,10 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
     if not isinstance(node.value, list):
         if node.value is None and persistent_resource(spec).value:
             return []
-        reader.malformed(node, "workerPoolSpecs", "a list of worker pools")
+        reader.report_malformed(node, "workerPoolSpecs", "a list of worker pools")
         return None
     if not node.value:
-        reader.malformed(node, "workerPoolSpecs", "a list with at least one pool")
+        reader.report_malformed(node, "workerPoolSpecs", "a list with at least one pool")
     return [pool.decoded() for pool in node.items()]
 
 

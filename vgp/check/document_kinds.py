@@ -63,7 +63,7 @@ def is_terraform(name: str) -> bool:
 #: Each JSON or YAML request contains one of these words.
 _WORDS = (
     "deploymentSpec", "trainingInput", "scaleTier", "masterType",
-    *sorted({spelled for name in api_object.TELLING for spelled in spellings(name)}),
+    *sorted({spelled for name in api_object.KIND_FIELDS for spelled in spellings(name)}),
 )  # fmt: skip
 _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction or deployment request, or trainingInput"
 
@@ -75,7 +75,7 @@ def recognises(document: Document) -> bool:
         return document.asks
     if document.places is not None:
         return True  # a program without requests gives no document
-    kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list, _is_list)
+    kinds = (pipeline.recognises, legacy.recognises, api_object.find_kind_field, api_object.is_pool_list, _is_list)
     return any(bool(kind(data)) for kind in kinds)
 
 
@@ -103,7 +103,7 @@ def judge(judgement: Judgement) -> None:
         pipeline.judge(judgement)
     elif legacy.recognises(data):
         legacy.judge(judgement)
-    elif api_object.telling_field(data):
+    elif api_object.find_kind_field(data):
         api_object.judge(judgement, "", node)
     elif isinstance(data, dict) and set(data) == {"container"}:  # a plain step of a program
         plain_step.judge(judgement, document.default_step, node.get("container"))
@@ -112,23 +112,23 @@ def judge(judgement: Judgement) -> None:
     elif _is_list(data):
         _objects(judgement, node)
     else:
-        raise Unreadable(document.file, _why_not(data))
+        raise Unreadable(document.file, _explain_unknown_kind(data))
 
 
 def _is_list(data: object) -> bool:
     """Whether the data is a list of API objects."""
-    return isinstance(data, list) and any(api_object.telling_field(item) for item in data)
+    return isinstance(data, list) and any(api_object.find_kind_field(item) for item in data)
 
 
 def _objects(judgement: Judgement, node: Node) -> None:
     """Judges each object of a list."""
     for index, item in enumerate(node.items()):
         step = item.get("displayName").text() or f"job[{index}]"
-        with judgement.guarded(step, item):
+        with judgement.report_exceptions(step, item):
             api_object.judge(judgement, step, item)
 
 
-def _why_not(data: object) -> str:
+def _explain_unknown_kind(data: object) -> str:
     if isinstance(data, dict) and str(data.get("apiVersion", "")).startswith("argoproj.io"):
         return "an Argo workflow of KFP 1; Vertex AI runs pipelines compiled by KFP 2"
     content = "it is plain text" if isinstance(data, str) else f"it is {type(data).__name__}"

@@ -13,7 +13,7 @@ from vgp.check.spec import spec_ladder
 from vgp.check.spec.spec_ladder import position
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import job_fields, plain
-from vgp.machines.placement.dearest import Held, Terms, dearest_way
+from vgp.machines.placement.dearest import RungTime, Terms, find_dearest_course
 
 
 def judge(judgement: Judgement, step: str, executor: Node) -> None:
@@ -29,7 +29,7 @@ def judge(judgement: Judgement, step: str, executor: Node) -> None:
 
 def _container(judgement: Judgement, step: str, container: Node) -> None:
     if not isinstance(container.value, dict):
-        judgement.malformed(step, container, "container", "an object")
+        judgement.report_malformed(step, container, "container", "an object")
         return
     if position(container.value) is not None:
         judge_ladder(judgement, step, container)
@@ -44,9 +44,11 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         judgement.steps[before : before + 1] = [
             replace(row, launcher_region=where) for row in judgement.steps[before : before + 1]
         ]
-        _on_launcher(judgement, step, container)
+        _report_launcher_resources(judgement, step, container)
         _too_long(judgement, step, job)
-    elif container_facts.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
+    elif container_facts.is_launcher(container.get("image").text() or "") and (
+        unread := task_inputs.find_unreadable_job(container)
+    ):
         # The step's machine is that of the launcher, not the job's.
         text = "The job that the launcher starts is not checkable: its text is not JSON."
         judgement.add(step, unread, "GPU024", text, severity="warning")
@@ -65,7 +67,7 @@ def _too_long(judgement: Judgement, step: str, job: Node) -> None:
         judgement.add(step, timeout, "GPU028", text, f"Set timeout to {plain.MAX_TIMEOUT_S}s or less.")
 
 
-def _on_launcher(judgement: Judgement, step: str, container: Node) -> None:
+def _report_launcher_resources(judgement: Judgement, step: str, container: Node) -> None:
     """Reports resources on the task of a wrapped job: they apply to the launcher only."""
     accelerator = container.get("resources").get("accelerator")
     if accelerator.value:
@@ -150,14 +152,14 @@ def judge_ladder(judgement: Judgement, step: str, container: Node) -> None:
     plan = Node(value, at, container.scope)
     nodes = list(plan.get("rungs").items())
     if not nodes:
-        judgement.malformed(step, plan.get("rungs"), "rungs", "a list with at least one rung")
+        judgement.report_malformed(step, plan.get("rungs"), "rungs", "a list with at least one rung")
         judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
         return
     limit_s = min(_positive(plan.get("deadline_s")) or plain.MAX_TIMEOUT_S, plain.MAX_TIMEOUT_S)
     rungs = [_rung(judgement, step, node, number) for number, node in enumerate(nodes, 1)]
     row = judgement.steps.pop()
-    way = tuple(_with_way(rungs, limit_s))
-    judgement.steps.append(replace(row, rungs=way, ladder_s=limit_s))
+    shares = tuple(_share_time(rungs, limit_s))
+    judgement.steps.append(replace(row, rungs=shares, ladder_s=limit_s))
 
 
 def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str, RungRow]:
@@ -166,14 +168,14 @@ def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str
     name, size = node.get("name").text() or str(number), node.get("size").text() or ""
     label = f"{step}, {f'size {size}, ' if size else ''}rung {_words(name)}"
     before = len(judgement.steps)
-    with judgement.guarded(label, node):
+    with judgement.report_exceptions(label, node):
         _job(judgement, label, node)
     rows = tuple(replace(row, step=step) for row in judgement.steps[before:])
     del judgement.steps[before:]
     timeout_s = _positive(node.get("timeout_s")) or next((row.timeout_s for row in rows if row.timeout_s), None)
-    shown = f"{size} {_words(name)}".strip()
+    title = f"{size} {_words(name)}".strip()
     return size, RungRow(
-        shown, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size,
+        title, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size,
         strategy=node.get("strategy").text() or "standard",
     )  # fmt: skip
 
@@ -181,31 +183,31 @@ def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str
 def _job(judgement: Judgement, label: str, node: Node) -> None:
     job, region = node.get("job"), node.get("region")
     if not api_object.judge(judgement, label, job, location=region if region.text() else None, strict=True):
-        judgement.malformed(label, job, "job", "a custom job")
+        judgement.report_malformed(label, job, "job", "a custom job")
     retries = job.get("jobSpec").get("scheduling").get("disableRetries")
     if retries.known and retries.value is not True:
         text = "Vertex AI may retry the job of a rung, which the ladder must do itself."
         judgement.add(label, retries, "GPU028", text, "Set scheduling.disableRetries to true.", "warning")
 
 
-def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRow]:
+def _share_time(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRow]:
     """Returns the rungs with their shares of the most expensive course; of several sizes, only the most expensive
     one's."""
     if any(rung.usd_per_hour is None for _, rung in rungs):
         return [rung for _, rung in rungs]
-    ways: dict[str, list[Held]] = {}
+    courses: dict[str, list[RungTime]] = {}
     for size in dict.fromkeys(size for size, _ in rungs):
-        own = [rung for other, rung in rungs if other == size]
-        terms = [Terms(rung.held_usd_per_hour, rung.timeout_s, rung.strategy) for rung in own]
-        ways[size] = dearest_way(terms, limit_s)
+        members = [rung for other, rung in rungs if other == size]
+        terms = [Terms(rung.held_usd_per_hour, rung.timeout_s, rung.strategy) for rung in members]
+        courses[size] = find_dearest_course(terms, limit_s)
 
     def most_usd(size: str) -> float:
-        own = [rung for other, rung in rungs if other == size]
-        return sum(rung.held_usd_per_hour * held.both_s for rung, held in zip(own, ways[size], strict=True))
+        members = [rung for other, rung in rungs if other == size]
+        return sum(rung.held_usd_per_hour * held.total_s for rung, held in zip(members, courses[size], strict=True))
 
-    dearest = max(ways, key=most_usd, default="")
-    left = iter(ways.get(dearest, []))
-    return [replace(rung, held=next(left) if size == dearest else Held(0.0)) for size, rung in rungs]
+    dearest = max(courses, key=most_usd, default="")
+    left = iter(courses.get(dearest, []))
+    return [replace(rung, held=next(left) if size == dearest else RungTime(0.0)) for size, rung in rungs]
 
 
 def _words(name: str) -> str:

@@ -49,7 +49,7 @@ class Fix:
             raw = content.decode("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             content, raw = b"", ""
-        if _unified(raw) != self.before:
+        if _unify_line_ends(raw) != self.before:
             raise RequestError(f"{self.path} was changed meanwhile and is left as it is. Run the command again.")
         text = self.after.replace("\n", "\r\n") if "\r\n" in raw else self.after
         write(self.path, text.encode("utf-8-sig" if content.startswith(b"\xef\xbb\xbf") else "utf-8"))
@@ -77,22 +77,22 @@ def fixes(paths: Iterable[str], options: Options) -> Iterator[Fix]:
             raise RequestError("--fix writes into files: give their paths, not standard input.")
         for file in files(Path(path), Report()):
             try:
-                fix = _of_file(file, options, named=file == Path(path))
+                fix = _fix_file(file, options, named=file == Path(path))
             except Unreadable:
                 continue  # the check reports it
             if fix is not None:
                 yield fix
 
 
-def _of_file(path: Path, options: Options, *, named: bool) -> Fix | None:
+def _fix_file(path: Path, options: Options, *, named: bool) -> Fix | None:
     """Returns the fix of a file; None if no error has a similar working value."""
     raw = read(path)
-    before = _unified(raw)
-    found = [each for each in parse(str(path), before, path.parent) if named or document_kinds.recognises(each)]
-    wrong = [each for each in found if _fixable(options.report([each]))]
+    before = _unify_line_ends(raw)
+    requests = [each for each in parse(str(path), before, path.parent) if named or document_kinds.recognises(each)]
+    wrong = [each for each in requests if _fixable(options.report([each]))]
     if not wrong:
         return None
-    why = _why_not(path, raw)
+    why = _explain_refusal(path, raw)
     if why:
         return Fix(path, before, before, [f"{path}: {why}"])
     fix = Fix(path, before, before)
@@ -103,17 +103,17 @@ def _of_file(path: Path, options: Options, *, named: bool) -> Fix | None:
                 f"{path}:{document.above + 1}: this document cannot be separated from the others in its file"
             )
             continue
-        text, left = of_document(document, options)
+        text, left = fix_document(document, options)
         fix.after = fix.after[:start] + text + fix.after[start + len(document.text) :]
         fix.left[:0] = [f"{path}:{line}" for line in left]
     return fix
 
 
-def _unified(raw: str) -> str:
+def _unify_line_ends(raw: str) -> str:
     return raw.replace("\r\n", "\n")
 
 
-def _why_not(path: Path, raw: str) -> str:
+def _explain_refusal(path: Path, raw: str) -> str:
     if is_program(str(path)):
         return "programs, notebooks, scripts and Terraform are not changed automatically: edit them yourself"
     if len(raw) > _MAX_CHARACTERS:
@@ -136,14 +136,14 @@ def _fixable(report: Report) -> list[Finding]:
     return [finding for finding in report.of_severity("error") if finding.changes]
 
 
-def of_document(document: Document, options: Options) -> tuple[str, list[str]]:
+def fix_document(document: Document, options: Options) -> tuple[str, list[str]]:
     """Returns the corrected text of one document, and a line for each remaining error."""
     left: list[str] = []
     first, now = options.report([document]), document
     for _ in range(_ROUNDS):
         findings = _fixable(options.report([now]))
         # Only the last round counts: a value behind an alias is right once its anchor is.
-        text, left = _edited(now, findings, document.above)
+        text, left = _edit(now, findings, document.above)
         if text == now.text:
             break
         now = documents.parse(document.file, text)[0]
@@ -157,7 +157,7 @@ def of_document(document: Document, options: Options) -> tuple[str, list[str]]:
     return now.text, list(dict.fromkeys(left))
 
 
-def _edited(document: Document, findings: Sequence[Finding], above: int) -> tuple[str, list[str]]:
+def _edit(document: Document, findings: Sequence[Finding], above: int) -> tuple[str, list[str]]:
     editor = Editor(document, [change.path for finding in findings for change in finding.changes])
     left = []
     for finding in findings:

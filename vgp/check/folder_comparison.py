@@ -18,8 +18,8 @@ from vgp.base.text.printable import one_line
 from vgp.base.text.times import price_dates as words
 from vgp.check.check_finding import Finding, StepRow
 from vgp.check.check_report import Report
-from vgp.check.checker import own_regions
-from vgp.check.cost_bound import Cost, line_of, most_usd, not_in_it, price_dates, unpriced
+from vgp.check.checker import read_project_regions
+from vgp.check.cost_bound import Cost, build_line, find_unpriced_steps, format_unpriced_steps, most_usd, price_dates
 
 Judged = Callable[..., Report]
 
@@ -49,15 +49,15 @@ class State:
         specs = [rows for file, rows in sorted(self.files.items()) if Path(file).stem == schedule.pipeline and rows]
         if not specs:
             return None
-        return Cost(most_usd(specs[0]) * schedule.runs_per_month, tuple(unpriced(specs[0])))
+        return Cost(most_usd(specs[0]) * schedule.runs_per_month, tuple(find_unpriced_steps(specs[0])))
 
 
 def run_cost(rows: Sequence[StepRow]) -> Cost:
     """Returns the maximum cost of a run of these steps."""
-    return Cost(most_usd(rows), tuple(unpriced(rows)))
+    return Cost(most_usd(rows), tuple(find_unpriced_steps(rows)))
 
 
-def sides(paths: Sequence[str], before: Path, regions: Sequence[str], judged: Judged) -> tuple[State, State]:
+def read_states(paths: Sequence[str], before: Path, regions: Sequence[str], judged: Judged) -> tuple[State, State]:
     """Returns the states of the folder `before` and of the current folder, restricted to `paths`.
 
     Args:
@@ -88,9 +88,9 @@ def _relative(path: str) -> str:
 
 def _state(paths: Sequence[str], folder: Path, regions: Sequence[str], judged: Judged) -> State:
     settings = folder / FILE_NAME
-    there = [folder / path for path in paths if os.path.lexists(folder / path)]
-    where = regions or (own_regions(settings) if settings.is_file() else [])
-    report = judged(there, regions=where, skip_others=True)
+    existing = [folder / path for path in paths if os.path.lexists(folder / path)]
+    where = regions or (read_project_regions(settings) if settings.is_file() else [])
+    report = judged(existing, regions=where, skip_others=True)
     files = {os.path.relpath(file, folder): rows for file, rows in report.by_file.items()}
     return State(report, files)
 
@@ -100,13 +100,13 @@ def pairs(before: Sequence[StepRow], after: Sequence[StepRow]) -> Iterator[tuple
 
     A step with several sets of machines has several rows, which are matched in their order.
     """
-    old = {key: row for key, row in _numbered(before)}
-    new = {key: row for key, row in _numbered(after)}
+    old = {key: row for key, row in _number_rows(before)}
+    new = {key: row for key, row in _number_rows(after)}
     yield from ((old.get(key), row) for key, row in new.items())
     yield from ((row, None) for key, row in old.items() if key not in new)
 
 
-def _numbered(rows: Sequence[StepRow]) -> Iterator[tuple[tuple[str, int], StepRow]]:
+def _number_rows(rows: Sequence[StepRow]) -> Iterator[tuple[tuple[str, int], StepRow]]:
     seen: Counter[str] = Counter()
     for row in rows:
         yield (row.step, seen[row.step]), row
@@ -186,7 +186,7 @@ def _file(before: Sequence[StepRow], after: Sequence[StepRow]) -> list[str]:
     old, new = (run_cost(side) if side else None for side in (before, after))
     total = ["**a run**", "", "", "", "", f"**{_cost_change(old or new, new or old)}**"]
     table = [_line(_HEAD), _line(["---", "---", "---", "---", "---:", "---:"]), *map(_line, [*rows, total])]
-    left_out = not_in_it(after)
+    left_out = format_unpriced_steps(after)
     return [*table, "", f"Not included: {code(left_out, 400)}"] if left_out else table
 
 
@@ -201,7 +201,7 @@ def _row(old: StepRow | None, new: StepRow | None, alone: bool) -> list[str]:
 def _cells(row: StepRow | None) -> list[str]:
     if row is None:
         return [_NONE] * 5
-    line = line_of(row)
+    line = build_line(row)
     machines = code(line["machine"]) if line["nodes"] == "1" else f"{line['nodes']} x {code(line['machine'])}"
     gpus = code(line["GPUs"]) if row.accelerator_type else _NONE
     where = f"{code(row.region) if row.region else 'any region'}, {line['provisioning'].replace('_', '-')}"

@@ -44,9 +44,9 @@ class Judgement:
                 message = f"{message} (This value is the default of the pipeline parameter '{at.assumed}'.)"
             self._keep(
                 Finding(
-                    problem.rule, problem.level, self.document.file, _shown(step), _shown(dotted(at.path)),
-                    _shown(message), _shown(problem.suggestion), at.path, self.document,
-                    _changes(problem, parts or {}),
+                    problem.rule, problem.level, self.document.file, _shorten_text(step),
+                    _shorten_text(dotted(at.path)), _shorten_text(message), _shorten_text(problem.suggestion),
+                    at.path, self.document, _changes(problem, parts or {}),
                 )
             )  # fmt: skip
 
@@ -59,7 +59,7 @@ class Judgement:
     def add(self, step: str, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
         self.report(step, at, Problem(rule, "", message, suggestion, severity))
 
-    def unknown(self, step: str, at: Node, what: str) -> None:
+    def report_unknown(self, step: str, at: Node, what: str) -> None:
         """Reports an unknown value: an error if no run can determine it, else a note."""
         if at.dangling:
             self.add(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
@@ -68,13 +68,13 @@ class Judgement:
             fix = "" if is_text else "Give the parameter a default."
             self.add(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", fix)
 
-    def malformed(self, step: str, at: Node, what: str, rule: str) -> None:
+    def report_malformed(self, step: str, at: Node, what: str, rule: str) -> None:
         """Reports a value that breaks `rule`, for example `a list with at least one pool`."""
-        value = "missing" if at.value is None else _short(at.value)
+        value = "missing" if at.value is None else _shorten_value(at.value)
         self.add(step, at, "GPU025", f"{what} must be {rule}; it is {value}.")
 
     @contextmanager
-    def guarded(self, step: str, at: Node) -> Iterator[None]:
+    def report_exceptions(self, step: str, at: Node) -> Iterator[None]:
         """Reports any exception in the block as a finding of this field, so that the rest is still judged."""
         try:
             yield
@@ -82,7 +82,7 @@ class Judgement:
             raise
         except Exception as error:
             fix = "This is a fault of `vgp check`: please report it with the file."
-            self.add(step, at, "GPU031", f"The checker failed here: {_where(error)}.", fix)
+            self.add(step, at, "GPU031", f"The checker failed here: {_locate_error(error)}.", fix)
 
 
 def _changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
@@ -91,17 +91,19 @@ def _changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
         return ()
     pairs = [(parts[name], value) for name, value in problem.nearest]
     return tuple(
-        Change(node.path, node.value, value, _why_not(node)) for node, value in pairs if node.value != value
-    )  # fmt: skip
+        Change(node.path, node.value, value, _explain_blocked_change(node))
+        for node, value in pairs
+        if node.value != value
+    )
 
 
-def _why_not(node: Node) -> str:
+def _explain_blocked_change(node: Node) -> str:
     if node.assumed:
         return f"it is the default of the parameter '{node.assumed}', which others may use"
     return "" if node.known else "the value is known only at run time"
 
 
-def _shown(text: str) -> str:
+def _shorten_text(text: str) -> str:
     """Returns the text shortened and without control characters, because documents choose their names and values."""
     return one_line(shorten_middle(text))
 
@@ -110,13 +112,13 @@ _REPR = Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
 
 
-def _short(value: object) -> str:
+def _shorten_value(value: object) -> str:
     """Returns the value as Python writes it; the inside of large values is not read."""
     text = _REPR.repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _where(error: Exception) -> str:
+def _locate_error(error: Exception) -> str:
     """Returns `IndexError: list index out of range (plain.py:88)`."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
@@ -170,31 +172,31 @@ class Reader:
     def add(self, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
         self.judgement.add(self.step, at, rule, message, suggestion, severity)
 
-    def unknown(self, at: Node, what: str) -> None:
-        self.judgement.unknown(self.step, at, what)
+    def report_unknown(self, at: Node, what: str) -> None:
+        self.judgement.report_unknown(self.step, at, what)
 
-    def malformed(self, at: Node, what: str, rule: str) -> None:
-        self.judgement.malformed(self.step, at, what, rule)
+    def report_malformed(self, at: Node, what: str, rule: str) -> None:
+        self.judgement.report_malformed(self.step, at, what, rule)
 
     def text(self, node: Node, what: str) -> str | None:
         """Returns a text; None if it is missing, unknown or another type (which is reported)."""
         if not node.known:
-            self.unknown(node, what)
+            self.report_unknown(node, what)
         elif node.value is not None and not isinstance(node.value, str):
-            self.malformed(node, what, "a text")
+            self.report_malformed(node, what, "a text")
         spend("characters", len(node.text() or ""))
         return node.text()
 
     def number(self, node: Node, what: str) -> int | None:
         """Returns a whole number of 0 or more; None if it is missing, unknown or invalid (which is reported)."""
         if not node.known:
-            self.unknown(node, what)
+            self.report_unknown(node, what)
             return None
         if node.value is None or node.value == "":
             return None
         number = whole_number(node.value)
         if number is None or number < 0:
-            self.malformed(node, what, "a whole number of 0 or more")
+            self.report_malformed(node, what, "a whole number of 0 or more")
             return None
         return number
 
@@ -209,11 +211,11 @@ class Reader:
         """Returns an object, also from JSON text; None if it is missing or invalid."""
         node = node.decoded()
         if not node.known:
-            self.unknown(node, what)
+            self.report_unknown(node, what)
             return None
         if node.value is None or isinstance(node.value, dict):
             return node if node.value is not None else None
-        self.malformed(node, what, "an object")
+        self.report_malformed(node, what, "an object")
         return None
 
     def words(self, node: Node, *names: str) -> str:
@@ -222,7 +224,7 @@ class Reader:
         for name in names:
             values = node.get(name)
             if values.known and values.value is not None and not isinstance(values.value, list):
-                self.malformed(values, name, "a list")
+                self.report_malformed(values, name, "a list")
             words += [str(item) for item in (values.value if isinstance(values.value, list) else ()) if item]
             spend("characters", sum(map(len, words)))
         return " ".join(words)

@@ -15,7 +15,7 @@ from vgp.machines.catalog import catalog
 
 #: Legacy role -> worker pool of a custom job.
 ROLES = {"master": 0, "worker": 1, "parameterServer": 2, "evaluator": 3}
-_TELLING = ("scaleTier", "masterType", "masterConfig", "workerType", "workerConfig", "parameterServerType")
+_KIND_FIELDS = ("scaleTier", "masterType", "masterConfig", "workerType", "workerConfig", "parameterServerType")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def recognises(data: object) -> bool:
     if not isinstance(data, dict):
         return False
     inner = data.get("trainingInput")
-    return isinstance(inner, dict) or any(key in data for key in _TELLING)
+    return isinstance(inner, dict) or any(key in data for key in _KIND_FIELDS)
 
 
 def training_input(data: JsonObject) -> Node:
@@ -73,7 +73,7 @@ def _role(node: Node, reader: Reader, name: str, tier: JsonObject | None) -> Rol
     if machine is None:
         return None
     kind, replicas = (machine, 1) if isinstance(machine, str) else (machine[0], machine[1])
-    return _resolved(reader, name, kind, replicas, node.get("scaleTier"), config)
+    return _resolve_role(reader, name, kind, replicas, node.get("scaleTier"), config)
 
 
 def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, config: Node) -> Role | None:
@@ -88,10 +88,10 @@ def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, co
             is_file = reader.judgement.document.places is None  # a gcloud command may have a flag for it
             reader.add(kind_node, "GPU025", text, severity="warning" if is_file else "")
         return None
-    return _resolved(reader, name, kind, replicas, kind_node, config)
+    return _resolve_role(reader, name, kind, replicas, kind_node, config)
 
 
-def _resolved(reader: Reader, name: str, kind: str, replicas: int | None, type_at: Node, config: Node) -> Role:
+def _resolve_role(reader: Reader, name: str, kind: str, replicas: int | None, type_at: Node, config: Node) -> Role:
     known = catalog.document("legacy.json")["machine_types"].get(kind, {})
     own = reader.object(config.get("acceleratorConfig"), "acceleratorConfig")
     accelerator, count = known.get("accelerator_type"), known.get("accelerator_count", 0)

@@ -9,7 +9,7 @@ from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import Machine
 from vgp.machines.placement import compatibility, tpu_rules
-from vgp.machines.placement.combination import Combination, counts_of, known
+from vgp.machines.placement.combination import Combination, counts_of, find_combination
 from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.provisioning import is_preemptible, region_known
 from vgp.machines.placement.search import Conditions, nearest_combination
@@ -85,7 +85,7 @@ class _Fields:
     def _judge_machine_type(self, reader: Reader) -> None:
         node = self.nodes[compatibility.MACHINE]
         if self.machine_type is None and node.missing:
-            reader.malformed(node, compatibility.MACHINE, "given")
+            reader.report_malformed(node, compatibility.MACHINE, "given")
             self.complete = False
         if self.machine_type == "" and node.assumed:
             text = f"machineType is not checkable: the default of '{node.assumed}' is empty."
@@ -109,12 +109,14 @@ def judge_machine(
     """
     fields = _Fields(Reader(judgement, step), spec)
     conditions = conditions or Conditions(tuple(judgement.regions), serving=serving)
-    problems = _settled(_problems(judgement, fields, serving), fields, judgement.as_of, _corrected(conditions))
+    problems = _add_proposals(
+        _problems(judgement, fields, serving), fields, judgement.as_of, _correct_regions(conditions)
+    )
     for problem in problems:
         judgement.report(step, fields.of(problem), problem, parts=fields.nodes)
     sound = first_error(problems) is None
     names = fields.machine_type, fields.accelerator, fields.count or 0
-    combination = known(*names) if sound and fields.complete else None
+    combination = find_combination(*names) if sound and fields.complete else None
     return MachineSpec(*names, fields.complete, combination, fields.topology, _gpu(fields) if sound else None)
 
 
@@ -134,8 +136,8 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
     if serving and machine_type and machine_type not in catalog.machines():
         return _serving_machine(machine_type, accelerator, judgement.as_of)
     if not fields.unread:
-        found = compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
-        return [_shared(problem, machine_type, count) if serving else problem for problem in found]
+        known = compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
+        return [_allow_sharing(problem, machine_type, count) if serving else problem for problem in known]
     problems: list[Problem] = []
     if machine_type and machine_type not in catalog.machines():
         problems.append(compatibility.unknown_machine(machine_type, bool(accelerator)))
@@ -146,20 +148,20 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
     return problems
 
 
-def _corrected(conditions: Conditions) -> Conditions:
+def _correct_regions(conditions: Conditions) -> Conditions:
     """Returns the conditions with the corrected names of their regions."""
     meant = [dict(problem.nearest).get("region") for where in conditions.regions for problem in region_known(where)]
     known = [where for where in conditions.regions if not region_known(where)]
     return replace(conditions, regions=tuple([*known, *(str(where) for where in meant if where)]))
 
 
-def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: Conditions) -> list[Problem]:
+def _add_proposals(problems: list[Problem], fields: _Fields, as_of: date, conditions: Conditions) -> list[Problem]:
     """Returns the problems with a working proposal: corrected names first, else the nearest available machine."""
     proposing = [problem for problem in problems if problem.nearest and problem.level == "error"]
     if not proposing or fields.unread:
         return problems
     if tpu_rules.looks_like(fields.machine_type or ""):
-        return [_tpu_settled(each, fields, conditions) if each in proposing else each for each in problems]
+        return [_add_tpu_proposal(each, fields, conditions) if each in proposing else each for each in problems]
     names = {name: value for problem in proposing if len(problem.nearest) == 1 for name, value in problem.nearest}
     machine = str(names.get(compatibility.MACHINE, fields.machine_type))
     accelerator = names.get(compatibility.TYPE, fields.accelerator)
@@ -170,12 +172,14 @@ def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: 
     region = conditions.regions[0] if len(conditions.regions) == 1 else None
     proposal = f"Nearest that works: {near.with_prices(region)}." if near else ""
     return [
-        _proposing(problem, proposal, near if problem is proposing[0] else None) if problem in proposing else problem
+        _replace_proposal(problem, proposal, near if problem is proposing[0] else None)
+        if problem in proposing
+        else problem
         for problem in problems
     ]
 
 
-def _tpu_settled(problem: Problem, fields: _Fields, conditions: Conditions) -> Problem:
+def _add_tpu_proposal(problem: Problem, fields: _Fields, conditions: Conditions) -> Problem:
     """Returns the problem of a TPU with a working proposal, or without a proposal."""
     machine = tpu_machines.machines().get(fields.machine_type or "")
     others: list[tuple[tuple[str, str | int], ...]] = [
@@ -214,7 +218,7 @@ def _tpu_passes(values: dict[str, str | int], fields: _Fields, conditions: Condi
     return first_error(found) is None
 
 
-def _proposing(problem: Problem, proposal: str, near: Combination | None) -> Problem:
+def _replace_proposal(problem: Problem, proposal: str, near: Combination | None) -> Problem:
     """Returns the problem with another proposal; a corrected name is kept in it."""
     meant = f"Did you mean {problem.nearest[0][1]}?" if len(problem.nearest) == 1 else ""
     fields = compatibility.fields_of(near) if near else ()
@@ -222,7 +226,7 @@ def _proposing(problem: Problem, proposal: str, near: Combination | None) -> Pro
 
 
 def _passes(machine: str, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> bool:
-    combination = known(machine, accelerator, count)
+    combination = find_combination(machine, accelerator, count)
     found = compatibility.problems(machine, accelerator, count, as_of=as_of)
     return combination is not None and first_error(found) is None and conditions.allow(combination)
 
@@ -239,7 +243,7 @@ def _nearest(
     return nearest_combination(machine, wanted, count, as_of=as_of, conditions=conditions)
 
 
-def _shared(problem: Problem, machine_type: str | None, count: int) -> Problem:
+def _allow_sharing(problem: Problem, machine_type: str | None, count: int) -> Problem:
     """Returns the problem as a warning if replicas may share the machine (MachineSpec of the API allows fewer GPUs)."""
     machine = catalog.machines().get(machine_type or "")
     fewer = machine is not None and 0 < count < machine.gpus

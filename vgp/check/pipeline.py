@@ -14,7 +14,7 @@ from vgp.check import executor
 from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.spec.dag import Component, Task
-from vgp.check.task_inputs import MAX_NESTING, Inputs, declared, run_values
+from vgp.check.task_inputs import MAX_NESTING, Inputs, read_declared, run_values
 from vgp.machines.placement.machine_rules import Problem
 
 
@@ -42,7 +42,7 @@ def judge(judgement: Judgement) -> None:
     root = pipeline.mapping(pipeline.spec, "root", at)
     arguments, arguments_at = run_values(data)
     declared_at = (*at, "root", "inputDefinitions", "parameters")
-    inputs = Inputs(declared(root), declared_at, arguments, arguments_at, frozenset(), None)
+    inputs = Inputs(read_declared(root), declared_at, arguments, arguments_at, frozenset(), None)
     if isinstance(root.get("dag"), dict):
         pipeline.dag(root, (*at, "root"), inputs, "")
     elif "executorLabel" in root:
@@ -94,15 +94,15 @@ class _Pipeline:
             return
         arguments = self.mapping(self.mapping(task, "inputs", at), "parameters", (*at, "inputs"))
         inputs = Inputs(
-            declared(component), (*self.at, "components", str(reference), "inputDefinitions", "parameters"),
+            read_declared(component), (*self.at, "components", str(reference), "inputDefinitions", "parameters"),
             arguments, (*at, "inputs", "parameters"), _loop_items(task), parent,
         )  # fmt: skip
         turns, tries = _product(self.turns, _turns(task, inputs)), self.tries * (1 + _retries(task))
         if isinstance(component.get("dag"), dict):
             around = self.turns, self.tries
             self.turns, self.tries = turns, tries
-            way = Task(key, task, Component(str(reference), component, self.components)).way
-            self._inside(step, str(reference), component, at, inputs, f"{prefix}{way}")
+            inner = Task(key, task, Component(str(reference), component, self.components)).path_prefix
+            self._judge_inner_tasks(step, str(reference), component, at, inputs, f"{prefix}{inner}")
             self.turns, self.tries = around
         else:
             self.names.add(step)
@@ -114,11 +114,13 @@ class _Pipeline:
         """Judges a task that runs something; its rows are multiplied by its loops and retries."""
         rows = self.judgement.steps
         before = len(rows)
-        with self.judgement.guarded(step, Node(None, at)):
+        with self.judgement.report_exceptions(step, Node(None, at)):
             self.executor(step, component, inputs)
-        rows[before:] = [_repeated(row, turns, tries) for row in rows[before:]]
+        rows[before:] = [_multiply_attempts(row, turns, tries) for row in rows[before:]]
 
-    def _inside(self, step: str, name: str, component: JsonObject, at: FieldPath, inputs: Inputs, prefix: str) -> None:
+    def _judge_inner_tasks(
+        self, step: str, name: str, component: JsonObject, at: FieldPath, inputs: Inputs, prefix: str
+    ) -> None:
         """Judges the tasks of a component that is itself a DAG."""
         where = Node(None, (*at, "componentRef"))
         if name in self.around:
@@ -142,7 +144,7 @@ class _Pipeline:
             self.judgement.add(step, Node(None, at), "GPU025", f"The step's executor '{label}' does not exist.")
 
 
-def _repeated(row: StepRow, turns: int | None, tries: int) -> StepRow:
+def _multiply_attempts(row: StepRow, turns: int | None, tries: int) -> StepRow:
     """Returns the row with its iterations and attempts; a retry of a ladder continues it, with the same deadline."""
     return replace(row, turns=turns, tries=row.tries if row.rungs else _product(row.tries, tries))
 
@@ -199,7 +201,7 @@ def _stays_on_resource(judgement: Judgement) -> bool:
     reader.number(detail.get("taskResourceUnavailableWaitTimeMs"), "taskResourceUnavailableWaitTimeMs")
     behaviour = detail.get("taskResourceUnavailableTimeoutBehavior")
     if behaviour.known and behaviour.value not in _BEHAVIOURS:
-        reader.judgement.malformed(_STEP, behaviour, str(behaviour.path[-1]), "FAIL or FALL_BACK_TO_ON_DEMAND")
+        reader.judgement.report_malformed(_STEP, behaviour, str(behaviour.path[-1]), "FAIL or FALL_BACK_TO_ON_DEMAND")
     return behaviour.known and behaviour.value not in _FALLS_BACK
 
 
@@ -207,7 +209,7 @@ def _resource_name(reader: Reader, node: Node) -> None:
     """Judges the full name of the persistent resource, and its region."""
     name, regions = reader.text(node, "persistentResourceName"), reader.judgement.regions
     if node.missing:
-        reader.judgement.malformed(_STEP, node, "persistentResourceName", "given")
+        reader.judgement.report_malformed(_STEP, node, "persistentResourceName", "given")
     if not name:
         return
     try:

@@ -57,8 +57,8 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     """Judges a container and its cpu limit, memory limit, accelerator type and count."""
     reader = Reader(judgement, step)
     resources = reader.object(container.get("resources"), "resources") or Node(None, (*container.path, "resources"))
-    asked = reader.object(resources.get("accelerator"), "accelerator") or Node(None, (*resources.path, "accelerator"))
-    kind, number = _newer(asked, "resourceType", "type"), _newer(asked, "resourceCount", "count")
+    limits = reader.object(resources.get("accelerator"), "accelerator") or Node(None, (*resources.path, "accelerator"))
+    kind, number = _newer(limits, "resourceType", "type"), _newer(limits, "resourceCount", "count")
     accelerator, count = reader.accelerator(kind), reader.number(number, "accelerator count")
     accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
     vcpu = _amount(reader, resources, "resourceCpuLimit", "cpuLimit")
@@ -80,7 +80,9 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     _image(reader, container, accelerator if sound else None)
     reader.variables(container.get("env"))
     used, timeout_s = container_facts.services_of(container.get("env")), _timeout_s(container)
-    judgement.report(step, container.get("env"), *container_facts.ended_early(used, timeout_s or plain.MAX_TIMEOUT_S))
+    judgement.report(
+        step, container.get("env"), *container_facts.find_early_end(used, timeout_s or plain.MAX_TIMEOUT_S)
+    )
     _row(judgement, step, combination, accelerator, count or 0, timeout_s, used)
 
 
@@ -93,14 +95,14 @@ def _newer(node: Node, new: str, old: str) -> Node:
 def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None:
     node = _newer(resources, new, old)
     if not node.known:
-        reader.unknown(node, old)
+        reader.report_unknown(node, old)
         return None
     if node.value in (None, "", 0):
         return None
     amount = (vcpu_of if old == "cpuLimit" else memory_gb_of)(node.value)
     if amount is None:
         rule = "a number of vCPU like '4' or '500m'" if old == "cpuLimit" else "an amount like '16G' or '512Mi'"
-        reader.malformed(node, old, rule)
+        reader.report_malformed(node, old, rule)
     return amount
 
 

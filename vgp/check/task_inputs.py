@@ -14,7 +14,7 @@ from typing import Any
 from vgp.base.documents.bounded_text import FieldPath, spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node, Scope
-from vgp.check.api_object import telling_field
+from vgp.check.api_object import find_kind_field
 
 MAX_NESTING = 50
 
@@ -62,7 +62,7 @@ class Inputs:
     def _argument(self, name: str, depth: int) -> Node:
         spec, path = self.arguments[name], (*self.arguments_at, name)
         if self.parent is None:
-            return Node(_unwrapped(spec), path, self, depth=depth)
+            return Node(_unwrap_value(spec), path, self, depth=depth)
         if not isinstance(spec, dict):
             return Node(None, path, dangling=f"the input '{name}' is malformed")
         if isinstance(spec.get("componentInputParameter"), str):
@@ -79,14 +79,14 @@ class Inputs:
         for key in ("constant", "constantValue"):
             if key in value:
                 where = (*path, "runtimeValue", key)
-                return Node(_unwrapped(value[key]), where, self, depth=depth).resolved()
+                return Node(_unwrap_value(value[key]), where, self, depth=depth).resolved()
         parameter = value.get("runtimeParameter")
         if isinstance(parameter, str) and self.parent is not None:
             return self.parent.lookup(parameter, depth + 1)
         return Node(None, path, runtime="the run gives it its value")
 
 
-def _unwrapped(value: object) -> Any:
+def _unwrap_value(value: object) -> Any:
     """Returns the content of kfp 1.8's wrapper: {"stringValue": "x"}."""
     if isinstance(value, dict) and len(value) == 1:
         for key in ("stringValue", "intValue", "doubleValue"):
@@ -95,7 +95,7 @@ def _unwrapped(value: object) -> Any:
     return value
 
 
-def declared(component: JsonObject) -> JsonObject:
+def read_declared(component: JsonObject) -> JsonObject:
     """Returns the parameters that a component declares."""
     definitions = component.get("inputDefinitions")
     parameters = definitions.get("parameters") if isinstance(definitions, dict) else None
@@ -121,13 +121,13 @@ def launched_job(container: Node) -> Node | None:
     for argument in _arguments(container):
         if not _names_a_job(argument.value):
             continue
-        value = _json(_joined(argument.value, container.scope))
-        if telling_field(value) not in (None, "machineSpec"):
+        value = _json(_join_parts(argument.value, container.scope))
+        if find_kind_field(value) not in (None, "machineSpec"):
             return Node(value, argument.path, container.scope)
     return None
 
 
-def unread(container: Node) -> Node | None:
+def find_unreadable_job(container: Node) -> Node | None:
     """Returns the argument with the job of a launcher whose job is not JSON; None otherwise."""
     return next((argument for argument in _arguments(container) if _names_a_job(argument.value)), None)
 
@@ -153,7 +153,7 @@ def _arguments(container: Node) -> list[Node]:
     return [replace(args, value=value, path=(*args.path, index)) for index, value in enumerate(values)]
 
 
-def _joined(text: str, scope: Scope | None) -> str:
+def _join_parts(text: str, scope: Scope | None) -> str:
     """Returns the joined parts of a Concat, the JSON that the launcher receives."""
     value = _json(text) if text.lstrip().startswith(('{"Concat"', '{"concat"')) else None
     return _concat(value, scope) if value is not None else text

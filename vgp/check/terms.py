@@ -17,7 +17,7 @@ from vgp.machines.placement.machine_rules import Problem, first_error
 
 #: The default of Google's component: the persistent resource of the run, if the run names one. From
 #: google_cloud_pipeline_components/v1/custom_job/component.py.
-_OF_THE_RUN = "{{$.pipeline_persistent_resource_id}}"
+_RUN_RESOURCE = "{{$.pipeline_persistent_resource_id}}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
     region = location.text() if location is not None else None
     regions = [region] if region else list(reader.judgement.regions)
     persistent = persistent_resource(spec)
-    is_of_run = reader.judgement.on_resource and spec.get("persistentResourceId").value == _OF_THE_RUN
+    is_of_run = reader.judgement.on_resource and spec.get("persistentResourceId").value == _RUN_RESOURCE
     is_persistent = bool(persistent.value) or not persistent.known or is_of_run
     strategy = _strategy(reader, scheduling.get("strategy"))
     return Terms(location if region else None, regions, scheduling, *strategy, is_persistent)
@@ -50,19 +50,19 @@ def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
 def persistent_resource(spec: Node) -> Node:
     """Returns the persistent resource that the job names; an empty node if only the run may name one."""
     node = spec.get("persistentResourceId")
-    return replace(node, value=None, runtime="", dangling="") if node.value == _OF_THE_RUN else node
+    return replace(node, value=None, runtime="", dangling="") if node.value == _RUN_RESOURCE else node
 
 
 def _strategy(reader: Reader, node: Node) -> tuple[str, bool]:
     """Returns the name of the strategy, and whether it is known."""
     judgement = reader.judgement
     if not node.known:
-        judgement.unknown(reader.step, node, "strategy")
+        judgement.report_unknown(reader.step, node, "strategy")
         return "STANDARD", False
     if node.value in (None, "", 0, "STRATEGY_UNSPECIFIED"):
         return judgement.strategy or "STANDARD", True
     if not isinstance(node.value, str | int) or isinstance(node.value, bool):
-        judgement.malformed(reader.step, node, "strategy", "a text")
+        judgement.report_malformed(reader.step, node, "strategy", "a text")
         return "STANDARD", False
     name = provisioning.strategy_name(node.value)
     judgement.report(reader.step, node, *provisioning.strategy_known(name))
@@ -91,7 +91,7 @@ def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> 
 
 def _seconds(reader: Reader, node: Node, name: str) -> float | None:
     if not node.known:
-        reader.unknown(node, name)
+        reader.report_unknown(node, name)
         return None
     if node.value in (None, ""):
         return None
@@ -99,7 +99,7 @@ def _seconds(reader: Reader, node: Node, name: str) -> float | None:
         _as_text(node.value) if reader.judgement.document.places is not None else node.value
     )
     if seconds is None:
-        reader.malformed(node, name, "a duration in seconds like '3600s'")
+        reader.report_malformed(node, name, "a duration in seconds like '3600s'")
     return seconds
 
 
@@ -118,7 +118,7 @@ def judge_region(
     for region in regions:
         problems = provisioning.region_known(region)
         if problems:
-            problems = [_offering(problem, region, spec, serving) for problem in problems]
+            problems = [_propose_region(problem, region, spec, serving) for problem in problems]
         else:
             problems = _in_region(spec, region, serving)
         judgement.report(step, at, *problems, parts={"region": at} if at.text() == region else None)
@@ -132,7 +132,7 @@ def _in_region(spec: MachineSpec, region: str, serving: bool) -> list[Problem]:
     return provisioning.region(spec.machine, row, region, serving=serving) if row is not None else []
 
 
-def _offering(problem: Problem, region: str, spec: MachineSpec, serving: bool) -> Problem:
+def _propose_region(problem: Problem, region: str, spec: MachineSpec, serving: bool) -> Problem:
     """Returns the problem of a wrong region, with a region that has the machine."""
     meant = dict(problem.nearest).get("region")
     if meant is None or first_error(_in_region(spec, str(meant), serving)) is None:
@@ -144,20 +144,22 @@ def _offering(problem: Problem, region: str, spec: MachineSpec, serving: bool) -
     return replace(problem, suggestion=fix, nearest=(("region", near),) if near else ())
 
 
-def tpu_price(spec: MachineSpec, regions: list[str], way: str) -> Price | None:
+def tpu_price(spec: MachineSpec, regions: list[str], provisioning: str) -> Price | None:
     """Returns $/hour of a TPU slice for training in the first region of the job, else in the default region."""
-    return tpu_machines.slice_price(*spec.names, spec.topology, regions[0] if regions else catalog.DEFAULT_REGION, way)
+    return tpu_machines.slice_price(
+        *spec.names, spec.topology, regions[0] if regions else catalog.DEFAULT_REGION, provisioning
+    )
 
 
-def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:
+def price_of(spec: MachineSpec, regions: list[str], provisioning: str) -> tuple[float | None, str | None]:
     """Returns $/hour of one machine and its region: the first of the job, else the default, else the cheapest."""
     region = regions[0] if regions else None
-    price = spec.combination.price(way, region) if spec.combination else None
+    price = spec.combination.price(provisioning, region) if spec.combination else None
     return (price.usd_per_hour, price.region) if price else (None, region)
 
 
 #: Objects that contain only fields of CustomJobSpec; other objects may hold a job's fields and more.
-_WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")
+_JOB_SPECS = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")
 #: Fields with resource names, and the rule for each.
 _NAMES = {
     "persistentResourceId": google_names.check_persistent_resource,
@@ -170,10 +172,10 @@ _RETRIES = ("restartJobOnWorkerRestart", "disableRetries")
 
 def judge_extras(reader: Reader, terms: Terms, spec: Node) -> None:
     """Judges the other fields of one CustomJobSpec."""
-    if spec.path and spec.path[-1] in _WHOLE:
+    if spec.path and spec.path[-1] in _JOB_SPECS:
         reader.keys(spec, "customJobSpec")
     elif isinstance(spec.value, dict) and "workerPoolSpecs" in spec.value:
-        misplaced(reader, spec)
+        report_misplaced(reader, spec)
     for name in _FLAGS:
         _flag(reader, spec.get(name), name)
     _names(reader, terms, spec)
@@ -189,7 +191,7 @@ def judge_extras(reader: Reader, terms: Terms, spec: Node) -> None:
         _report(reader, terms.scheduling.get("strategy"), text, "Drop the strategy.", "warning")
 
 
-def misplaced(reader: Reader, around: Node, *names: str) -> None:
+def report_misplaced(reader: Reader, around: Node, *names: str) -> None:
     """Reports fields of `scheduling`, and `names`, that are one level too high, where the API ignores them."""
     for name in (*names, *KNOWN["scheduling"]):
         if not around.get(name).missing:
@@ -202,7 +204,7 @@ def _flag(reader: Reader, node: Node, name: str) -> bool:
     """Whether the flag is on. Google's components before 2.0 write it as text, "false"."""
     value = _BOOLEANS.get(node.value.lower()) if node.scope and isinstance(node.value, str) else node.value
     if node.known and node.value is not None and not isinstance(value, bool):
-        reader.malformed(node, name, "true or false")
+        reader.report_malformed(node, name, "true or false")
     return value is True
 
 

@@ -44,7 +44,7 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
             node.get("machineType"),
         )
     elif pool.get("machineSpec").missing:
-        reader.malformed(pool.get("machineSpec"), "machineSpec", "given")
+        reader.report_malformed(pool.get("machineSpec"), "machineSpec", "given")
     result = Pool(at, spec, replicas, is_reserved)
     _provisioning(reader, terms, result)
     result = replace(result, boot_disk=judge_disk(reader, pool, spec))
@@ -135,7 +135,7 @@ def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> tuple[str, int]
 
 
 #: Commands that start a process for each GPU.
-_LAUNCHES = (
+_LAUNCH_PATTERNS = (
     "torchrun", "torch.distributed", "deepspeed", "accelerate", "mpirun", "horovodrun", "spawn", "launch",
     "MirroredStrategy", "nproc", "processes", "ray", "strategy",
 )  # fmt: skip
@@ -171,6 +171,10 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
         text = f"{spec.machine.name} has GPUDirect-RDMA, which NCCL must be configured to use between machines."
         fix = f"Begin the command with: source {script}"
         reader.add(body.get("command"), "GPU022", text, fix)
+    if is_chief and "horovodrun" in command:
+        text = "horovodrun reaches other machines over SSH, which the replicas of a custom job do not accept."
+        fix = f"For {job_fields.HOROVOD}; start it with torchrun --nproc_per_node={spec.count or 1}."
+        reader.add(body.get("command") if body.get("command").value else body, "GPU022", text, fix)
     if is_chief and spec.combination and spec.count > 1:
         _several_gpus(reader, body, command, spec)
 
@@ -189,7 +193,7 @@ def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -
     at = body.get("command") if body.get("command").value else body
     # A kfp component's function may start processes, which is not visible here.
     is_component = "executor_main" in command
-    if command.strip() and not is_component and not any(word in command for word in _LAUNCHES):
+    if command.strip() and not is_component and not any(word in command for word in _LAUNCH_PATTERNS):
         text = f"The command starts one process for {spec.count} GPUs; DDP uses one GPU per process."
         fix = f"Start it with torchrun --nproc_per_node={spec.count}."
         reader.add(at, "GPU022", text, fix)
@@ -206,9 +210,9 @@ def judge_resource_pools(judgement: Judgement, step: str, resource: Node, locati
     """Judges every pool of a persistent resource, but not quota and strategy, which it has itself."""
     reader, pools = Reader(judgement, step), resource.get("resourcePools").decoded()
     if not pools.known:
-        judgement.unknown(step, pools, "resourcePools")
+        judgement.report_unknown(step, pools, "resourcePools")
     elif not isinstance(pools.value, list) or not pools.value:
-        judgement.malformed(step, pools, "resourcePools", "a list with at least one pool")
+        judgement.report_malformed(step, pools, "resourcePools", "a list with at least one pool")
     region = location.text() if location is not None else None
     regions = [region] if region else list(judgement.regions)
     terms = Terms(location if region else None, regions, Node(None), "STANDARD", False)
@@ -226,7 +230,7 @@ def _resource_pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> No
     node = reader.object(pool.get("machineSpec"), "machineSpec")
     if node is None:
         if pool.get("machineSpec").missing:
-            reader.malformed(pool.get("machineSpec"), "machineSpec", "given")
+            reader.report_malformed(pool.get("machineSpec"), "machineSpec", "given")
         return
     reader.keys(node, "machineSpec")
     is_reserved = judge_reservation(reader, terms, node)

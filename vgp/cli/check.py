@@ -18,8 +18,8 @@ from vgp.base.text.figures import format_count
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import parse_as_of
 from vgp.base.whole_files import unified
-from vgp.check.check_report import Report, sarif, show
-from vgp.check.checker import check, own_regions
+from vgp.check.check_report import Report, print_report, sarif
+from vgp.check.checker import check, read_project_regions
 from vgp.check.fix import Options, fixes
 from vgp.cli import extras
 from vgp.cli.options import console, find_repository, import_lazily
@@ -91,16 +91,16 @@ def check_files(
     if (compare is None) != (form != "markdown"):
         raise RequestError("--compare FOLDER and --format markdown need each other.")
     if fix:
-        options = Options(region or own_regions(), strategy, ignore or (), parse_as_of(as_of))
+        options = Options(region or read_project_regions(), strategy, ignore or (), parse_as_of(as_of))
         raise typer.Exit(_fix(paths, options, write=write))
     run_check = partial(check, strategy=strategy, ignore=ignore or (), as_of=parse_as_of(as_of))
     if compare is not None:
         raise typer.Exit(_compare(paths, compare, region or (), run_check))
-    report = run_check(paths, regions=region or own_regions(), skip_others=skip_others)
+    report = run_check(paths, regions=region or read_project_regions(), skip_others=skip_others)
     for line in report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if form == "text":
-        show(report, console())
+        print_report(report, console())
     else:
         print(
             json.dumps(
@@ -151,7 +151,7 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
 def _compare(paths: list[str], folder: Path, regions: Sequence[str], run_check: Callable[..., Report]) -> int:
     """Prints the comparison and returns the exit code of a check of `paths`."""
     now = datetime.now(UTC)
-    before, after = folder_comparison.sides(paths, folder, regions, run_check)
+    before, after = folder_comparison.read_states(paths, folder, regions, run_check)
     before = replace(before, schedules=cron.monthly_runs(folder / FILE_NAME, now))
     after = replace(after, schedules=cron.monthly_runs(Path(FILE_NAME), now))
     print(folder_comparison.markdown(before, after, now.date()), end="")

@@ -56,7 +56,7 @@ def convert_request(
     if nearest and step is not None:
         raise RequestError("--nearest does not apply to --step; change the machine of the step in pipelines.toml.")
     if step is None:
-        conversion = any_request.converted_source(source or "", as_of=parse_as_of(as_of))
+        conversion = any_request.convert_source(source or "", as_of=parse_as_of(as_of))
     elif to != "vm":
         conversion = step_job.job(settings, step, _split_words(args))
     else:
@@ -66,7 +66,7 @@ def convert_request(
         replace_machines(conversion, as_of=parse_as_of(as_of))
     result = any_request.result(conversion, as_of=parse_as_of(as_of))
     (_print_json if as_json else _print)(result, to)
-    raise typer.Exit(int(result.failed))
+    raise typer.Exit(int(result.has_failed))
 
 
 def _split_words(args: str) -> list[str]:
@@ -80,10 +80,10 @@ def _print(result: Result, form: str) -> None:
     """Prints the converted job to stdout if it would run, and notes and findings to stderr."""
     conversion = result.conversion
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
-    check_report.show(result.report, console(stderr=True))
+    check_report.print_report(result.report, console(stderr=True))
     for line in result.report.unreadable:
         print(f"error: {line}", file=sys.stderr)
-    if result.failed:
+    if result.has_failed:
         has_changes = any(finding.changes for finding in result.report.of_severity("error"))
         hint = " Use the nearest machines that work with --nearest." if has_changes else ""
         print(f"error: not converted, because the result would not run.{hint}", file=sys.stderr)
@@ -98,9 +98,9 @@ def _print_json(result: Result, _: str) -> None:
     conversion = result.conversion
     notes = [*conversion.notes, *result.sdk_notes]
     document = {
-        "config": None if result.failed else conversion.config,
+        "config": None if result.has_failed else conversion.config,
         "worker_pool_specs": result.worker_pool_specs,
-        "sdk": None if result.failed else result.sdk,
+        "sdk": None if result.has_failed else result.sdk,
         "command": conversion.command(),
         "notes": [{"field": note.field, "became": note.became, "dropped": note.dropped} for note in notes],
         "lost": {note.field: note.became for note in notes if note.dropped},

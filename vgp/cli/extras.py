@@ -32,7 +32,29 @@ def explain_missing_package() -> Iterator[None]:
         if extra is None:
             raise
         message = f"{package} is not installed. Install the extra {extra}:\n  {format_install_command(extra)}"
-        raise RequestError(message) from error
+        raise RequestError(_explain_conflict(package) or message) from error
+
+
+def _explain_conflict(package: str) -> str:
+    """Returns the reason why Google's pipeline components cannot be installed here; "" if they can.
+
+    https://github.com/kubeflow/pipelines/issues/14438: they have no release for google-cloud-aiplatform 2.
+    """
+    from importlib import metadata
+
+    if package != "google_cloud_pipeline_components":
+        return ""
+    try:
+        version = metadata.version("google-cloud-aiplatform")
+    except metadata.PackageNotFoundError:
+        return ""
+    if int(version.partition(".")[0]) < 2:
+        return ""
+    return (
+        "custom jobs, ladders and e-mail need google-cloud-pipeline-components, which refuses google-cloud-aiplatform "
+        f"{version} (needs < 2).\n  Compile in an environment of its own: python -m venv compile && "
+        f"compile/bin/pip install '{format_requirement('vertex')}'"
+    )
 
 
 def format_install_command(extra: str) -> str:

@@ -1,6 +1,7 @@
 """The verb `machines`: lists the machines of the catalog and proposes capacity ladders."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from typing import Annotated
 
@@ -17,10 +18,12 @@ from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement import ladder_proposal, placed_ladder
 from vgp.machines.placement.ladder_proposal import Proposal, ProposedRung
 from vgp.machines.placement.search import Need, search
+from vgp.machines.placement.spot_advice import SpotAdvice
 
 with import_lazily():
     from vgp.check import checker
     from vgp.vertex import catalog_refresh as refreshing
+    from vgp.vertex import spot_advice as advising
 
 
 def format_ladder(proposal: Proposal) -> str:
@@ -85,7 +88,7 @@ def machines(
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="With --refresh: write the changes into the catalog.")] = False,
     project: Annotated[
-        str | None, typer.Option(help="With --refresh: project of the API calls; default: that of pipelines.toml.")
+        str | None, typer.Option(help="Project of the API calls of --refresh, and of Spot advice for --ladder.")
     ] = None,
     ladder: Annotated[
         bool, typer.Option("--ladder", help="Propose a ladder: Spot, Spot elsewhere, Flex-start, on demand.")
@@ -120,7 +123,7 @@ def machines(
         min_gpu_memory_gb=min_gpu_memory_gb, min_vcpu=min_vcpu, max_usd_per_hour=max_usd_per_hour,
     )  # fmt: skip
     if ladder:
-        return _propose_ladder(need, region, gpus, deadline, max_usd, as_json)
+        return _propose_ladder(need, region, gpus, deadline, max_usd, project, as_json)
     if gpus or deadline or max_usd is not None:
         raise RequestError("--gpus, --deadline and --max-usd need --ladder.")
     offers = search(need)
@@ -137,20 +140,36 @@ def machines(
 
 
 def _propose_ladder(
-    need: Need, region: str | None, gpus: int | None, deadline: str | None, max_usd: float | None, as_json: bool
+    need: Need,
+    region: str | None,
+    gpus: int | None,
+    deadline: str | None,
+    max_usd: float | None,
+    project: str | None,
+    as_json: bool,
 ) -> None:
     if need.provisioning:
         raise RequestError("--ladder combines all provisioning models; omit --provisioning.")
     if not need.gpus or not (need.accelerator or need.min_gpu_memory_gb or gpus):
         raise RequestError("--ladder needs GPUs, such as --accelerator H100 --gpus 8.")
-    where = region or next(iter(checker.own_regions()), DEFAULT_REGION)
-    proposal = ladder_proposal.proposed(
-        need, region=where, gpus=gpus, deadline_s=placed_ladder.deadline_s(deadline), max_usd=max_usd
+    where = region or next(iter(checker.read_project_regions()), DEFAULT_REGION)
+    advice, no_advice = _ask_for_advice(need, where, gpus, project) if project else ({}, "")
+    proposal = ladder_proposal.propose_ladder(
+        need, region=where, gpus=gpus, deadline_s=placed_ladder.deadline_s(deadline), max_usd=max_usd, advice=advice
     )
+    if no_advice:
+        proposal = replace(proposal, notes=(*proposal.notes, no_advice))
     if as_json:
         print_json(convert_ladder(proposal))
     else:
         print_lines(format_ladder(proposal))
+
+
+def _ask_for_advice(need: Need, region: str, gpus: int | None, project: str) -> tuple[dict[str, SpotAdvice], str]:
+    """Returns Compute Engine's advice on Spot for the regions of the ladder, or the reason why there is none."""
+    machine, nodes = ladder_proposal.choose_machine(need, region, gpus)
+    settings = load_settings(None, None, {"project": project})
+    return advising.ask_regions(settings, project, machine, nodes, ladder_proposal.list_spot_regions(machine, region))
 
 
 def _refresh(project: str | None, write: bool, as_json: bool) -> None:

@@ -147,7 +147,7 @@ def _header(
         notes=notes,
         constant=constant,
         doubts=dataset.doubts,
-        script=challenger.record(dataset) if isinstance(challenger, ScriptModel) else None,
+        script=challenger.read_collected(dataset) if isinstance(challenger, ScriptModel) else None,
         operating=operating,
     )
 
@@ -156,7 +156,7 @@ def _record_unscored(
     destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel
 ) -> Evaluation:
     """Records a script without predictions with its own metrics, replacing an earlier evaluation."""
-    output = script.record(dataset)
+    output = script.read_collected(dataset)
     result = Evaluation(
         task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
         group="", groups=0, models={}, confusion_matrix=[], slices=(),

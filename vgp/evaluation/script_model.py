@@ -26,7 +26,7 @@ class ScriptModel:
     collected: Collected | None
     predictions: Predictions | None
 
-    def record(self, dataset: Manifest) -> Collected:
+    def read_collected(self, dataset: Manifest) -> Collected:
         """Returns the content of `collected.json`, or a minimal record if there is none."""
         rows = len(self.predictions) if self.predictions else 0
         return self.collected or Collected(task=dataset.task, rows="", files=0, bytes=0, predictions=rows)
@@ -112,7 +112,7 @@ def evaluate_own_rows(
         champion_gone=problem.gone if problem else False,
         notes=(*([problem.note] if problem else []), *([OWN_NOTE] if baseline else [])),
         baseline=OWN_BASELINE if baseline else "",
-        script=script.record(dataset),
+        script=script.read_collected(dataset),
     )
     columns = {"row_id": new.row_id, "label": new.label, **scored}
     record.discard(destination)

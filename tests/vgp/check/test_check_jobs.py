@@ -382,3 +382,12 @@ def test_of_a_job_of_thousands_of_pools_the_first_are_judged():
     findings = judged(job(*[pool()] * 99, *[pool("n1-standrd-4")] * 3_000)).findings
     assert [each.path[1] for each in findings if each.rule == "GPU001"] == [99]
     assert any("this one has 3,099. The first 100 are judged." in each.message for each in findings)
+
+
+def test_horovodrun_gets_a_note_with_its_replacement_for_the_chief_only():
+    def notes(program):
+        body = {**IMAGE, "command": [program, "-np", "8", "python", "train.py"]}
+        report = judged(job(*[pool(containerSpec=body)] * 2))
+        return [(each.rule, each.severity) for each in report.findings if "SSH" in each.message]
+
+    assert notes("horovodrun") == [("GPU022", "note")] and not notes("torchrun")

@@ -309,7 +309,7 @@ def test_a_job_whose_pools_only_the_run_knows_is_a_step_without_a_machine():
     }  # fmt: skip
     (row,) = check([Document("p.json", spec, json.dumps(spec))], as_of=DAY, regions=["us-central1"]).steps
     assert (row.step, row.machine_type, row.max_usd) == ("work", None, None)
-    assert row.not_known == "its machine is not known"
+    assert row.unknown_reason == "its machine is not known"
 
 
 @pytest.mark.parametrize(("timeout", "told"), [("604800s", False), ("604801s", True), ("1209600s", True)])

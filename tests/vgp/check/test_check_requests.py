@@ -232,7 +232,7 @@ def test_an_unknown_number_of_trials_is_no_number_of_machines_and_has_no_bound(t
     body = {"displayName": "t", "maxTrialCount": 4, "parallelTrialCount": count, "trialJobSpec": spec}
     report = check([Document("tune.py", body, "")])
     assert [each.replicas for each in report.steps] == [trials]
-    assert [each.not_known for each in report.steps] == ["" if trials else "its number of machines is not known"]
+    assert [each.unknown_reason for each in report.steps] == ["" if trials else "its number of machines is not known"]
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_a_slice_costs_what_its_chips_or_cores_cost(pool, region, strategy, usd,
 )  # fmt: skip
 def test_a_slice_of_which_no_sku_tells_the_price_has_none(pool, region, strategy):
     (row,) = judged(pool, regions=[region], strategy=strategy).steps
-    assert row.usd_per_hour is None and row.max_usd is None and row.not_known
+    assert row.usd_per_hour is None and row.max_usd is None and row.unknown_reason
 
 
 def test_without_a_region_a_slice_has_the_price_of_the_default_one():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vgp.base.documents.node import Computed, Node
-from vgp.check.container_facts import Service, ended_early
+from vgp.check.container_facts import Service, find_early_end
 from vgp.check.container_facts import image_problems as problems
 from vgp.check.container_facts import services_of as of
 from vgp.machines.catalog import prices
@@ -54,7 +54,7 @@ def test_a_step_may_use_both_services_each_at_its_most():
     assert bigquery == Service("BigQuery", "1024 GB", "US", prices.bigquery_usd(1024, "US"))
     most = prices.dataflow_usd("n2-standard-4", 50, 10, 2, "us-central1")
     assert dataflow == Service("Dataflow", "10 x n2-standard-4 for 2 h", "us-central1", most, limit_s=7200)
-    assert bigquery.usd and dataflow.usd and not bigquery.not_known
+    assert bigquery.usd and dataflow.usd and not bigquery.unknown_reason
     assert dataflow.as_json() == {
         "name": "Dataflow", "what": "10 x n2-standard-4 for 2 h", "region": "us-central1", "max_usd_a_try": most,
     }  # fmt: skip
@@ -72,12 +72,12 @@ def test_other_variables_and_none_are_no_service():
 
 
 def test_what_has_no_price_names_its_region_or_says_that_there_is_none():
-    assert Service("Dataflow", "a", "us-central1", None).not_known == "no price of Dataflow, a in us-central1"
-    assert Service("Dataflow", "a", "", None).not_known == "no price of Dataflow, a in its region"
+    assert Service("Dataflow", "a", "us-central1", None).unknown_reason == "no price of Dataflow, a in us-central1"
+    assert Service("Dataflow", "a", "", None).unknown_reason == "no price of Dataflow, a in its region"
 
 
 @pytest.mark.parametrize(("timeout_s", "early"), [(7199, True), (7200, True), (7201, False), (None, False)])
 def test_a_step_has_to_outlive_the_job_that_it_waits_for(timeout_s, early):
-    found = list(ended_early(used(json.dumps(BOTH)), timeout_s))
+    found = list(find_early_end(used(json.dumps(BOTH)), timeout_s))
     assert [(each.rule, each.field, each.severity) for each in found] == [("GPU028", "timeout", "warning")] * early
     assert all("its Dataflow job" in each.message for each in found)

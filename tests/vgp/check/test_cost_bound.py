@@ -40,7 +40,7 @@ def test_the_most_is_timeout_times_machines_times_price():
     ],
 )  # fmt: skip
 def test_what_is_not_known_has_no_bound_and_no_promise(unknown, why):
-    assert row(**unknown).max_usd is None and why in row(**unknown).not_known
+    assert row(**unknown).max_usd is None and why in row(**unknown).unknown_reason
     with pytest.raises(RequestError, match=r"cannot be guaranteed.*train \(") as refused:
         cost_bound.refuse_above([row("prepare"), row(**unknown)], 1000)
     assert why in str(refused.value) and "$12.00" in str(refused.value)
@@ -150,13 +150,13 @@ def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago(mo
 
 
 def test_the_line_of_a_step_counts_tries_and_turns_and_says_what_is_not_known():
-    line = cost_bound.line_of(row(tries=2, turns=5))
+    line = cost_bound.build_line(row(tries=2, turns=5))
     assert (line["GPUs"], line["nodes"], line["$/hour"], line["at most"]) == ("2 x NVIDIA_L4", "3", "6.00", "120.00")
-    unpriced, unknown = cost_bound.line_of(row(usd=None)), cost_bound.line_of(row(replicas=None))
+    unpriced, unknown = cost_bound.build_line(row(usd=None)), cost_bound.build_line(row(replicas=None))
     assert (unpriced["$/hour"], unpriced["at most"]) == ("no price", "no price")
     assert (unknown["nodes"], unknown["$/hour"], unknown["at most"]) == ("?", "?", "?")
     for times in ({"tries": None}, {"turns": None}):
-        assert (cost_bound.line_of(row(**times))["$/hour"], cost_bound.line_of(row(**times))["at most"]) == (
+        assert (cost_bound.build_line(row(**times))["$/hour"], cost_bound.build_line(row(**times))["at most"]) == (
             "6.00",
             "?",
         )
@@ -224,7 +224,7 @@ def test_a_larger_disk_costs_more_and_all_pools_have_one():
     assert large.max_usd - plain_row.max_usd == pytest.approx(
         4 * prices.boot_disk("pd-ssd", 400, "us-central1").usd_per_hour
     )
-    assert cost_bound.not_counted(most(diskSpec={"bootDiskType": "{{$.inputs.parameters['disk']}}"})) == [
+    assert cost_bound.list_uncounted_items(most(diskSpec={"bootDiskType": "{{$.inputs.parameters['disk']}}"})) == [
         "boot disks of job"
     ]
 

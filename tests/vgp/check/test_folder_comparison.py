@@ -11,7 +11,7 @@ import pytest
 from vgp.__main__ import main
 from vgp.base.errors import RequestError
 from vgp.check.checker import check
-from vgp.check.folder_comparison import Recurring, State, code, markdown, sides
+from vgp.check.folder_comparison import Recurring, State, code, markdown, read_states
 
 JOB = """\
 displayName: fit
@@ -47,13 +47,13 @@ def written(folders, now, before):
 
 
 def told(folders, *paths, schedules=()):
-    before, after = sides(paths or (".",), folders[1], (), check)
+    before, after = read_states(paths or (".",), folders[1], (), check)
     return markdown(State(before.report, before.files, schedules), State(after.report, after.files, schedules))
 
 
 def test_a_step_that_changed_shows_machine_and_cost_before_and_after(folders):
     written(folders, {"job.yaml": JOB.replace("g2-standard-8", "g2-standard-16")}, {"job.yaml": JOB})
-    (old,), (new,) = (state.files["job.yaml"] for state in sides(["."], folders[1], (), check))
+    (old,), (new,) = (state.files["job.yaml"] for state in read_states(["."], folders[1], (), check))
     (line,) = [line for line in told(folders).splitlines() if line.startswith("| `fit`")]
     assert "| `g2-standard-8` → `g2-standard-16` | `1 x NVIDIA_L4` | `us-central1`, standard |" in line
     assert old.max_usd < new.max_usd == pytest.approx(2 * (new.usd_per_hour + new.disk_price.usd_per_hour))
@@ -72,7 +72,7 @@ def test_what_has_no_price_is_at_least_with_its_reason(folders, b200_without_pri
 
 def test_the_comment_says_of_which_day_its_prices_are(folders, b200_without_price):
     written(folders, {"job.yaml": JOB}, {"job.yaml": SPOT})
-    before, after = sides(["."], folders[1], (), check)
+    before, after = read_states(["."], folders[1], (), check)
     first, last = (price.date for price in (after.report.steps[0].disk_price, after.report.steps[0].price))
     day, told_at = f"{first} to {last}", date.fromisoformat(first)
     assert markdown(before, after, told_at + timedelta(60)).endswith(f"\n\nPrices of {day}.\n")
@@ -107,7 +107,7 @@ def test_a_schedule_costs_its_runs_in_a_month(folders):
         Recurring("odd", "", problem="cron: no"),
     ]
     text = told(folders, schedules=schedules)
-    ((row,),) = sides(["."], folders[1], (), check)[1].files.values()
+    ((row,),) = read_states(["."], folders[1], (), check)[1].files.values()
     assert f"| `nightly` | `fit` | 30.0 | ${30 * row.max_usd:.2f} |" in text
     assert "| `other` | `eval` | 4.0 | its spec is not among the files |" in text
     assert "| `odd` | - | `cron: no` | - |" in text
@@ -133,7 +133,7 @@ def test_what_cannot_be_compared_is_refused(folders, tmp_path):
         (["lost.yaml"], folders[1], "not in the current folder and not in"),
     ):
         with pytest.raises(RequestError, match=said):
-            sides(paths, before, (), check)
+            read_states(paths, before, (), check)
 
 
 OTHERS = {

@@ -14,7 +14,7 @@ from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.check_report import Report
 from vgp.check.checker import check
-from vgp.machines.placement.dearest import Held
+from vgp.machines.placement.dearest import RungTime
 from vgp.protocol.capacity.plan import HANDOVER_S, Plan, PlannedRung
 
 LONG = "a program that is long enough to be written once, in whatever many rungs it stands: " * 2
@@ -81,7 +81,7 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     cheap, dear = row.rungs
     assert [each.name for each in row.rungs] == ["1 (spot, us-central1)", "2 (standard, europe-west4)"]
     assert dear.usd_per_hour > cheap.usd_per_hour > 0
-    assert (dear.held, cheap.held) == (Held(36000), Held(18000, 10 * HANDOVER_S)), (
+    assert (dear.held, cheap.held) == (RungTime(36000), RungTime(18000, 10 * HANDOVER_S)), (
         "10 hours of the dearest, then 5 of what is left"
     )
     assert dear.held_usd_per_hour > dear.usd_per_hour, "the machines have boot disks"
@@ -105,7 +105,7 @@ def test_two_jobs_at_once_count_with_the_dearest_spot_for_each_hour_on_demand():
 def test_without_a_deadline_it_is_seven_days_or_the_timeouts():
     plan = Plan(step="train", rungs=PLAN.rungs)
     (row,) = judged(plan).steps
-    assert [each.held for each in row.rungs] == [Held(36000, 3600), Held(36000)]
+    assert [each.held for each in row.rungs] == [RungTime(36000, 3600), RungTime(36000)]
 
 
 def drawn(steps):
@@ -118,7 +118,7 @@ def test_of_several_sizes_the_dearest_counts():
     rungs = tuple(replace(each, size=size) for each in PLAN.rungs for size in ("small", "large"))
     large = rung("1-spot-us-central1", "a3-highgpu-8g", "NVIDIA_H100_80GB", 8, "us-central1", "spot", size="huge")
     (row,) = judged(Plan(step="train", rungs=(*rungs, large), deadline_s=3600.0)).steps
-    assert [each.held for each in row.rungs] == [*[Held(0)] * 4, Held(3600)]
+    assert [each.held for each in row.rungs] == [*[RungTime(0)] * 4, RungTime(3600)]
     text = drawn([row])
     assert text.count("  size small ") == 2 and "rung" not in text
     assert "train: a run uses one size, small, large or huge; the maximum is for the most expensive" in text
@@ -151,7 +151,7 @@ def test_a_rung_without_a_price_leaves_no_ceiling():
     report = judged(mutated(0, "job", "jobSpec", "workerPoolSpecs", 0, "machineSpec", value={
         "machineType": "a4x-highgpu-4g", "acceleratorType": "NVIDIA_GB200", "acceleratorCount": 4}))  # fmt: skip
     (row,) = report.steps
-    assert row.max_usd is None and "rung 1" in row.not_known and "a4x-highgpu-4g" in row.not_known
+    assert row.max_usd is None and "rung 1" in row.unknown_reason and "a4x-highgpu-4g" in row.unknown_reason
 
 
 @pytest.mark.parametrize("plan", ["{nope", '{"rungs": 5}', "[]", '{"rungs": [5]}', '{"rungs": [], "texts": 3}', "{}"])

@@ -58,3 +58,15 @@ def test_a_lack_is_named_also_when_it_was_explained_on_the_way() -> None:
 def test_a_package_of_nobody_known_is_not_ours_to_explain() -> None:
     with pytest.raises(ModuleNotFoundError), extras.explain_missing_package():
         raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [("2.7.0", True), ("1.165.1", False)])
+def test_pipeline_components_are_not_asked_for_beside_a_version_that_they_refuse(
+    monkeypatch: pytest.MonkeyPatch, version: str, is_refused: bool
+) -> None:
+    monkeypatch.setattr(metadata, "version", {"google-cloud-aiplatform": version}.__getitem__)
+    name = "google_cloud_pipeline_components"
+    with pytest.raises(RequestError) as said, extras.named():
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+    assert (f"refuses google-cloud-aiplatform {version}" in str(said.value)) is is_refused
+    assert ("environment of its own" in str(said.value)) is is_refused and "vertex" in str(said.value)

@@ -328,7 +328,7 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
     assert code == 0 and 'deadline = "12h"' in out
     told = tomllib.loads(out)["steps"]["train"]
     placed = ladder(Request.model_validate(told), region="us-central1", name="train", as_of=TODAY)
-    assert [rung.way for rung in placed.rungs] == ["spot", "spot", "spot", "flex_start", "standard"]
+    assert [rung.provisioning for rung in placed.rungs] == ["spot", "spot", "spot", "flex_start", "standard"]
     assert 'max_wait = "2h"' in out
     code, out, _ = run(
         capsys, "machines", "--ladder", "--accelerator", "B200", "--gpus", "8", "--region", "us-central1"
@@ -352,3 +352,12 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
 def test_what_no_ladder_can_be_proposed_for_is_said(capsys, options, words):
     code, _, err = run(capsys, "machines", *options)
     assert code == 2 and words in err
+
+
+def test_a_ladder_with_a_project_has_compute_engines_advice_or_one_line_why_not(capsys, cloud):
+    asked = "machines", "--ladder", "--accelerator", "L4", "--gpus", "2", "--region", "us-central1"
+    _, without, _ = run(capsys, *asked)
+    code, told, _ = run(capsys, *asked, "--project", "test-project")
+    assert code == 0 and told.startswith(without.rstrip()) and "Compute Engine has no advice" in told
+    cloud.zones.advice = {("us-central1", "g2-standard-24"): (0.75, 3600)}
+    assert "(us-central1: obtainability 0.75 of 1" in run(capsys, *asked, "--project", "test-project")[1]

@@ -61,6 +61,7 @@ runs
 rerun RUN
 preflight training
 preflight training --env attached
+machines --ladder --accelerator L4 --gpus 2 --project test-project
 upload training --tag v1
 templates list
 templates list training

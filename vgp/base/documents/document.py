@@ -58,6 +58,8 @@ class Document:
     notes: tuple[tuple[FieldPath, str], ...] = ()
     #: Unreadable parts of the request, a sentence each; the rest is checked.
     unread: tuple[str, ...] = ()
+    #: Flags without a counterpart in the data: name and reason.
+    dropped: tuple[tuple[str, str], ...] = ()
     #: How to fix the fault.
     fix: str = ""
     #: Whether the text of a fault looks like a job request.

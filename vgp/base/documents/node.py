@@ -52,7 +52,14 @@ MAX_SPLICED = 1_000_000
 class Computed(str):
     """A value that a program or a shell computes at run time; the text shows how, and why it is unknown."""
 
-    __slots__ = ()
+    __slots__ = ("source",)
+    #: Text of the value with its shell variables; "" if a program computes it.
+    source: str
+
+    def __new__(cls, why: str, source: str = "") -> "Computed":
+        computed = super().__new__(cls, why)
+        computed.source = source
+        return computed
 
 
 def placeholder(text: str) -> str:

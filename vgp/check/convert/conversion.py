@@ -50,13 +50,13 @@ class Conversion:
         spec: JsonObject = self.config["trialJobSpec"] if self.is_tuning else self.config
         return spec
 
-    def became(self, name: str, text: str) -> None:
+    def note_change(self, name: str, text: str) -> None:
         self.notes.append(Note(name, text))
 
-    def dropped(self, name: str, why: str) -> None:
+    def note_dropped(self, name: str, why: str) -> None:
         self.notes.append(Note(name, why, dropped=True))
 
-    def located(self, name: str) -> bool:
+    def read_location(self, name: str) -> bool:
         """Reads project and region from the beginning of a resource's name; returns False if it has none."""
         match = _LOCATION.fullmatch(name)
         if match is not None:
@@ -65,10 +65,10 @@ class Conversion:
 
     def body(self) -> JsonObject:
         """Returns the CustomJob or HyperparameterTuningJob for the REST API."""
-        around: JsonObject = {"displayName": self.display_name or "training"}
-        around |= self.config if self.is_tuning else {"jobSpec": self.config}
-        around |= {"labels": self.labels} if self.labels else {}
-        return around | ({"encryptionSpec": {"kmsKeyName": self.kms_key}} if self.kms_key else {})
+        body: JsonObject = {"displayName": self.display_name or "training"}
+        body |= self.config if self.is_tuning else {"jobSpec": self.config}
+        body |= {"labels": self.labels} if self.labels else {}
+        return body | ({"encryptionSpec": {"kmsKeyName": self.kms_key}} if self.kms_key else {})
 
     def command(self, path: str = "config.yaml") -> str:
         """Returns the gcloud command that reads the config."""
@@ -112,7 +112,8 @@ _OUTPUT = (
     "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris", "satisfiesPzs",
     "satisfiesPzi", "trials",
 )  # fmt: skip
-_WRAPPED = ("customJob", "hyperparameterTuningJob")
+_ENVELOPES = ("customJob", "hyperparameterTuningJob", "trainingPipeline")
+_KINDS = ("workerPoolSpecs", "jobSpec", "trialJobSpec", "trainingTaskInputs", "machineSpec")
 _NUMBERS = ("replicaCount", "acceleratorCount", "bootDiskSizeGb", *_TUNING[1:4])
 #: Lists that users may write as a single item.
 _LISTS = ("values", "packageUris", "reservedIpRanges")
@@ -123,8 +124,8 @@ def recognises(data: object) -> bool:
     """Whether the data is a job, or pools, that can be converted."""
     if isinstance(data, list):
         return api_object.is_pool_list(data)
-    job = _unwrapped(_camel(data))
-    return isinstance(job, dict) and any(name in job for name in ("workerPoolSpecs", "jobSpec", "trialJobSpec"))
+    job = _unwrap_job(_camel(data))
+    return isinstance(job, dict) and any(name in job for name in _KINDS)
 
 
 def conversion(data: object) -> Conversion:
@@ -133,76 +134,86 @@ def conversion(data: object) -> Conversion:
     job = _camel(data, result)
     if isinstance(job, list):
         job = {"workerPoolSpecs": job}
-    at = next((name for name in _WRAPPED if isinstance(job.get(name), dict)), "")
+    if "machineSpec" in job:
+        job = {"workerPoolSpecs": [job]}
+    at = next((name for name in _ENVELOPES if isinstance(job.get(name), dict)), "")
     if at:
         for name in job.keys() - {at}:
-            if name == "parent" and result.located(str(job[name])):
-                result.became(name, "project and region")
+            if name == "parent" and result.read_location(str(job[name])):
+                result.note_change(name, "project and region")
             else:
-                result.dropped(name, "a request has no such field")
+                result.note_dropped(name, "a request has no such field")
         job, at = job[at], f"{at}."
-    _around(job, result, at)
+    _move_outer_fields(job, result, at)
     if "trialJobSpec" in job:
         result.config = {name: job.pop(name) for name in _TUNING if name in job}
         result.spec_at = f"{at}trialJobSpec"
         result.config["trialJobSpec"] = _spec(result.config["trialJobSpec"], result)
-        _rest(job, result, at, "tuning jobs have no such field")
+        _drop_fields(job, result, at, "tuning jobs have no such field")
     elif "jobSpec" in job:
         result.spec_at = f"{at}jobSpec"
         result.config = _spec(job.pop("jobSpec"), result)
-        _rest(job, result, at, "custom jobs have no such field")
+        _drop_fields(job, result, at, "custom jobs have no such field")
+    elif "trainingTaskInputs" in job:
+        result.spec_at = f"{at}trainingTaskInputs"
+        result.config = _spec(job.pop("trainingTaskInputs"), result)
+        _drop_fields(job, result, at, "a custom job only trains: it splits no dataset and uploads no model")
     else:
         result.config = _spec(job, result)
     return result
 
 
-def _unwrapped(job: object) -> Any:
+def _unwrap_job(job: object) -> Any:
     if not isinstance(job, dict):
         return job
-    return next((job[name] for name in _WRAPPED if isinstance(job.get(name), dict)), job)
+    return next((job[name] for name in _ENVELOPES if isinstance(job.get(name), dict)), job)
 
 
-def _around(job: JsonObject, result: Conversion, at: str) -> None:
+def _move_outer_fields(job: JsonObject, result: Conversion, at: str) -> None:
     """Moves the fields around the spec out of the job: name, place, labels, key."""
     result.display_name = job.pop("displayName", None)
     result.project, region = job.pop("project", result.project), job.pop("location", None)
-    if region and not result.located(region):
+    if region and not result.read_location(region):
         result.region = region
     labels = job.pop("labels", None)
     if isinstance(labels, dict):
         result.labels = {str(key): text_of(value) for key, value in labels.items()}
     elif labels is not None:
-        result.dropped(f"{at}labels", "labels must be an object")
+        result.note_dropped(f"{at}labels", "labels must be an object")
     encryption = job.pop("encryptionSpec", None)
     if isinstance(encryption, dict):
         result.kms_key = encryption.pop("kmsKeyName", None)
         for name in encryption:
-            result.dropped(f"{at}encryptionSpec.{name}", "an encryptionSpec has only kmsKeyName")
+            result.note_dropped(f"{at}encryptionSpec.{name}", "an encryptionSpec has only kmsKeyName")
     name = job.pop("name", None)
     if name is not None:
-        place = " (its project and region are kept)" if result.located(str(name)) else ""
-        result.dropped(f"{at}name", f"Vertex AI gives the new job its own{place}")
+        place = " (its project and region are kept)" if result.read_location(str(name)) else ""
+        result.note_dropped(f"{at}name", f"Vertex AI gives the new job its own{place}")
 
 
-def _rest(job: JsonObject, result: Conversion, at: str, why: str) -> None:
+def _drop_fields(job: JsonObject, result: Conversion, at: str, why: str) -> None:
     for name in job:
-        result.dropped(f"{at}{name}", "Vertex AI writes it" if name in _OUTPUT else why)
+        result.note_dropped(f"{at}{name}", "Vertex AI writes it" if name in _OUTPUT else why)
 
 
 def _spec(spec: object, result: Conversion) -> JsonObject:
     if not isinstance(spec, dict):
-        result.dropped(result.spec_at, "it is not an object")
+        result.note_dropped(result.spec_at, "it is not an object")
         return {}
     where = f"{result.spec_at}." if result.spec_at else ""
     pools = spec.get("workerPoolSpecs")
     if isinstance(pools, dict):
         spec["workerPoolSpecs"] = [pools]
-        result.became(f"{where}workerPoolSpecs", "a list of one pool, because only gcloud accepts a mapping")
+        result.note_change(f"{where}workerPoolSpecs", "a list of one pool, because only gcloud accepts a mapping")
     for name in [name for name in spec if name not in SPEC]:
         why = "Vertex AI writes it" if name in _OUTPUT else "a CustomJobSpec has no such field"
-        result.dropped(f"{where}{name}", why)
+        result.note_dropped(f"{where}{name}", why)
         del spec[name]
     return spec
+
+
+def camel_case(key: str) -> str:
+    return _SNAKE.sub(lambda match: match.group(1).upper(), key)
 
 
 def _camel(value: object, result: Conversion | None = None, path: str = "") -> Any:
@@ -213,10 +224,10 @@ def _camel(value: object, result: Conversion | None = None, path: str = "") -> A
         return value
     fields: JsonObject = {}
     for key, inner in value.items():
-        name = _SNAKE.sub(lambda match: match.group(1).upper(), str(key))
+        name = camel_case(str(key))
         where = f"{path}.{key}" if path else str(key)
         if name in fields and result is not None:
-            result.dropped(where, f"{name} is also given in another spelling, which is used")
+            result.note_dropped(where, f"{name} is also given in another spelling, which is used")
         fields.setdefault(name, _value(name, inner, result, where))
     return fields
 
@@ -230,7 +241,7 @@ def _value(name: str, value: object, result: Conversion | None, path: str) -> An
     if name in _LISTS and isinstance(value, str | int | float):
         value = [value]
         if result is not None:
-            result.became(path, "a list of one, which the API requires")
+            result.note_change(path, "a list of one, which the API requires")
     if name in ("args", "command", "packageUris", "value") and not isinstance(value, Mapping):
         return _texts(value, result, path)
     return _camel(value, result, path)
@@ -241,5 +252,5 @@ def _texts(value: object, result: Conversion | None, path: str) -> Any:
     if not isinstance(value, list):
         return value if value is None else text_of(value)
     for index in (index for index, item in enumerate(value) if item is None and result is not None):
-        result.dropped(f"{path}[{index}]", "null is not a text")  # type: ignore[union-attr]
+        result.note_dropped(f"{path}[{index}]", "null is not a text")  # type: ignore[union-attr]
     return [item if isinstance(item, dict | list) else text_of(item) for item in value if item is not None]

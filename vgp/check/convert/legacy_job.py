@@ -18,37 +18,39 @@ def conversion(document: Document, judgement: Judgement) -> Conversion:
     """Converts the document's trainingInput; `judgement` collects its unreadable fields."""
     legacy = LegacyInput(document, judgement)
     legacy.result.job["workerPoolSpecs"] = worker_pools(legacy)
-    _around(legacy)
+    _convert_outer_fields(legacy)
     _code(legacy)
     _scheduling(legacy)
     _tuning(legacy)
     _job(legacy)
-    legacy.account()
+    legacy.note_unconverted()
     legacy.result.findings = list(judgement.findings)
     return legacy.result
 
 
-def _around(legacy: LegacyInput) -> None:
+def _convert_outer_fields(legacy: LegacyInput) -> None:
     """Converts the fields that custom jobs share, the region and the output folder."""
     node, result = legacy.node, legacy.result
     for name in ("network", "serviceAccount", "enableWebAccess"):
         if node.get(name).value is not None:
             result.job[name] = legacy.take(node.get(name)).value
-            result.became(name, name)
+            result.note_change(name, name)
     result.region = legacy.text("region") or None
     if result.region:
-        result.became("region", f"--region={result.region}, the location of the request")
+        result.note_change("region", f"--region={result.region}, the location of the request")
     folder = legacy.text("jobDir")
     if folder:
         result.job["baseOutputDirectory"] = {"outputUriPrefix": folder}
-        result.became("jobDir", "baseOutputDirectory.outputUriPrefix, and --job-dir in args for code that reads it")
+        result.note_change(
+            "jobDir", "baseOutputDirectory.outputUriPrefix, and --job-dir in args for code that reads it"
+        )
     key = node.get("encryptionConfig").get("kmsKeyName")
     if key.text():
         result.kms_key = legacy.take(key).text()
-        result.became("encryptionConfig.kmsKeyName", "encryptionSpec.kmsKeyName of the job: --kms-key")
+        result.note_change("encryptionConfig.kmsKeyName", "encryptionSpec.kmsKeyName of the job: --kms-key")
     if node.get("useChiefInTfConfig").value is not None:
         legacy.take(node.get("useChiefInTfConfig"))
-        result.dropped("useChiefInTfConfig", "Vertex AI always names the first replica chief")
+        result.note_dropped("useChiefInTfConfig", "Vertex AI always names the first replica chief")
 
 
 def _code(legacy: LegacyInput) -> None:
@@ -59,16 +61,16 @@ def _code(legacy: LegacyInput) -> None:
         places |= {"packageUris": "pythonPackageSpec.packageUris", "pythonModule": "pythonPackageSpec.pythonModule"}
     for name, place in places.items():
         if legacy.node.get(name).value is not None:
-            legacy.result.became(name, place)
+            legacy.result.note_change(name, place)
     for name in ("runtimeVersion", "pythonVersion"):
         if legacy.node.get(name).value is None:
             continue
         legacy.take(legacy.node.get(name))
         if packaged:
             text = "executorImageUri: Google's TensorFlow image of that version; check that it is the right one"
-            legacy.result.became(name, text)
+            legacy.result.note_change(name, text)
         else:
-            legacy.result.dropped(name, "the container image contains it")
+            legacy.result.note_dropped(name, "the container image contains it")
 
 
 def _scheduling(legacy: LegacyInput) -> None:
@@ -80,11 +82,11 @@ def _scheduling(legacy: LegacyInput) -> None:
         node, field = legacy.take(scheduling.get(key)), f"scheduling.{key}"
         if key in _SCHEDULING:
             values[_SCHEDULING[key]] = node.value
-            legacy.result.became(field, f"scheduling.{_SCHEDULING[key]}")
+            legacy.result.note_change(field, f"scheduling.{_SCHEDULING[key]}")
         elif key == "maxWaitTime":
-            legacy.result.dropped(field, "only Flex-start waits for a set time: scheduling.maxWaitDuration")
+            legacy.result.note_dropped(field, "only Flex-start waits for a set time: scheduling.maxWaitDuration")
         else:
-            legacy.result.dropped(field, "custom jobs have no such field")
+            legacy.result.note_dropped(field, "custom jobs have no such field")
     if values:
         legacy.result.job["scheduling"] = values
 
@@ -103,13 +105,13 @@ def _job(legacy: LegacyInput) -> None:
     name = legacy.take(whole.get("jobId")).text()
     if name:
         result.display_name = name
-        result.became("jobId", f"the display name {name}; Vertex AI gives the job its own id")
+        result.note_change("jobId", f"the display name {name}; Vertex AI gives the job its own id")
     result.project = legacy.take(whole.get("project")).text()
     labels = legacy.reader.object(whole.get("labels"), "labels")
     if labels is not None:
         legacy.take(labels)
         result.labels = {str(key): text_of(value) for key, value in labels.value.items()}
-        result.became("labels", "labels of the job: --labels")
+        result.note_change("labels", "labels of the job: --labels")
 
 
 _ALGORITHMS = ("GRID_SEARCH", "RANDOM_SEARCH")
@@ -118,7 +120,7 @@ _TRIALS = {
     "maxParallelTrials": "parallelTrialCount",
     "maxFailedTrials": "maxFailedTrialCount",
 }
-_LOST = {
+_DROPPED = {
     "resumePreviousJobId": "tuning jobs of Vertex AI cannot resume another one",
     "enableTrialEarlyStopping": "choose studySpec.medianAutomatedStoppingSpec if trials report measurements",
 }
@@ -128,9 +130,9 @@ def tuning(legacy: LegacyInput, spec: Node) -> JsonObject:
     """Returns studySpec and trial counts."""
     study = {"metrics": [_metric(legacy, spec)], "parameters": _parameters(legacy, spec), **_algorithm(legacy, spec)}
     trials = _trials(legacy, spec)
-    for name, why in _LOST.items():
+    for name, why in _DROPPED.items():
         if legacy.take(spec.get(name)).value is not None:
-            legacy.result.dropped(f"hyperparameters.{name}", why)
+            legacy.result.note_dropped(f"hyperparameters.{name}", why)
     return {"studySpec": study, **trials}
 
 
@@ -138,9 +140,9 @@ def _metric(legacy: LegacyInput, spec: Node) -> JsonObject:
     name, goal = legacy.take(spec.get("hyperparameterMetricTag")), legacy.take(spec.get("goal"))
     metric = legacy.reader.text(name, "hyperparameterMetricTag") or "training/hptuning/metric"
     direction = legacy.reader.text(goal, "goal") or "MAXIMIZE"
-    legacy.result.became("hyperparameters.goal", f"studySpec.metrics[0].goal: {direction}")
+    legacy.result.note_change("hyperparameters.goal", f"studySpec.metrics[0].goal: {direction}")
     text = f"studySpec.metrics[0].metricId: {metric}; report it with cloudml-hypertune"
-    legacy.result.became("hyperparameters.hyperparameterMetricTag", text)
+    legacy.result.note_change("hyperparameters.hyperparameterMetricTag", text)
     return {"metricId": metric, "goal": direction}
 
 
@@ -149,19 +151,19 @@ def _parameters(legacy: LegacyInput, spec: Node) -> list[JsonObject]:
     parameters = [_parameter(legacy, node) for node in nodes]
     for index, node in enumerate(nodes):
         if node.get("scaleType").value == "NONE":
-            legacy.result.became(f"hyperparameters.params[{index}].scaleType", "left out: NONE is the default")
-    legacy.result.became("hyperparameters.params", "studySpec.parameters")
+            legacy.result.note_change(f"hyperparameters.params[{index}].scaleType", "left out: NONE is the default")
+    legacy.result.note_change("hyperparameters.params", "studySpec.parameters")
     return parameters
 
 
 def _algorithm(legacy: LegacyInput, spec: Node) -> JsonObject:
     algorithm = legacy.take(spec.get("algorithm")).text()
     if algorithm in _ALGORITHMS:
-        legacy.result.became("hyperparameters.algorithm", "studySpec.algorithm")
+        legacy.result.note_change("hyperparameters.algorithm", "studySpec.algorithm")
         return {"algorithm": algorithm}
     if algorithm:
         text = f"{algorithm}: left to Vertex AI's default, Bayesian optimization"
-        legacy.result.dropped("hyperparameters.algorithm", text)
+        legacy.result.note_dropped("hyperparameters.algorithm", text)
     return {}
 
 
@@ -172,22 +174,22 @@ def _trials(legacy: LegacyInput, spec: Node) -> dict[str, int]:
         number = legacy.reader.number(legacy.take(spec.get(name)), name)
         if number is not None:
             trials[target] = number
-            legacy.result.became(f"hyperparameters.{name}", target)
+            legacy.result.note_change(f"hyperparameters.{name}", target)
     return trials
 
 
 def _parameter(legacy: LegacyInput, node: Node) -> JsonObject:
     kind, scale = legacy.take(node.get("type")), legacy.take(node.get("scaleType")).text()
-    result: JsonObject = {"parameterId": str(_needed(legacy, node, "parameterName"))}
+    result: JsonObject = {"parameterId": str(_read_required(legacy, node, "parameterName"))}
     match legacy.reader.text(kind, "type"):
         case "INTEGER":
             result["integerValueSpec"] = {
-                name: str(_number(legacy, node.get(name), _needed(legacy, node, name), name, is_whole=True))
+                name: str(_number(legacy, node.get(name), _read_required(legacy, node, name), name, is_whole=True))
                 for name in ("minValue", "maxValue")
             }
         case "DOUBLE":
             result["doubleValueSpec"] = {
-                name: _number(legacy, node.get(name), _needed(legacy, node, name), name)
+                name: _number(legacy, node.get(name), _read_required(legacy, node, name), name)
                 for name in ("minValue", "maxValue")
             }
         case "CATEGORICAL":
@@ -200,19 +202,19 @@ def _parameter(legacy: LegacyInput, node: Node) -> JsonObject:
             }
         case _:
             kinds = "INTEGER, DOUBLE, CATEGORICAL or DISCRETE"
-            legacy.reader.malformed(kind, "type", kinds)
+            legacy.reader.report_malformed(kind, "type", kinds)
     return result | ({"scaleType": scale} if scale and scale != "NONE" else {})
 
 
 def _list(legacy: LegacyInput, node: Node, name: str) -> list[Any]:
     """Returns the values of a parameter; a single value may stand without a list."""
-    value = _needed(legacy, node, name)
+    value = _read_required(legacy, node, name)
     if isinstance(value, str | int | float):
-        legacy.result.became(name, f"a list of one: {value}")
+        legacy.result.note_change(name, f"a list of one: {value}")
         return [value]
     if not isinstance(value, list) or not value or any(isinstance(item, dict | list) for item in value):
         if not node.get(name).missing:
-            legacy.reader.malformed(node.get(name), name, "a list of values")
+            legacy.reader.report_malformed(node.get(name), name, "a list of values")
         return []
     return value
 
@@ -228,14 +230,14 @@ def _number(legacy: LegacyInput, at: Node, value: Any, name: str, *, is_whole: b
         number = None
     if number is None or number != number or abs(number) == math.inf:
         rule = "a whole number" if is_whole else "a number"
-        legacy.reader.malformed(replace(at, value=value), name, rule)
+        legacy.reader.report_malformed(replace(at, value=value), name, rule)
         return value
     return value if isinstance(value, int | float) and not is_whole else whole if whole is not None else number
 
 
-def _needed(legacy: LegacyInput, node: Node, name: str) -> Any:
+def _read_required(legacy: LegacyInput, node: Node, name: str) -> Any:
     """Returns a required field of a parameter, or reports that it is missing."""
     value = legacy.take(node.get(name))
     if value.missing:
-        legacy.reader.malformed(value, name, "given")
+        legacy.reader.report_malformed(value, name, "given")
     return [item.value for item in value.items()] if isinstance(value.value, list) else value.value

@@ -43,18 +43,18 @@ class LegacyInput:
         self.take(node)
         if isinstance(node.value, list) and all(isinstance(item, str | int | float) for item in node.value):
             return [text_of(item) for item in node.value]
-        self.reader.judgement.malformed(self.reader.step, node, str(node.path[-1]), "a list of texts")
+        self.reader.judgement.report_malformed(self.reader.step, node, str(node.path[-1]), "a list of texts")
         return []
 
-    def account(self) -> None:
+    def note_unconverted(self) -> None:
         """Notes every field that was not converted."""
         inner = self.node.path
         for path in leaves(self.data):
             if not any(path[:depth] in self.taken for depth in range(1, len(path) + 1)):
-                own = path[len(inner) :] if path[: len(inner)] == inner else path
-                self.result.dropped(dotted(own), self._why_not(own))
+                field = path[len(inner) :] if path[: len(inner)] == inner else path
+                self.result.note_dropped(dotted(field), self._explain_drop(field))
 
-    def _why_not(self, path: FieldPath) -> str:
+    def _explain_drop(self, path: FieldPath) -> str:
         name = str(path[0]) if path else ""
         role = next((role for role in legacy.ROLES if name in (f"{role}Type", f"{role}Config", f"{role}Count")), None)
         if name in _OUTPUT:
@@ -78,7 +78,7 @@ def worker_pools(legacy: LegacyInput) -> list[JsonObject]:
     """Returns a pool for each role, and {} for an unused role before a used one."""
     tier = legacy.take(legacy.node.get("scaleTier")).text()
     if tier:
-        legacy.result.became("scaleTier", f"{tier}: the machines of the worker pools")
+        legacy.result.note_change("scaleTier", f"{tier}: the machines of the worker pools")
     indexes = range(max(legacy.roles, default=-1) + 1)
     return [_pool(legacy, index, legacy.roles[index]) if index in legacy.roles else {} for index in indexes]
 
@@ -95,7 +95,7 @@ def _pool(legacy: LegacyInput, index: int, role: Role) -> JsonObject:
     note = f" ({role.note})" if role.note else ""
     replicas = role.replicas or 1
     text = f"{_POOLS[index]}: {replicas} x {name}{role.machine_type}{gpus}{note}"
-    legacy.result.became(f"{role.name}Type", text)
+    legacy.result.note_change(f"{role.name}Type", text)
     _take_machine(legacy, role)
     return {"machineSpec": machine, "replicaCount": replicas, **_disk(legacy, role), **_body(legacy, role, index)}
 
@@ -108,14 +108,16 @@ def _take_machine(legacy: LegacyInput, role: Role) -> None:
     if accelerator.value is not None:
         legacy.take(accelerator.get("type"))
         legacy.take(accelerator.get("count"))
-        legacy.result.became(f"{role.name}Config.acceleratorConfig", "machineSpec.acceleratorType, acceleratorCount")
+        legacy.result.note_change(
+            f"{role.name}Config.acceleratorConfig", "machineSpec.acceleratorType, acceleratorCount"
+        )
 
 
 def _disk(legacy: LegacyInput, role: Role) -> JsonObject:
     disk = legacy.reader.object(role.config_at.get("diskConfig"), "diskConfig")
     if disk is None:
         return {}
-    legacy.result.became(f"{role.name}Config.diskConfig", "diskSpec")
+    legacy.result.note_change(f"{role.name}Config.diskConfig", "diskSpec")
     values = {
         "bootDiskType": legacy.reader.text(legacy.take(disk.get("bootDiskType")), "bootDiskType"),
         "bootDiskSizeGb": legacy.reader.number(legacy.take(disk.get("bootDiskSizeGb")), "bootDiskSizeGb"),
@@ -131,12 +133,12 @@ def _body(legacy: LegacyInput, role: Role, index: int) -> JsonObject:
     own = legacy.reader.text(legacy.take(role.config_at.get("imageUri")), "imageUri")
     image = own or legacy.reader.text(legacy.node.get("masterConfig").get("imageUri"), "imageUri")
     if own:
-        legacy.result.became(f"{role.name}Config.imageUri", "containerSpec.imageUri")
+        legacy.result.note_change(f"{role.name}Config.imageUri", "containerSpec.imageUri")
     package = None if image else _package(legacy, role, args)
     if package is not None:
         return {"pythonPackageSpec": package}
     if not image and index == 0:
-        legacy.result.became("imageUri", f"not given: replace {IMAGE} in containerSpec.imageUri")
+        legacy.result.note_change("imageUri", f"not given: replace {IMAGE} in containerSpec.imageUri")
     return {"containerSpec": {"imageUri": image or IMAGE, **_commands(legacy, role, args, index)}}
 
 
@@ -156,9 +158,9 @@ def _commands(legacy: LegacyInput, role: Role, args: list[str], index: int) -> J
         items = legacy.texts(role.config_at.get(name))
         if items:
             body[target] = items
-            legacy.result.became(f"{role.name}Config.{name}", f"containerSpec.{target}")
+            legacy.result.note_change(f"{role.name}Config.{name}", f"containerSpec.{target}")
     if args and "args" in body:
-        legacy.result.dropped("args", f"{_POOLS[index]}, has containerArgs instead: {' '.join(args)}")
+        legacy.result.note_dropped("args", f"{_POOLS[index]}, has containerArgs instead: {' '.join(args)}")
     return {"args": args, **body} if args else body
 
 

@@ -41,9 +41,9 @@ _CONSTRUCTED = ("workerPoolSpecs", "scheduling", "baseOutputDirectory", "persist
 def program(conversion: Conversion) -> tuple[str, list[Note]]:
     """Returns the program, and notes on fields that it lacks or adds."""
     notes: list[Note] = []
-    body = _known(conversion.body(), "", "", notes)
-    own = f"{conversion.spec_at}." if conversion.spec_at else ""
-    notes = [replace(note, field=note.field.replace("jobSpec.", own, 1)) for note in notes]
+    body = _keep_v1_fields(conversion.body(), "", "", notes)
+    prefix = f"{conversion.spec_at}." if conversion.spec_at else ""
+    notes = [replace(note, field=note.field.replace("jobSpec.", prefix, 1)) for note in notes]
     spec = body.get("jobSpec", {})
     arguments = _scheduling(spec.get("scheduling", {}))
     simple = "jobSpec" in body and not spec.keys() - {*_SUBMIT, *_CONSTRUCTED} and arguments is not None
@@ -54,10 +54,10 @@ def program(conversion: Conversion) -> tuple[str, list[Note]]:
     return _client(conversion, body), notes
 
 
-def _known(value: object, name: str, path: str, notes: list[Note]) -> Any:
+def _keep_v1_fields(value: object, name: str, path: str, notes: list[Note]) -> Any:
     """Returns the body without the fields that v1 lacks."""
     if isinstance(value, list):
-        return [_known(item, name, f"{path}[{index}]", notes) for index, item in enumerate(value)]
+        return [_keep_v1_fields(item, name, f"{path}[{index}]", notes) for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     known = {}
@@ -66,7 +66,7 @@ def _known(value: object, name: str, path: str, notes: list[Note]) -> Any:
         if name in V1 and key not in V1[name]:
             notes.append(Note(where, f"the SDK's v1 has no such field in {name}", dropped=True))
         else:
-            known[key] = _known(inner, key, where, notes)
+            known[key] = _keep_v1_fields(inner, key, where, notes)
     return known
 
 

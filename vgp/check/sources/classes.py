@@ -53,7 +53,7 @@ class Classes:
         if node.attr in self._set_elsewhere or len(self._classes) > _MOST_CLASSES:
             return None
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-            return self._of_self(node)
+            return self._read_self_attribute(node)
         base = self._assigned(node.value)
         if isinstance(base, ast.Name):
             return self._of_class(base.id, node.attr)
@@ -85,34 +85,36 @@ class Classes:
                 return _default(each.attributes[attribute]) if each.is_dataclass else each.attributes[attribute]
         return None
 
-    def _of_self(self, node: ast.Attribute) -> ast.expr | None:
+    def _read_self_attribute(self, node: ast.Attribute) -> ast.expr | None:
         """Returns an attribute of a method's own class, if no class of the file changes it."""
         around = [each for each in self._classes.values() if each and _holds(each.node, node.lineno)]
         if len(around) != 1:
             return None
-        own = around[0]
-        heirs = [each for each in self._classes.values() if each and each is not own and own.node.name in each.bases]
-        if any(node.attr in heir.attributes or node.attr in heir.own for heir in heirs):
+        owner = around[0]
+        subclasses = [
+            each for each in self._classes.values() if each and each is not owner and owner.node.name in each.bases
+        ]
+        if any(node.attr in heir.attributes or node.attr in heir.own for heir in subclasses):
             return None
-        if node.attr in own.own:
-            return own.own[node.attr]
-        return None if own.is_dataclass else self._of_class(own.node.name, node.attr)
+        if node.attr in owner.own:
+            return owner.own[node.attr]
+        return None if owner.is_dataclass else self._of_class(owner.node.name, node.attr)
 
     def _of_call(self, call: ast.Call, attribute: str) -> ast.expr | None:
         """Returns the attribute of the object that Config(machine=...) creates."""
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        given = {word.arg: word.value for word in call.keywords if word.arg}
+        arguments = {word.arg: word.value for word in call.keywords if word.arg}
         if any(word.arg is None for word in call.keywords) or any(isinstance(arg, ast.Starred) for arg in call.args):
             return None
         if name == "SimpleNamespace" and not call.args:
-            return given.get(attribute)
+            return arguments.get(attribute)
         line = list(self._line(name))
         if not line:
             return None
         fields = [each for kind in reversed(line) for each in kind.fields]
         if line[0].is_dataclass and not line[0].has_init:
-            given |= dict(zip(dict.fromkeys(fields), call.args, strict=False))
-            return given[attribute] if attribute in given else self._of_class(name, attribute)
+            arguments |= dict(zip(dict.fromkeys(fields), call.args, strict=False))
+            return arguments[attribute] if attribute in arguments else self._of_class(name, attribute)
         if attribute in line[0].own:
             return line[0].own[attribute]
         return None if call.args or call.keywords else self._of_class(name, attribute)
@@ -123,7 +125,7 @@ def _read(node: ast.ClassDef) -> _Class:
     bases = [_word(base) for base in node.bases]
     result = _Class(node, bases, "dataclass" in words or "BaseModel" in bases)
     for statement in node.body:
-        for name, value in _sets(statement):
+        for name, value in _list_assignments(statement):
             result.attributes[name] = None if name in result.attributes else value
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             result.fields.append(statement.target.id)
@@ -150,7 +152,7 @@ def _of_init(node: ast.ClassDef) -> list[ast.Attribute]:
     ]
 
 
-def _sets(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+def _list_assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
     """Yields the names that a statement of a class's body sets; one under a condition with an unknown value."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name, None
@@ -192,18 +194,18 @@ def environment_default(node: ast.Call) -> ast.expr | None:
     function = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
     if function not in ("os.environ.get", "environ.get", "os.getenv", "getenv"):
         return None
-    given = node.args[1] if len(node.args) > 1 else _text_of(node, "default")
-    return None if given is None or is_void(given) else given
+    default = node.args[1] if len(node.args) > 1 else _text_of(node, "default")
+    return None if default is None or is_void(default) else default
 
 
 def flags(calls: Iterable[ast.Call]) -> Mapping[str, ast.expr]:
     """Returns the defaults of the flags that the program defines once."""
-    found: dict[str, ast.expr | None] = {}
+    defaults: dict[str, ast.expr | None] = {}
     for call in calls:
         name, default = _flag(call)
         if name:
-            found[name] = None if name in found else default
-    return {name: default for name, default in found.items() if default is not None and not is_void(default)}
+            defaults[name] = None if name in defaults else default
+    return {name: default for name, default in defaults.items() if default is not None and not is_void(default)}
 
 
 def _flag(call: ast.Call) -> tuple[str, ast.expr | None]:
@@ -212,8 +214,8 @@ def _flag(call: ast.Call) -> tuple[str, ast.expr | None]:
     texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     if function == "add_argument" and texts:
         name = next((text for text in texts if text.startswith("--")), texts[0])
-        given = _text_of(call, "dest")
-        name = str(given.value) if isinstance(given, ast.Constant) else name
+        target = _text_of(call, "dest")
+        name = str(target.value) if isinstance(target, ast.Constant) else name
         return name.lstrip("-").replace("-", "_"), _text_of(call, "default")
     if function in _DEFINES and texts:
         return texts[0], call.args[1] if len(call.args) > 1 else _text_of(call, "default")

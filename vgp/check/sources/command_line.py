@@ -35,7 +35,7 @@ _BOOLEAN = (
 REPEATED = ("args", "command", "env-vars", "python-package-uris", "packages", "worker-pool-spec", "labels")
 _OWN = "it applies to the command, not to the job"
 #: Flags without a field in a job.
-LOST = {
+DROPPED = {
     "async": "gcloud's create never waits for a job, nor does the SDK's submit", "no-async": _OWN, "stream-logs": _OWN,
     "quiet": _OWN, "format": _OWN, "verbosity": _OWN, "user-output-enabled": _OWN, "no-user-output-enabled": _OWN,
     "account": "the account that runs the command starts the job", "configuration": _OWN,
@@ -56,7 +56,7 @@ class Line:
     command: list[str]
     flags: list[tuple[str, str]]
     after: list[str]
-    lost: list[Note] = field(default_factory=list)
+    dropped: list[Note] = field(default_factory=list)
     #: Returns the documents of the file of --config.
     read: Callable[[str], list[Document]] = lambda path: load(Path(path))
 
@@ -68,7 +68,7 @@ class Line:
         """Returns the last value of a flag, which gcloud uses."""
         return next(reversed(self.values(name)), None)
 
-    def given(self, names: Mapping[str, str]) -> JsonObject:
+    def read_fields(self, names: Mapping[str, str]) -> JsonObject:
         """Returns the flags of these names that have a value, as fields of an object."""
         return {key: self.value(flag) for flag, key in names.items() if self.value(flag)}
 
@@ -79,10 +79,10 @@ class Line:
         """Returns the items of all values of a flag, which gcloud combines."""
         return [item for value in self.values(name) for item in split(value)]
 
-    def lose(self, flag: str, why: str) -> None:
-        self.lost.append(Note(f"--{flag}", why, dropped=True))
+    def note_dropped(self, flag: str, why: str) -> None:
+        self.dropped.append(Note(f"--{flag}", why, dropped=True))
 
-    def switched(self, name: str) -> bool | None:
+    def read_switch(self, name: str) -> bool | None:
         """Whether the last of --name and --no-name is on; None without either."""
         values = [(flag, value) for flag, value in self.flags if flag in (name, f"no-{name}")]
         if not values:
@@ -129,13 +129,13 @@ def parse(line: str) -> Line:
     """Parses a command line. Raises FlagError if it cannot be split into words, or has more than one command."""
     joined = re.sub(r"\\[ \t]+\n", " \\\n", line.replace("\r\n", "\n"))
     try:
-        own = shell_variables.split(joined)
+        words = shell_variables.split(joined)
     except shell_variables.Unclosed as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
-    rest = own.redirection or joined[own.end :].strip()
+    rest = words.redirection or joined[words.end :].strip()
     if rest:
         raise FlagError(f"pass one command only: remove '{rest[:100]}'.")
-    return of_words(own.words)
+    return of_words(words.words)
 
 
 def of_words(words: list[str]) -> Line:
@@ -163,7 +163,7 @@ def _read(words: list[str], after: list[str]) -> Line:
 def refuse_others(line: Line, known: set[str], words: int) -> None:
     """Raises FlagError for an unknown flag, and for a word that belongs to no flag."""
     for name, _ in line.flags:
-        if name not in known | set(LOST):
+        if name not in known | set(DROPPED):
             near = nearest(name, sorted(known), 0.8)
             meant = f" Did you mean --{near}?" if near else ""
             raise FlagError(f"--{name} is not a flag that can be converted.{meant}")
@@ -193,7 +193,7 @@ def pairs(value: str, flag: str) -> dict[str, str]:
     return values
 
 
-def whole(value: str, flag: str) -> int | str:
+def parse_count(value: str, flag: str) -> int | str:
     """Returns a whole number of 0 or more; a placeholder such as a shell variable stays text."""
     if value.startswith("$") or placeholder(value):
         return value

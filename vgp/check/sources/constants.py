@@ -15,7 +15,7 @@ from vgp.base.documents.bounded_text import FieldPath, spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed, spellings
 from vgp.check.sources.classes import Classes, environment_default, flags
-from vgp.check.sources.program_names import Names, changed
+from vgp.check.sources.program_names import Names, find_changes
 
 MAX_DEPTH = 30
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -26,9 +26,9 @@ _MAX_TEXT = 1_000_000
 #: Suffixes of callables that take the fields of a message or of a dictionary.
 _MESSAGES = ("dict", "Spec", "Scheduling", "Resources", "CustomJob", "DeployedModel")
 #: Suffixes of objects that hold flags: args, FLAGS, parser.parse_args().
-_STARTED_WITH = ("args", "arguments", "opt", "opts", "options", "flags")
+_FLAG_HOLDERS = ("args", "arguments", "opt", "opts", "options", "flags")
 #: Fields of the API that appear together.
-_TOGETHER = (
+_FIELD_GROUPS = (
     ("machineType", "acceleratorType", "acceleratorCount"), ("machineSpec", "replicaCount", "containerSpec"),
     ("workerPoolSpecs",),
 )  # fmt: skip
@@ -48,7 +48,7 @@ class Constants:
         self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
         self._runs: dict[object, ast.Call] = {}
         for call in self.calls:
-            if called(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
+            if read_callable_name(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
                 owner = call.func.value
                 self._runs.setdefault(owner.id if isinstance(owner, ast.Name) else owner, call)
         #: Line and value by name; so a text composed of itself is read once.
@@ -66,11 +66,11 @@ class Constants:
 
     def _is_parsed(self, node: ast.Name) -> bool:
         """Whether a name holds the parsed flags, by its name or its value."""
-        return (called(self.assigned(node) or node) or node.id).lower().endswith(_STARTED_WITH)
+        return (read_callable_name(self.resolve_name(node) or node) or node.id).lower().endswith(_FLAG_HOLDERS)
 
     @cached_property
     def _classes(self) -> Classes:
-        return Classes(self.nodes, self.assigned)
+        return Classes(self.nodes, self.resolve_name)
 
     def run_of(self, maker: ast.Call) -> ast.Call | None:
         """Returns the run or submit call of the created job: CustomJob(...).run(...), or a call on its name."""
@@ -80,21 +80,21 @@ class Constants:
     @cached_property
     def _changes(self) -> dict[str, list[tuple[list[ast.expr | None], int]]]:
         """Returns the keys and the line of each change to a list or dictionary, by name."""
-        found: dict[str, list[tuple[list[ast.expr | None], int]]] = {}
+        changes: dict[str, list[tuple[list[ast.expr | None], int]]] = {}
         for node in self.nodes:
-            for name, keys in changed(node):
-                found.setdefault(name, []).append((keys, getattr(node, "lineno", 1)))
-        return found
+            for name, keys in find_changes(node):
+                changes.setdefault(name, []).append((keys, getattr(node, "lineno", 1)))
+        return changes
 
     def changes(self, literal: ast.expr) -> Iterator[tuple[FieldPath, int]]:
         """Yields path and line of each change to a list or dictionary after its definition."""
         for name in self._targets.get(literal, []):
             for keys, line in self._changes.get(name, []):
                 spend("look-ups")
-                if self.names.may_be(name, literal, line):
-                    yield tuple(self._seen(keys)), line
+                if self.names.may_hold(name, literal, line):
+                    yield tuple(self._take_known_keys(keys)), line
 
-    def _seen(self, keys: list[ast.expr | None]) -> Iterator[str | int]:
+    def _take_known_keys(self, keys: list[ast.expr | None]) -> Iterator[str | int]:
         """Yields the keys before the first unknown one."""
         for key in keys:
             value = None if key is None else self.value(key, (), {})
@@ -120,7 +120,7 @@ class Constants:
                 return self._call(node, path, places, depth)
             case ast.Attribute() if _is_member(node):  # AcceleratorType.NVIDIA_L4, Strategy.SPOT
                 return node.attr
-            case ast.Attribute(attr="name") if _is_member(self.assigned(node.value)):
+            case ast.Attribute(attr="name") if _is_member(self.resolve_name(node.value)):
                 return self.value(node.value, path, places, depth + 1)
             case ast.Attribute() if (value := self._classes.attribute(node)) is not None:
                 places[path] = value.lineno
@@ -131,22 +131,22 @@ class Constants:
                 return self._item(node, path, places, depth)
             case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
                 return self._operation(node, path, depth)
-        return _computed(node)
+        return _make_computed(node)
 
-    def assigned(self, node: ast.AST | None) -> ast.AST | None:
+    def resolve_name(self, node: ast.AST | None) -> ast.AST | None:
         """Returns the expression that a name is set to, if it is set once; any other expression is returned
         unchanged."""
         for _ in range(MAX_DEPTH):
             if not isinstance(node, ast.Name):
                 return node
-            value = self.names.at(node.id, node.lineno)
+            value = self.names.read_value(node.id, node.lineno)
             if isinstance(value, str):
                 return node
             node = value
         return node
 
     def _name(self, node: ast.Name, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
-        value = self.names.at(node.id, node.lineno)
+        value = self.names.read_value(node.id, node.lineno)
         if isinstance(value, str):
             return Computed(value)
         if value in self._known:
@@ -165,7 +165,7 @@ class Constants:
         key = self.value(node.slice, path, {}, depth + 1)
         known = isinstance(whole, dict) and isinstance(key, str) and not isinstance(key, Computed) and key in whole
         if not known and not (isinstance(whole, list) and isinstance(key, int) and -len(whole) <= key < len(whole)):
-            return _computed(node)
+            return _make_computed(node)
         places[path] = inside.get((key,), node.lineno)
         return whole[key]
 
@@ -187,12 +187,12 @@ class Constants:
             name = self.value(key, path, {}, depth + 1)
             if isinstance(name, str) and not isinstance(name, Computed):
                 values[name] = self.value(item, (*path, name), places, depth + 1)
-        return _opened(values) if is_open else values
+        return _mark_unpacked(values) if is_open else values
 
     def _call(self, node: ast.Call, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
         """Evaluates dict(...) and the API's messages from their arguments; str, int and json.dumps from their
         content."""
-        name = called(node)
+        name = read_callable_name(node)
         if not node.args and name.endswith(_MESSAGES):
             self.used.add(node)
             values = {
@@ -200,7 +200,7 @@ class Constants:
                 for word in node.keywords
                 if word.arg
             }
-            return _opened(values) if any(word.arg is None for word in node.keywords) else values
+            return _mark_unpacked(values) if any(word.arg is None for word in node.keywords) else values
         if name in ("str", "int", "float", "dumps") and len(node.args) == 1 and not node.keywords:
             value = self.value(node.args[0], path, places, depth + 1)
             if isinstance(value, Computed) or name == "dumps":
@@ -213,7 +213,7 @@ class Constants:
             return self.value(default, path, places, depth + 1)
         if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
             return self._formatted(node, node.func.value, path, depth)
-        return _computed(node)
+        return _make_computed(node)
 
     def _formatted(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
         """Evaluates '{}-{}'.format(...) with known arguments."""
@@ -221,7 +221,7 @@ class Constants:
         parts = [self.value(each, path, {}, depth + 1) for each in node.args]
         simple = isinstance(text, str) and text.count("{}") == text.count("{") == text.count("}") == len(parts)
         if not simple or any(isinstance(each, Computed | dict | list) for each in (text, *parts)):
-            return _computed(node)
+            return _make_computed(node)
         return text.format(*parts)[:_MAX_TEXT]
 
     def _operation(self, node: ast.BinOp | ast.UnaryOp | ast.JoinedStr, path: FieldPath, depth: int) -> Any:
@@ -229,34 +229,34 @@ class Constants:
         for part in _parts(node):
             value = self.value(part, path, {}, depth + 1)
             if isinstance(value, Computed | dict):
-                return _computed(node)  # the other operands no longer matter
+                return _make_computed(node)  # the other operands no longer matter
             parts.append(value)
         if isinstance(node, ast.JoinedStr):
             has_list = any(isinstance(part, list) for part in parts)
-            return _computed(node) if has_list else "".join(map(str, parts))[:_MAX_TEXT]
+            return _make_computed(node) if has_list else "".join(map(str, parts))[:_MAX_TEXT]
         if isinstance(node, ast.UnaryOp):
             negative = isinstance(node.op, ast.USub) and isinstance(parts[0], int | float)
-            return -parts[0] if negative else _computed(node)
+            return -parts[0] if negative else _make_computed(node)
         function = _OPERATORS.get(type(node.op))
         if function is None or _large(*parts):
-            return _computed(node)
+            return _make_computed(node)
         try:
             return function(*parts)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-            return _computed(node)
+            return _make_computed(node)
 
 
-def _opened(values: JsonObject) -> Any:
+def _mark_unpacked(values: JsonObject) -> Any:
     """Returns an object with **other, whose unknown content may include fields related to the known ones."""
     unknown = Computed("the program may pass it in **other")
-    for group in _TOGETHER:
+    for group in _FIELD_GROUPS:
         spelled = next((index for name in group for index, key in enumerate(spellings(name)) if key in values), None)
         if spelled is not None:
             values = {spellings(name)[spelled]: unknown for name in group} | values
     return values or unknown
 
 
-def called(node: ast.AST) -> str:
+def read_callable_name(node: ast.AST) -> str:
     """Returns the last word of the callable: CustomJob for aiplatform.CustomJob(...)."""
     function = node.func if isinstance(node, ast.Call) else node
     if isinstance(function, ast.Attribute):
@@ -266,7 +266,7 @@ def called(node: ast.AST) -> str:
 
 def _is_member(node: ast.AST | None) -> bool:
     """Whether an expression is a member of one of the API's enums."""
-    return isinstance(node, ast.Attribute) and called(node.value) in _ENUMS
+    return isinstance(node, ast.Attribute) and read_callable_name(node.value) in _ENUMS
 
 
 def _large(left: object, right: object) -> bool:
@@ -290,8 +290,8 @@ def _parts(node: ast.BinOp | ast.UnaryOp | ast.JoinedStr) -> list[ast.expr]:
     return [node.left, node.right]
 
 
-def _computed(node: ast.AST) -> Computed:
-    return Computed(f"the program computes it: {_short(node)}")
+def _make_computed(node: ast.AST) -> Computed:
+    return Computed(f"the program computes it: {_shorten_code(node)}")
 
 
 def _part(node: ast.expr) -> ast.expr:
@@ -300,7 +300,7 @@ def _part(node: ast.expr) -> ast.expr:
     return node.value if isinstance(node, ast.FormattedValue) and plain else node
 
 
-def _short(node: ast.AST) -> str:
+def _shorten_code(node: ast.AST) -> str:
     try:
         text = ast.unparse(node)
     except (RecursionError, ValueError):

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 from vgp.base.documents.json_text import JsonObject
 from vgp.check.sources import command_line
 from vgp.check.sources.command_line import (
+    DROPPED,
     IMAGE,
-    LOST,
     REPEATED,
     FlagError,
     Line,
     Note,
     accelerator,
     pairs,
+    parse_count,
     refuse_others,
-    whole,
 )
 
 _KEYS = {
@@ -58,10 +58,10 @@ def custom_job(line: Line) -> JsonObject:
         spec["workerPoolSpecs"] = [_pool(text, line) for text in specs]
     pools = spec.get("workerPoolSpecs", [])
     _arguments(pools if isinstance(pools, list) else [pools], line)
-    spec |= line.given(_TEXTS)
+    spec |= line.read_fields(_TEXTS)
     for flag, name in (("enable-web-access", "enableWebAccess"), ("enable-dashboard-access", "enableDashboardAccess")):
-        spec |= {} if line.switched(flag) is None else {name: line.switched(flag)}
-    return _beside({"jobSpec": spec}, line)
+        spec |= {} if line.read_switch(flag) is None else {name: line.read_switch(flag)}
+    return _add_shared_flags({"jobSpec": spec}, line)
 
 
 def tuning_job(line: Line) -> JsonObject:
@@ -73,19 +73,19 @@ def tuning_job(line: Line) -> JsonObject:
         raise FlagError("hp-tuning-jobs create needs --config, a file with the study and the job of its trials.")
     for flag, name in counts.items():
         if line.value(flag) is not None:
-            job[name] = whole(str(line.value(flag)), flag)
+            job[name] = parse_count(str(line.value(flag)), flag)
     if line.value("algorithm"):
         study = job.get("studySpec")
         job["studySpec"] = {
             **(study if isinstance(study, dict) else {}),
             "algorithm": accelerator(line.value("algorithm") or ""),
         }
-    return _beside(job, line)
+    return _add_shared_flags(job, line)
 
 
-def _beside(job: JsonObject, line: Line) -> JsonObject:
+def _add_shared_flags(job: JsonObject, line: Line) -> JsonObject:
     """Returns the job with the values of its flags."""
-    job |= line.given({"display-name": "displayName", "region": "location", "project": "project"})
+    job |= line.read_fields({"display-name": "displayName", "region": "location", "project": "project"})
     job |= {"labels": line.labels()} if line.values("labels") else {}
     if line.kms_key():
         job["encryptionSpec"] = {"kmsKeyName": line.kms_key()}
@@ -101,24 +101,24 @@ def _pool(text: str, line: Line) -> JsonObject:
     pool: JsonObject = {}
     for key, (outer, inner) in _KEYS.items():
         if key in values:
-            number = whole(values[key], f"worker-pool-spec {key}") if key in _NUMBERS else None
+            number = parse_count(values[key], f"worker-pool-spec {key}") if key in _NUMBERS else None
             pool.setdefault(outer, {})[inner] = values[key] if number is None else number
     machine = pool.get("machineSpec", {})
     if "acceleratorType" in machine:
         machine["acceleratorType"] = accelerator(machine["acceleratorType"])
         machine.setdefault("acceleratorCount", 1)
-    pool["replicaCount"] = whole(values.get("replica-count", "1"), "worker-pool-spec replica-count")
-    return _built(pool, values, line) if any(key in values for key in _BUILD) else pool
+    pool["replicaCount"] = parse_count(values.get("replica-count", "1"), "worker-pool-spec replica-count")
+    return _add_built_image(pool, values, line) if any(key in values for key in _BUILD) else pool
 
 
-def _built(pool: JsonObject, values: dict[str, str], line: Line) -> JsonObject:
+def _add_built_image(pool: JsonObject, values: dict[str, str], line: Line) -> JsonObject:
     """Returns the pool with the image that gcloud would build of the local code; notes that the build is missing."""
     image = values.get("output-image-uri", IMAGE)
     package = pool.pop("pythonPackageSpec", {})
     for key in (*_BUILD, "executor-image-uri", "python-module"):
         if key in values and key != "output-image-uri":
             why = f"gcloud builds an image with {values[key]}: build it yourself as {image}, with its entry point"
-            line.lose(f"worker-pool-spec {key}", why)
+            line.note_dropped(f"worker-pool-spec {key}", why)
     return {**pool, "containerSpec": {"imageUri": image}} if package or "containerSpec" not in pool else pool
 
 
@@ -137,7 +137,7 @@ def _arguments(pools: list[Any], line: Line) -> None:
         for body in taking:
             body[name] = values
         if values and not taking:
-            line.lose(flag, f"no pool runs what has {name}: {' '.join(map(str, values))}")
+            line.note_dropped(flag, f"no pool runs what has {name}: {' '.join(map(str, values))}")
 
 
 _REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxReplicaCount"}
@@ -145,17 +145,17 @@ _REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxRe
 
 def deployment(line: Line) -> JsonObject:
     """Returns the deployed model with its machine; without --machine-type Google chooses the machine."""
-    machine = line.given({"machine-type": "machineType"})
+    machine = line.read_fields({"machine-type": "machineType"})
     if line.value("accelerator"):
         values = pairs(str(line.value("accelerator")), "accelerator")
         machine["acceleratorType"] = accelerator(values.get("type", ""))
-        machine["acceleratorCount"] = whole(values.get("count", "1"), "accelerator count")
+        machine["acceleratorCount"] = parse_count(values.get("count", "1"), "accelerator count")
     resources: JsonObject = {"machineSpec": machine} if machine else {}
     for flag, name in _REPLICAS.items():
         if line.value(flag) is not None and resources:
-            resources[name] = whole(str(line.value(flag)), flag)
+            resources[name] = parse_count(str(line.value(flag)), flag)
     model = {"dedicatedResources": resources} if resources else {"automaticResources": {}}
-    return {"deployedModel": {**model, "displayName": line.value("display-name") or ""}} | line.given(
+    return {"deployedModel": {**model, "displayName": line.value("display-name") or ""}} | line.read_fields(
         {"region": "location"}
     )
 
@@ -171,11 +171,11 @@ _LEGACY_FIELDS = {
     "python-version": "pythonVersion", "service-account": "serviceAccount", "network": "network",
     "use-chief-in-tf-config": "useChiefInTfConfig",
 }  # fmt: skip
-_OTHERS = {
+_OTHER_FLAGS = {
     "config", "scale-tier", "packages", "labels", "kms-key", "kms-keyring", "kms-location", "kms-project", "project",
     "max-running-time", "enable-web-access", "no-enable-web-access", "package-path",
 }  # fmt: skip
-_OF_ROLES = {
+_ROLE_FLAGS = {
     f"{flag}-{rest}"
     for flag in _LEGACY_ROLES
     for rest in ("machine-type", "count", "server-count", "image-uri", "accelerator")
@@ -185,7 +185,7 @@ _OF_ROLES = {
 def legacy_job(line: Line) -> JsonObject:
     """Returns the legacy job of the command: the file of --config, overridden by the flags."""
     at = line.command.index("training") + 1
-    refuse_others(line, set(_LEGACY_FIELDS) | _OTHERS | _OF_ROLES, at + 1)
+    refuse_others(line, set(_LEGACY_FIELDS) | _OTHER_FLAGS | _ROLE_FLAGS, at + 1)
     job = copy.deepcopy(line.config())
     if job and not isinstance(job.get("trainingInput"), dict):
         job = {"trainingInput": job}
@@ -196,7 +196,7 @@ def legacy_job(line: Line) -> JsonObject:
         if line.value(flag) is not None:
             inputs[name] = line.value(flag)
     _roles(line, inputs)
-    _others(line, job, inputs)
+    _add_other_flags(line, job, inputs)
     if line.after:
         inputs["args"] = line.after
     return job
@@ -205,9 +205,9 @@ def legacy_job(line: Line) -> JsonObject:
 def _roles(line: Line, inputs: JsonObject) -> None:
     for flag, role in _LEGACY_ROLES.items():
         count = line.value(f"{flag}-count") or line.value(f"{flag}-server-count")
-        inputs |= line.given({f"{flag}-machine-type": f"{role}Type"})
+        inputs |= line.read_fields({f"{flag}-machine-type": f"{role}Type"})
         inputs |= {f"{role}Count": count} if count else {}
-        config = line.given({f"{flag}-image-uri": "imageUri"}) | _accelerator(line, f"{flag}-accelerator")
+        config = line.read_fields({f"{flag}-image-uri": "imageUri"}) | _accelerator(line, f"{flag}-accelerator")
         if config:
             inputs.setdefault(f"{role}Config", {}).update(config)
     if line.value("scale-tier"):
@@ -228,7 +228,7 @@ def _accelerator(line: Line, flag: str) -> JsonObject:
     return {"acceleratorConfig": {"type": accelerator(values.get("type", "")), "count": values.get("count", "1")}}
 
 
-def _others(line: Line, job: JsonObject, inputs: JsonObject) -> None:
+def _add_other_flags(line: Line, job: JsonObject, inputs: JsonObject) -> None:
     if line.items("packages"):
         inputs["packageUris"] = line.items("packages")
     job |= {"labels": line.labels()} if line.values("labels") else {}
@@ -236,12 +236,14 @@ def _others(line: Line, job: JsonObject, inputs: JsonObject) -> None:
         inputs["encryptionConfig"] = {"kmsKeyName": line.kms_key()}
     if line.value("max-running-time"):
         inputs["scheduling"] = {**(inputs.get("scheduling") or {}), "maxRunningTime": line.value("max-running-time")}
-    if line.switched("enable-web-access") is not None:
-        inputs["enableWebAccess"] = line.switched("enable-web-access")
-    job |= line.given({"project": "project"})
+    if line.read_switch("enable-web-access") is not None:
+        inputs["enableWebAccess"] = line.read_switch("enable-web-access")
+    job |= line.read_fields({"project": "project"})
     if line.value("package-path") is not None:
         path = line.value("package-path")
-        line.lose("package-path", f"gcloud packages {path} itself: package it, upload it, and add it to packageUris")
+        line.note_dropped(
+            "package-path", f"gcloud packages {path} itself: package it, upload it, and add it to packageUris"
+        )
 
 
 class _Command(NamedTuple):
@@ -267,17 +269,17 @@ def recognises(words: Sequence[str]) -> bool:
 
 
 def _command(words: Sequence[str]) -> _Command | None:
-    own = tuple(word for word in words[1:6] if word not in ("alpha", "beta"))
-    return next((each for each in _COMMANDS if own[: len(each.words)] == each.words), None)
+    verbs = tuple(word for word in words[1:6] if word not in ("alpha", "beta"))
+    return next((each for each in _COMMANDS if verbs[: len(each.words)] == each.words), None)
 
 
 def take_unknown(line: Line) -> list[str]:
     """Removes the words that may be flags and that only the shell knows, such as ${ARGS[@]}, and returns them."""
     command = _command(line.command)
-    own = [word for word in line.command if word not in ("alpha", "beta")]
-    behind = own[1 + len(command.words) + command.names if command else 4 :]
-    unknown = [word for word in behind if word.startswith(("$", "`"))]
-    line.command[:] = own[: len(own) - len(behind)] + [word for word in behind if word not in unknown]
+    verbs = [word for word in line.command if word not in ("alpha", "beta")]
+    rest = verbs[1 + len(command.words) + command.names if command else 4 :]
+    unknown = [word for word in rest if word.startswith(("$", "`"))]
+    line.command[:] = verbs[: len(verbs) - len(rest)] + [word for word in rest if word not in unknown]
     return unknown
 
 
@@ -304,9 +306,9 @@ def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
         )
     job = command.read(words)
     for name in dict.fromkeys(flag for flag, _ in words.flags):
-        if name in LOST:
-            words.lose(name, LOST[name])
+        if name in DROPPED:
+            words.note_dropped(name, DROPPED[name])
         elif name not in REPEATED:
             for value in words.values(name)[:-1]:
-                words.lose(f"{name}={value}", "given again; gcloud uses the last value")
-    return job, words.lost
+                words.note_dropped(f"{name}={value}", "given again; gcloud uses the last value")
+    return job, words.dropped

@@ -23,7 +23,7 @@ from vgp.check.sources.hcl_blocks import (
     Block,
     Expression,
     is_tree,
-    parsed,
+    parse_hcl,
     read_blocks,
     read_values,
     trees,
@@ -52,12 +52,14 @@ class _Absent(Computed):
 class Module:
     """The variables, locals and provider region that the files of a folder set together."""
 
-    def __init__(self, own: list[Block], others: list[Block], given: Mapping[str, tuple[Expression, int]]) -> None:
+    def __init__(
+        self, own_blocks: list[Block], others: list[Block], values: Mapping[str, tuple[Expression, int]]
+    ) -> None:
         self.variables: dict[str, Block] = {}
         self.locals: dict[str, Expression] = {}
-        self.given = given
+        self.values = values
         self.regions: list[Expression] = []
-        for block in [*own, *others]:
+        for block in [*own_blocks, *others]:
             if block.kind == "variable" and block.labels:
                 self.variables.setdefault(block.labels[0], block)
             elif block.kind == "locals":
@@ -97,12 +99,12 @@ class Module:
             case "conditional":
                 condition = self.value(inside[0], scope, depth + 1)
                 known = isinstance(condition, bool)
-                return self.value(inside[1 if condition else 2], scope, depth + 1) if known else _computed(node)
+                return self.value(inside[1 if condition else 2], scope, depth + 1) if known else _make_computed(node)
             case "unary_op":
                 value = self.value(inside[0], scope, depth + 1)
                 if node.children[0] == "!":
-                    return not value if isinstance(value, bool) else _computed(node)
-                return -value if isinstance(value, int | float) else _computed(node)
+                    return not value if isinstance(value, bool) else _make_computed(node)
+                return -value if isinstance(value, int | float) else _make_computed(node)
             case "binary_op":
                 return self._binary(node, inside, scope, depth)
             case "get_attr_expr_term" | "index_expr_term":
@@ -111,7 +113,7 @@ class Module:
                 return self._call(node, inside, scope, depth)
             case "expr_term" | "get_attr" | "braces_index" | "interpolation" | "object_elem_key" if len(inside) == 1:
                 return self.value(inside[0], scope, depth + 1)
-        return _computed(node)
+        return _make_computed(node)
 
     def _of_json(self, value: Json, scope: Scope, depth: int) -> Json:
         """Returns a value of Terraform's JSON, whose texts may hold ${...}."""
@@ -124,7 +126,7 @@ class Module:
         whole = re.fullmatch(r"\$\{([^{}]*)\}", value)
         text = f"({whole.group(1)})" if whole else json.dumps(value)
         try:
-            return self.value(trees(parsed("", f"x = {text}"))[0].children[-1], scope, depth + 1)
+            return self.value(trees(parse_hcl("", f"x = {text}"))[0].children[-1], scope, depth + 1)
         except Unreadable:
             return Computed(f"Terraform computes {value[:60]}")
 
@@ -133,13 +135,13 @@ class Module:
         parts: list[Json] = []
         for part in trees(node):
             if not trees(part):
-                parts.append(_unescaped(word(part) if part.children[0] != '"' else ""))
+                parts.append(_unescape(word(part) if part.children[0] != '"' else ""))
                 continue
             value = self.value(trees(part)[0], scope, depth + 1)
             if isinstance(value, Computed):
                 return value
             if isinstance(value, dict | list | None) and len(trees(node)) > 1:
-                return _computed(node)
+                return _make_computed(node)
             parts.append(value)
         if len(parts) == 1:
             return parts[0]
@@ -155,7 +157,7 @@ class Module:
             is_name = inner.data == "keyword" or inner.data == "expr_term" and first in ("identifier", "literal_value")
             name = word(key) if is_name else self.value(key, scope, depth + 1)
             if isinstance(name, Computed | dict | list):
-                return _computed(element)
+                return _make_computed(element)
             values[_as_text(name)] = self.value(value, scope, depth + 1)
         return values
 
@@ -164,13 +166,13 @@ class Module:
         symbol, right_node = trees(inside[1])
         right = self.value(right_node, scope, depth + 1)
         if isinstance(left, Computed | dict | list) or isinstance(right, Computed | dict | list):
-            return _computed(node)
+            return _make_computed(node)
         try:
             value = _OPERATORS[word(symbol)](left, right)
         except (TypeError, ArithmeticError, ValueError):
-            return _computed(node)
+            return _make_computed(node)
         if isinstance(value, float) and not (math.isfinite(value) and abs(value) < 2**53):
-            return _computed(node)
+            return _make_computed(node)
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
     def _item(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
@@ -183,7 +185,7 @@ class Module:
         if origin == "local" and name in self.locals:
             return self.value(self.locals[name], {}, depth + 1)
         if origin and origin not in scope:
-            return _computed(node)
+            return _make_computed(node)
         whole = self.value(owner, scope, depth + 1)
         key = name if name is not None else self.value(last, scope, depth + 1)
         if isinstance(whole, Computed):
@@ -192,13 +194,13 @@ class Module:
             item: Json = whole[int(str(key))]
             return item
         if isinstance(whole, dict) and not isinstance(key, Computed):
-            item = whole.get(_as_text(key), _Absent(f"Terraform knows no {_short(node)}"))
+            item = whole.get(_as_text(key), _Absent(f"Terraform knows no {_remove_blanks(node)}"))
             return item
-        return _computed(node)
+        return _make_computed(node)
 
     def _variable(self, name: str, depth: int) -> Json:
-        if name in self.given:
-            return self.value(self.given[name][0], {}, depth + 1)
+        if name in self.values:
+            return self.value(self.values[name][0], {}, depth + 1)
         block = self.variables.get(name)
         if block is None or "default" not in block.attributes:
             return Computed(f"var.{name} has no default" if block else f"var.{name} is not declared in this folder")
@@ -208,19 +210,19 @@ class Module:
         name = word(inside[0])
         arguments = trees(inside[1]) if len(inside) == 2 else []
         if len(inside) > 2 or any(str(each) == "..." for each in (inside[1].children if arguments else ())):
-            return _computed(node)
+            return _make_computed(node)
         values = [self.value(each, scope, depth + 1) for each in arguments]
         if name == "try":
-            return next((each for each in values if not isinstance(each, _Absent)), _computed(node))
+            return next((each for each in values if not isinstance(each, _Absent)), _make_computed(node))
         if name == "jsonencode" and len(values) == 1:
             return values[0]  # the text is evaluated
         if name not in _FUNCTIONS or any(isinstance(each, Computed) for each in values):
-            return _computed(node)
+            return _make_computed(node)
         try:
             result: Json = _FUNCTIONS[name](*values)
             return result
         except (TypeError, ValueError, AttributeError, IndexError, KeyError):
-            return _computed(node)
+            return _make_computed(node)
 
 
 def _lookup(values: JsonObject, key: Json, *default: Json) -> Any:
@@ -255,7 +257,7 @@ def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     text = re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), text)
     return text.replace("$${", "${").replace("%%{", "%{")
 
@@ -265,15 +267,15 @@ def _heredoc(node: "Tree[Token]") -> str:
     first, *lines = word(node).rstrip("\n").split("\n")
     text = "\n".join([*lines[:-1], ""])
     if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
-        return _computed(node)
+        return _make_computed(node)
     return textwrap.dedent(text) if first.startswith("<<-") else text
 
 
-def _computed(node: "Tree[Token]") -> Computed:
-    return Computed(f"Terraform computes it: {_short(node)}")
+def _make_computed(node: "Tree[Token]") -> Computed:
+    return Computed(f"Terraform computes it: {_remove_blanks(node)}")
 
 
-def _short(node: "Tree[Token]") -> str:
+def _remove_blanks(node: "Tree[Token]") -> str:
     """Returns the expression without blanks."""
     text = " ".join(source(node).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -284,14 +286,14 @@ def source(node: Expression) -> str:
     return "".join(str(token) for token in node.scan_values(lambda _: True)) if is_tree(node) else str(node)
 
 
-def module(name: str, own: list[Block], folder: Path | None) -> Module:
+def module(name: str, own_blocks: list[Block], folder: Path | None) -> Module:
     """Returns the file together with the others of its folder; unreadable ones are treated as unknown."""
     others: list[Block] = []
-    given: dict[str, tuple[Expression, int]] = {}
-    beside = sorted(path for path in folder.iterdir() if path.is_file())[:MAX_FILES] if folder else []
-    for path in beside:
+    variables: dict[str, tuple[Expression, int]] = {}
+    neighbours = sorted(path for path in folder.iterdir() if path.is_file())[:MAX_FILES] if folder else []
+    for path in neighbours:
         if path.name.endswith(SUFFIXES) and path.name != Path(name).name:
             others += read_blocks(path)
         elif path.name.removesuffix(".json").endswith(("terraform.tfvars", ".auto.tfvars")):
-            given |= read_values(path)
-    return Module(own, others, given)
+            variables |= read_values(path)
+    return Module(own_blocks, others, variables)

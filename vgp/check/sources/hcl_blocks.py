@@ -50,11 +50,11 @@ def blocks(name: str, text: str) -> list[Block]:
         raise Exhausted(f"The file has more than {MAX_CHARACTERS:,} characters of Terraform.")
     if name.endswith(".json"):
         return _of_json(name, text)
-    return filled_block(parsed(name, text), Block("", [], 1)).blocks
+    return fill_block(parse_hcl(name, text), Block("", [], 1)).blocks
 
 
 @lru_cache(maxsize=32)
-def parsed(name: str, text: str) -> "Tree[Token]":
+def parse_hcl(name: str, text: str) -> "Tree[Token]":
     """Returns the body of an HCL text as a tree of its grammar."""
     from hcl2.api import parses_to_tree
     from lark.exceptions import UnexpectedInput
@@ -67,14 +67,14 @@ def parsed(name: str, text: str) -> "Tree[Token]":
         raise Unreadable(name, f"not Terraform: line {line}, column {column} is not understood") from None
 
 
-def filled_block(tree: "Tree[Token]", block: Block) -> Block:
+def fill_block(tree: "Tree[Token]", block: Block) -> Block:
     for child in trees(tree):
         name = word(child.children[0])
         if child.data == "attribute":
             block.attributes[name] = child.children[-1], child.meta.line
         else:
             labels = [word(each) for each in trees(child)[1:] if each.data != "body"]
-            block.blocks.append(filled_block(trees(child)[-1], Block(name, labels, child.meta.line)))
+            block.blocks.append(fill_block(trees(child)[-1], Block(name, labels, child.meta.line)))
     return block
 
 
@@ -102,7 +102,7 @@ def _of_json(name: str, text: str) -> list[Block]:
     found = [
         (Block(kind, list(labels), 1), value, path)
         for kind, depth in depths.items()
-        for labels, value, path in _labelled(given.get(kind), depth, (kind,))
+        for labels, value, path in _list_json_blocks(given.get(kind), depth, (kind,))
     ]
     paths = {at for _, value, path in found for at in [path, *((*path, key) for key in value)]}
     lines = json_text.lines(text, paths)
@@ -112,14 +112,16 @@ def _of_json(name: str, text: str) -> list[Block]:
     return [block for block, _, _ in found]
 
 
-def _labelled(value: object, depth: int, path: FieldPath) -> Iterator[tuple[tuple[str, ...], JsonObject, FieldPath]]:
+def _list_json_blocks(
+    value: object, depth: int, path: FieldPath
+) -> Iterator[tuple[tuple[str, ...], JsonObject, FieldPath]]:
     """Yields (labels, body, path) of each block of JSON, which may be inside lists."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _labelled(item, depth, (*path, index))
+            yield from _list_json_blocks(item, depth, (*path, index))
     elif isinstance(value, dict) and depth:
         for key, item in value.items():
-            for labels, body, where in _labelled(item, depth - 1, (*path, key)):
+            for labels, body, where in _list_json_blocks(item, depth - 1, (*path, key)):
                 yield (key, *labels), body, where
     elif isinstance(value, dict):
         yield (), value, path
@@ -139,6 +141,6 @@ def read_values(path: Path) -> dict[str, tuple[Expression, int]]:
         text = read(path, MAX_CHARACTERS)
         if path.name.endswith(".json"):
             return {key: (value, 1) for key, value in json_text.loads(text)[0].items()}
-        return filled_block(parsed(path.name, text), Block("", [], 1)).attributes
+        return fill_block(parse_hcl(path.name, text), Block("", [], 1)).attributes
     except (Unreadable, ValueError, AttributeError, RecursionError):
         return {}

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from vgp.base.documents import json_text
 from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
 from vgp.check.sources import python_code, shell_commands, shell_script
+from vgp.check.sources.shell_commands import LATE_BACKSLASH
 
 #: NAME = ! command, or = %magic: the result is computed.
-_TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
+_ASSIGNED_OUTPUT = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
 #: Lines for the shell, and lines for IPython; a `% (values)` below a text is neither.
 _COMMAND = re.compile(r"\s*(?:!!?(?!=)|%(?:sx|system|bash|sh)\s)")
 _MAGIC = re.compile(r"\s*(?:%[A-Za-z_]|\?|[\w.]+\?{1,2}\s*$)")
@@ -47,28 +48,30 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     origins = Origins(text)
     every = code_cells(data)
     for cell in islice(every, MAX_CELLS):
-        python, commands = _parted(cell.lines)
+        python, commands = _split_languages(cell.lines)
         is_read = _is_python("\n".join(python))
         broken += [] if is_read else [(len(program), "\n".join(python))]
         program += python if is_read else [""] * len(python)
         shells += [len(script)] if script else []
         script += commands
         origins.add(cell, len(commands))
-    asked = python_code.documents(file, "\n".join(program), origins)
+    requests = python_code.documents(file, "\n".join(program), origins)
     if broken:  # a skipped cell may contain the missing parts
-        asked = [replace(document, broken=()) for document in asked]
-    found = [
-        *asked,
-        *_broken(file, broken, text, origins),
+        requests = [replace(document, broken=()) for document in requests]
+    faults = [
+        *requests,
+        *_report_broken_cells(file, broken, text, origins),
         *shell_script.documents(file, "\n".join(script), folder, origins, shells),
     ]
-    found.sort(key=lambda document: document.line(()))
+    faults.sort(key=lambda document: document.line(()))
     if next(every, None) is not None:
-        found.append(Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells.")))
-    return numbered(found)
+        faults.append(
+            Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells."))
+        )
+    return numbered(faults)
 
 
-def _broken(file: str, numbered: list[tuple[int, str]], text: str, origins: At) -> Iterator[Document]:
+def _report_broken_cells(file: str, numbered: list[tuple[int, str]], text: str, origins: At) -> Iterator[Document]:
     """Yields the fault of each cell that has the words of a request and is not Python."""
     for above, cell in numbered:
         if python_code.is_request(cell, text):
@@ -76,7 +79,7 @@ def _broken(file: str, numbered: list[tuple[int, str]], text: str, origins: At) 
                 yield replace(document, asks=True)
 
 
-def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
+def _split_languages(lines: list[str]) -> tuple[list[str], list[str]]:
     """Returns the cell's lines as Python and as shell, with blank lines in place of the other, so line numbers stay."""
     blank, first = [""] * len(lines), lines[0].strip()
     if first.startswith(_SHELL_CELLS) or first in _OLD_SHELL_CELLS:
@@ -87,15 +90,16 @@ def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
     if first.startswith("%%") and not first.startswith(("%%time", "%%capture")):
         return blank, blank
     python, script, goes_on = [], [], False
-    for line in ["", *lines[1:]] if first.startswith("%%") else lines:
-        taken = _TAKEN.match(line)
+    for line, below in pairwise(["" if first.startswith("%%") else lines[0], *lines[1:], ""]):
+        taken = _ASSIGNED_OUTPUT.match(line)
         own = taken.group(2) if taken else line
         of_shell = goes_on or _COMMAND.match(own) is not None
         indent = line[: len(line) - len(line.lstrip())]
         is_magic = not taken and (of_shell or _MAGIC.match(line) is not None)
-        python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
+        python.append(f"{indent}pass" if is_magic else _ASSIGNED_OUTPUT.sub(r"\1_", line))
         script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
-        goes_on = of_shell and line.endswith("\\")
+        is_cut = LATE_BACKSLASH.search(line) is not None and below.lstrip().startswith("--")
+        goes_on = of_shell and (line.endswith("\\") or is_cut)
     # A {NAME} in a command is a Python variable, as unknown as a shell variable.
     return python, [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
 
@@ -130,20 +134,20 @@ class Cell:
         return "".join(self.parts).rstrip("\n").split("\n")
 
     @cached_property
-    def _ends(self) -> list[int]:
+    def _line_ends(self) -> list[int]:
         """Returns the number of line breaks up to the end of each part."""
         return list(accumulate(part.count("\n") for part in self.parts))
 
     def path_of(self, line: int) -> FieldPath:
         """Returns the path of the text in the file that contains the start of a line (from 1)."""
-        part = min(bisect_right(self._ends, line - 1), len(self.parts) - 1)
+        part = min(bisect_right(self._line_ends, line - 1), len(self.parts) - 1)
         return (*self.path, max(part, 0)) if self.is_list else self.path
 
 
 def code_cells(data: object) -> Iterator[Cell]:
     """Yields the code cells, also those of the older format with worksheets."""
     number = 0
-    for path, cells in _lists(data):
+    for path, cells in _find_lists(data):
         for index, cell in enumerate(cells):
             number += 1
             if isinstance(cell, dict) and cell.get("cell_type") == "code":
@@ -151,7 +155,7 @@ def code_cells(data: object) -> Iterator[Cell]:
                 yield _cell(number, (*path, index, key), cell.get(key))
 
 
-def _lists(data: object) -> Iterator[tuple[FieldPath, list[Any]]]:
+def _find_lists(data: object) -> Iterator[tuple[FieldPath, list[Any]]]:
     if not isinstance(data, dict):
         return
     sheets = data.get("worksheets")

@@ -36,35 +36,37 @@ class Names:
         self._set: dict[str, list[Assignment]] = {}
         self._scopes: list[tuple[int, int]] = []
         self._calls = _calls(nodes)
-        self._made_by = _made_by(nodes)
+        self._made_by = _map_constructors(nodes)
         for name, assignment in self._statements(tree.body, _MODULE, None):
             self._set.setdefault(name, []).append(assignment)
         self._scopes.sort(key=lambda scope: scope[0] - scope[1])
 
-    def at(self, name: str, line: int) -> ast.expr | str:
+    def read_value(self, name: str, line: int) -> ast.expr | str:
         """Returns the expression of a name at a line, or the reason why it is unknown."""
-        found = self._set.get(name)
-        if not found:
+        assignments = self._set.get(name)
+        if not assignments:
             return f"{name} has no constant value in this file"
         scope = self._scope(line)
-        own = [each for each in found if each.scope == scope]
-        above = [each for each in own if each.line <= line]
-        if not own:
-            outer = [each for each in found if each.scope == _MODULE]
-            above = outer if len(outer) == 1 and len(found) == len(outer) else []
+        in_scope = [each for each in assignments if each.scope == scope]
+        above = [each for each in in_scope if each.line <= line]
+        if not in_scope:
+            outer = [each for each in assignments if each.scope == _MODULE]
+            above = outer if len(outer) == 1 and len(assignments) == len(outer) else []
         last = max(above, key=lambda each: each.line, default=None)
-        if last is None or last.under or any(_around(each, line) for each in own):
+        if last is None or last.under or any(_is_in_block(each, line) for each in in_scope):
             return f"{name} is set in more than one way"
-        if _is_empty(last.value) and any(each.value is None and each.line > last.line for each in own):
+        if _is_empty(last.value) and any(each.value is None and each.line > last.line for each in in_scope):
             return f"{name} is filled by the program"
         return last.value if last.value is not None else f"{name} is computed by the program"
 
-    def may_be(self, name: str, value: ast.expr, line: int) -> bool:
+    def may_hold(self, name: str, value: ast.expr, line: int) -> bool:
         """Whether a name at a line may hold the expression assigned above it."""
-        found = [each for each in self._set.get(name, []) if each.value is not None]
+        assignments = [each for each in self._set.get(name, []) if each.value is not None]
         scope = self._scope(line)
-        own = [each for each in found if each.scope == scope] or [each for each in found if each.scope == _MODULE]
-        above = [each for each in own if each.line <= line]
+        in_scope = [each for each in assignments if each.scope == scope] or [
+            each for each in assignments if each.scope == _MODULE
+        ]
+        above = [each for each in in_scope if each.line <= line]
         last = max((each.line for each in above if not each.under), default=0)
         return any(each.value is value for each in above if each.line >= last)
 
@@ -75,7 +77,7 @@ class Names:
         self, body: list[ast.stmt], scope: tuple[int, int], under: tuple[int, int] | None
     ) -> Iterator[tuple[str, Assignment]]:
         for node in body:
-            yield from self._set_by(node, scope, under)
+            yield from self._list_assignments(node, scope, under)
             if isinstance(node, _FUNCTIONS):
                 inner = node.lineno, node.end_lineno or node.lineno
                 self._scopes.append(inner)
@@ -102,18 +104,18 @@ class Names:
         called = self._made_by.get(node, ()) or (getattr(node, "name", ""),)
         calls = [call for name in called for call in self._calls.get(name, [])[: _MOST_CALLS + 1]]
         positional = [*node.args.posonlyargs, *node.args.args]
-        own = sum(each.arg in ("self", "cls") for each in positional[:1])  # arguments that no call passes
+        implicit = sum(each.arg in ("self", "cls") for each in positional[:1])  # arguments that no call passes
         defaults = dict(zip([each.arg for each in positional][::-1], node.args.defaults[::-1], strict=False))
         keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
         defaults |= {each.arg: value for each, value in keywords if value is not None}
         for each in ast.walk(node.args):
             if isinstance(each, ast.arg):
-                place = positional.index(each) - own if each in positional else len(positional)
-                given = [value for call in calls if (value := _given(call, each.arg, place))]
-                is_known = len(calls) <= _MOST_CALLS and (len(calls) == 1 or not given)
-                yield each.arg, _only(given, defaults.get(each.arg)) if is_known else None
+                place = positional.index(each) - implicit if each in positional else len(positional)
+                arguments = [value for call in calls if (value := _find_argument(call, each.arg, place))]
+                is_known = len(calls) <= _MOST_CALLS and (len(calls) == 1 or not arguments)
+                yield each.arg, _read_only_argument(arguments, defaults.get(each.arg)) if is_known else None
 
-    def _set_by(
+    def _list_assignments(
         self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None
     ) -> Iterator[tuple[str, Assignment]]:
         """Yields the names that a statement sets."""
@@ -121,7 +123,7 @@ class Names:
             yield name, Assignment(node.lineno, value, scope, under)
 
 
-def _around(assignment: Assignment, line: int) -> bool:
+def _is_in_block(assignment: Assignment, line: int) -> bool:
     """Whether the line is in the loop or condition in which the name is set."""
     return assignment.under is not None and assignment.under[0] <= line <= assignment.under[1]
 
@@ -135,7 +137,7 @@ def _calls(nodes: Sequence[ast.AST]) -> dict[str, list[ast.Call]]:
     return calls
 
 
-def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
+def _map_constructors(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
     """Returns (class name, "__init__") for each `__init__`, because calls use the name of the class."""
     return {
         each: (node.name, "__init__")
@@ -146,7 +148,7 @@ def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
     }
 
 
-def _given(call: ast.Call, name: str, place: int) -> ast.expr | bool:
+def _find_argument(call: ast.Call, name: str, place: int) -> ast.expr | bool:
     """Returns the argument of a call by name or position; True: hidden in *args or **kwargs."""
     if any(isinstance(each, ast.Starred) for each in call.args):
         return True
@@ -156,9 +158,9 @@ def _given(call: ast.Call, name: str, place: int) -> ast.expr | bool:
     return named or any(word.arg is None for word in call.keywords)
 
 
-def _only(given: Sequence[ast.expr | bool], default: ast.expr | None) -> ast.expr | None:
+def _read_only_argument(arguments: Sequence[ast.expr | bool], default: ast.expr | None) -> ast.expr | None:
     """Returns the argument of the only call, else the default, unless that is a placeholder."""
-    value = given[0] if given else default
+    value = arguments[0] if arguments else default
     return None if isinstance(value, bool) or value is None or is_void(value) else value
 
 
@@ -210,7 +212,7 @@ def _names(tree: ast.AST) -> list[str]:
     return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
 
 
-def changed(node: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
+def find_changes(node: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
     """Yields (name, keys) of each change to a list or dictionary: a["x"][0].update(y=1) gives a, x, 0, y.
 
     None stands for an unknown key.
@@ -224,7 +226,7 @@ def changed(node: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
             targets = node.targets
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method) as function) as call) if method in _FILLING:
             name, keys = _chain(function.value)
-            yield from ((name, [*keys, key]) for key in _updated(method, call))
+            yield from ((name, [*keys, key]) for key in _read_updated_keys(method, call))
             return
         case _:
             return
@@ -240,12 +242,12 @@ def _chain(node: ast.expr) -> tuple[str, list[ast.expr | None]]:
     return node.id if isinstance(node, ast.Name) else "", keys
 
 
-def _updated(method: str, call: ast.Call) -> list[ast.expr | None]:
+def _read_updated_keys(method: str, call: ast.Call) -> list[ast.expr | None]:
     """Returns the keys that a method sets; None: all."""
     if method in ("setdefault", "pop") and call.args:
         return [call.args[0]]
-    given = call.args[0] if call.args else None
-    is_plain = method == "update" and (given is None or isinstance(given, ast.Dict)) and len(call.args) < 2
-    keys = [*given.keys] if is_plain and isinstance(given, ast.Dict) else []
+    update = call.args[0] if call.args else None
+    is_plain = method == "update" and (update is None or isinstance(update, ast.Dict)) and len(call.args) < 2
+    keys = [*update.keys] if is_plain and isinstance(update, ast.Dict) else []
     words = [word.arg and ast.Constant(word.arg) for word in call.keywords]
     return [*keys, *(word or None for word in words)] if is_plain else [None]

@@ -17,12 +17,12 @@ from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
 from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.documents.node import Computed
-from vgp.check.sources.constants import Constants, called
-from vgp.check.sources.sdk_calls import CALLS, Found, message, ray_cluster
+from vgp.check.sources.constants import Constants, read_callable_name
+from vgp.check.sources.sdk_calls import CALLS, SdkRequest, message, ray_cluster
 
 MAX_CHARACTERS = 2_000_000
 #: Keys that identify a dictionary as a request.
-_TELLING = {
+_KIND_FIELDS = {
     "worker_pool_specs", "workerPoolSpecs", "job_spec", "jobSpec", "trial_job_spec", "trialJobSpec", "trainingInput",
     "deployed_model", "deployedModel",
 }  # fmt: skip
@@ -31,7 +31,7 @@ _POOL = {"machine_spec", "machineSpec"}
 _BODY = {"container_spec", "containerSpec", "python_package_spec", "pythonPackageSpec"}
 #: Each program that requests machines contains one of these words.
 _WORDS = re.compile("|".join(sorted({
-    *_TELLING, *_POOL, "CustomJob", "create_custom_training_job", "machine_type", "accelerator_type",
+    *_KIND_FIELDS, *_POOL, "CustomJob", "create_custom_training_job", "machine_type", "accelerator_type",
     "accelerator_count", "set_accelerator_limit", "set_gpu_limit", "add_node_selector_constraint",
     "resource_pools", "create_ray_cluster",
 })))  # fmt: skip
@@ -58,52 +58,62 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
     """
     if len(text) > MAX_CHARACTERS:
         fault = bounded_text.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
-        return [_faulty(file, text, fault)]
+        return [_make_faulty_document(file, text, fault)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # python's warnings about the style of others
             tree = ast.parse(text)
         with bounded_text.document():
-            found = _found(tree)
+            requests = _find_requests(tree)
     except SyntaxError as error:
         place = at(error.lineno or 1)
-        return [_faulty(file, text, Unreadable(file, f"no Python: {error.msg} ({place})"), place)]
+        return [_make_faulty_document(file, text, Unreadable(file, f"no Python: {error.msg} ({place})"), place)]
     except bounded_text.Exhausted as error:
-        return [_faulty(file, text, error)]
+        return [_make_faulty_document(file, text, error)]
     except (RecursionError, MemoryError):
-        return [_faulty(file, text, bounded_text.Exhausted("The program is nested deeper than Python's parser goes."))]
+        return [
+            _make_faulty_document(
+                file, text, bounded_text.Exhausted("The program is nested deeper than Python's parser goes.")
+            )
+        ]
     except ValueError:
-        return [_faulty(file, text, Unreadable(file, "no text"))]
-    return numbered([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
+        return [_make_faulty_document(file, text, Unreadable(file, "no text"))]
+    return numbered([each.document(file, at) for each in sorted(requests, key=lambda each: each.line)])
 
 
-def _faulty(file: str, text: str, fault: Unreadable | bounded_text.Exhausted, place: Place | None = None) -> Document:
+def _make_faulty_document(
+    file: str, text: str, fault: Unreadable | bounded_text.Exhausted, place: Place | None = None
+) -> Document:
     place = place or Place(1)
     return Document(file, None, "", above=place.line - 1, fault=fault, places={(): place}, asks=is_request(text))
 
 
-def _found(tree: ast.Module) -> list[Found]:
+def _find_requests(tree: ast.Module) -> list[SdkRequest]:
     constants = Constants(tree)
-    found = [each for node in constants.calls for each in _of_call(node, constants)]
-    return [*found, *limits(constants), *_literals(constants)]
+    requests = [each for node in constants.calls for each in _of_call(node, constants)]
+    return [*requests, *limits(constants), *_literals(constants)]
 
 
-def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
+def _of_call(node: ast.Call, constants: Constants) -> Iterator[SdkRequest]:
     for recognise in (*CALLS, message, ray_cluster):
-        found = recognise(node, constants)
-        if found is not None:
-            found.data = with_texts(found.data, _rendered) if called(node).endswith("Operator") else found.data
-            yield found
+        requests = recognise(node, constants)
+        if requests is not None:
+            requests.data = (
+                with_texts(requests.data, _read_template)
+                if read_callable_name(node).endswith("Operator")
+                else requests.data
+            )
+            yield requests
             return
 
 
-def _rendered(text: str) -> str:
+def _read_template(text: str) -> str:
     """Returns a text of one of Airflow's operators, unknown if the run fills in its templates."""
     is_template = "{{" in text and not isinstance(text, Computed)
     return Computed(f"Airflow fills in {text}") if is_template else text
 
 
-def _literals(constants: Constants) -> Iterator[Found]:
+def _literals(constants: Constants) -> Iterator[SdkRequest]:
     """Yields dictionaries and lists of pools that are not part of a call."""
     for node in constants.nodes:  # the outer before the inner
         if isinstance(node, ast.Dict | ast.List) and node not in constants.used and _is_request(node):
@@ -112,7 +122,7 @@ def _literals(constants: Constants) -> Iterator[Found]:
 
 def _is_request(node: ast.Dict | ast.List) -> bool:
     if isinstance(node, ast.Dict):
-        return bool(_keys(node) & _TELLING)
+        return bool(_keys(node) & _KIND_FIELDS)
     return any(isinstance(item, ast.Dict) and _keys(item) & _POOL and _keys(item) & _BODY for item in node.elts)
 
 
@@ -120,26 +130,26 @@ def _keys(node: ast.Dict) -> set[Any]:
     return {key.value for key in node.keys if isinstance(key, ast.Constant)}
 
 
-def _literal(node: ast.Dict | ast.List, constants: Constants) -> Found:
+def _literal(node: ast.Dict | ast.List, constants: Constants) -> SdkRequest:
     places: dict[FieldPath, int] = {}
     data = constants.value(node, (), places)
     for path, line in constants.changes(node):
-        data = _changed(data, path, Computed(f"the program changes it on line {line}"))
+        data = _mark_computed(data, path, Computed(f"the program changes it on line {line}"))
         places[path] = line
-    return Found(node.lineno, data if not isinstance(data, Computed) else {}, places)
+    return SdkRequest(node.lineno, data if not isinstance(data, Computed) else {}, places)
 
 
-def _changed(data: object, path: FieldPath, unknown: Computed) -> Any:
+def _mark_computed(data: object, path: FieldPath, unknown: Computed) -> Any:
     """Returns the data with one part unknown."""
     if not path or isinstance(data, Computed) or not isinstance(data, dict | list):
         return unknown
     key, *rest = path
     if isinstance(data, dict):
-        return {**data, key: _changed(data.get(key), tuple(rest), unknown) if rest else unknown}
+        return {**data, key: _mark_computed(data.get(key), tuple(rest), unknown) if rest else unknown}
     if not isinstance(key, int) or not -len(data) <= key < len(data):
         return unknown
     at = key % len(data)
-    return [_changed(item, tuple(rest), unknown) if index == at else item for index, item in enumerate(data)]
+    return [_mark_computed(item, tuple(rest), unknown) if index == at else item for index, item in enumerate(data)]
 
 
 _RESOURCES: FieldPath = ("container", "resources")
@@ -157,18 +167,20 @@ _SELECTORS = ("cloud.google.com/gke-accelerator",)
 _KUBERNETES = "ContainerOp"
 
 
-def limits(constants: Constants) -> Iterator[Found]:
+def limits(constants: Constants) -> Iterator[SdkRequest]:
     """Yields one container for each task that requests an accelerator."""
     if any(_KUBERNETES in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in constants.nodes):
         return
     tasks: dict[object, list[ast.Call]] = {}
     for node in constants.calls:
-        if called(node) in _METHODS or called(node) == "add_node_selector_constraint":
+        if read_callable_name(node) in _METHODS or read_callable_name(node) == "add_node_selector_constraint":
             tasks.setdefault(_task(node), []).append(node)
     for calls in tasks.values():
-        found = _container(sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)), constants)
-        if "accelerator" in found.data["container"]["resources"]:
-            yield found
+        container = _container(
+            sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)), constants
+        )
+        if "accelerator" in container.data["container"]["resources"]:
+            yield container
 
 
 def _task(node: ast.Call) -> object:
@@ -177,44 +189,44 @@ def _task(node: ast.Call) -> object:
     while (
         isinstance(owner, ast.Call)
         and isinstance(owner.func, ast.Attribute)
-        and called(owner).startswith(("set_", "add_"))
+        and read_callable_name(owner).startswith(("set_", "add_"))
     ):
         owner = owner.func.value
     return owner.id if isinstance(owner, ast.Name) else owner
 
 
-def _container(calls: list[ast.Call], constants: Constants) -> Found:
+def _container(calls: list[ast.Call], constants: Constants) -> SdkRequest:
     places: dict[FieldPath, int] = {}
     resources: JsonObject = {}
     for call in calls:
-        way, argument, is_label = _METHODS.get(called(call)), _argument(call), False
-        if way is None and _is_type(call):
-            way = _TYPE
-        if way is None:
+        method, argument, is_label = _METHODS.get(read_callable_name(call)), _argument(call), False
+        if method is None and _is_type(call):
+            method = _TYPE
+        if method is None:
             label, argument = _selector(call)
             if label is None or constants.value(label, (), {}) not in _SELECTORS:
                 continue
-            way, is_label = _TYPE, True
+            method, is_label = _TYPE, True
         if argument is None:
             continue
-        path = (*_RESOURCES, *way)
+        path = (*_RESOURCES, *method)
         value = constants.value(argument, path, places)
         if is_label and isinstance(value, str) and not isinstance(value, Computed):
             value = value.replace("-", "_").upper()  # as kfp 1.8.22 does: nvidia-tesla-t4
-        if way == _TYPE:  # kfp, old and new, takes one where no limit is set
+        if method == _TYPE:  # kfp, old and new, takes one where no limit is set
             resources.setdefault("accelerator", {}).setdefault("resourceCount", "1")
         places[path] = call.end_lineno or call.lineno
-        target = resources.setdefault("accelerator", {}) if len(way) > 1 else resources
-        target[way[-1]] = value if isinstance(value, str) else str(value)
-    return Found(calls[0].end_lineno or calls[0].lineno, {"container": {"resources": resources}}, places)
+        target = resources.setdefault("accelerator", {}) if len(method) > 1 else resources
+        target[method[-1]] = value if isinstance(value, str) else str(value)
+    return SdkRequest(calls[0].end_lineno or calls[0].lineno, {"container": {"resources": resources}}, places)
 
 
 def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
     """Returns label and value of add_node_selector_constraint."""
-    given = dict(zip(("label_name", "value"), call.args, strict=False)) | {
+    selectors = dict(zip(("label_name", "value"), call.args, strict=False)) | {
         word.arg: word.value for word in call.keywords
     }
-    return given.get("label_name"), given.get("value")
+    return selectors.get("label_name"), selectors.get("value")
 
 
 def _is_type(call: ast.Call) -> bool:

@@ -13,7 +13,7 @@ from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import At, Document
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed
-from vgp.check.sources.constants import Constants, called
+from vgp.check.sources.constants import Constants, read_callable_name
 
 _DEFAULT_MACHINE = "n1-standard-4"
 #: Argument -> field of a machineSpec.
@@ -33,7 +33,7 @@ _MAPPING = (
 
 
 @dataclass
-class Found:
+class SdkRequest:
     """One request: its data, and the lines of its parts."""
 
     line: int
@@ -56,7 +56,7 @@ class Arguments:
         self.is_open = any(word.arg is None for word in node.keywords)
         self.places: dict[FieldPath, int] = {}
 
-    def put(self, data: JsonObject, names: dict[str, str], path: FieldPath) -> JsonObject:
+    def add_fields(self, data: JsonObject, names: dict[str, str], path: FieldPath) -> JsonObject:
         """Returns the arguments of these names as fields of an object at `path`."""
         for name, key in names.items():
             if name in self.nodes:
@@ -68,88 +68,95 @@ class Arguments:
         return data
 
 
-def custom_job(node: ast.Call, constants: Constants) -> Found | None:
+def custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads CustomJob(worker_pool_specs=...), and the Op of the pipeline components."""
-    name = called(node)
+    name = read_callable_name(node)
     if name not in ("CustomJob", "CustomJobSpec", "CustomTrainingJobOp", "CustomJobOp"):
         return None
-    given = Arguments(node, constants)
-    pools = given.nodes.get("worker_pool_specs")
+    arguments = Arguments(node, constants)
+    pools = arguments.nodes.get("worker_pool_specs")
     if pools is None and name == "CustomJob" and len(node.args) > 1:
         pools = node.args[1]
     if pools is None:
         return None
     path: FieldPath = ("jobSpec", "workerPoolSpecs")
-    spec: JsonObject = {"workerPoolSpecs": constants.value(pools, path, given.places)}
+    spec: JsonObject = {"workerPoolSpecs": constants.value(pools, path, arguments.places)}
     given_mapping = isinstance(spec["workerPoolSpecs"], dict)
     running = node if name != "CustomJob" else constants.run_of(node)
-    scheduling = _scheduling(running, constants, given.places) if running is not None else {}
+    scheduling = _scheduling(running, constants, arguments.places) if running is not None else {}
     if scheduling:
         spec["scheduling"] = scheduling
-    data = _job(given, spec)
+    data = _job(arguments, spec)
     if name == "CustomJob":
-        _in_region(data, given)
-    found = Found(node.lineno, data, given.places)
-    if name == "CustomJob" and "staging_bucket" not in given.nodes and not given.is_open and not _stages(constants):
-        found.broken.append(((), *_STAGING))
+        _in_region(data, arguments)
+    request = SdkRequest(node.lineno, data, arguments.places)
+    if (
+        name == "CustomJob"
+        and "staging_bucket" not in arguments.nodes
+        and not arguments.is_open
+        and not _stages(constants)
+    ):
+        request.broken.append(((), *_STAGING))
     if given_mapping:
-        found.broken.append((path, *_MAPPING))
-    return found
+        request.broken.append((path, *_MAPPING))
+    return request
 
 
-def training_job(node: ast.Call, constants: Constants) -> Found | None:
+def training_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads CustomTrainingJob(...).run(machine_type=...), with its container if the file creates the job.
 
     An operator of Airflow creates the job and runs it.
     """
-    name = called(node)
+    name = read_callable_name(node)
     is_operator = name.endswith("TrainingJobOperator")
     if not (is_operator or name in ("run", "submit", "from_local_script")):
         return None
     if not {word.arg for word in node.keywords} & {"machine_type", "accelerator_type", "accelerator_count"}:
         return None
-    given = Arguments(node, constants)
-    maker = constants.assigned(node.func.value) if isinstance(node.func, ast.Attribute) else None
+    arguments = Arguments(node, constants)
+    maker = constants.resolve_name(node.func.value) if isinstance(node.func, ast.Attribute) else None
     maker = node if is_operator else maker
-    data = _job(given, _equal_machines(node, given, _container(maker, constants)))
+    data = _job(arguments, _equal_machines(node, arguments, _container(maker, constants)))
     if name == "from_local_script":
-        _in_region(data, given)
+        _in_region(data, arguments)
     elif isinstance(maker, ast.Call) and not is_operator:
         _in_region(data, Arguments(maker, constants))
-    return Found(node.lineno, data, given.places)
+    return SdkRequest(node.lineno, data, arguments.places)
 
 
-def from_component(node: ast.Call, constants: Constants) -> Found | None:
+def from_component(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads create_custom_training_job_from_component(step, machine_type=...)."""
-    if called(node) not in (
+    if read_callable_name(node) not in (
         "create_custom_training_job_from_component", "create_custom_training_job_op_from_component",
     ):  # fmt: skip
         return None
-    given = Arguments(node, constants)
+    arguments = Arguments(node, constants)
     # The component's image is inserted when the pipeline is compiled.
-    spec = _equal_machines(node, given, {"containerSpec": {}})
+    spec = _equal_machines(node, arguments, {"containerSpec": {}})
     machine = spec["workerPoolSpecs"][0]["machineSpec"]
     if "acceleratorType" in machine:
         machine.setdefault("acceleratorCount", 1)
-    return Found(node.lineno, _job(given, spec), given.places)
+    return SdkRequest(node.lineno, _job(arguments, spec), arguments.places)
 
 
-def _equal_machines(node: ast.Call, given: Arguments, body: JsonObject) -> JsonObject:
+def _equal_machines(node: ast.Call, arguments: Arguments, body: JsonObject) -> JsonObject:
     """Returns the CustomJobSpec of a call with one machine type and a count: a chief, and the workers."""
     path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
-    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
+    machine = arguments.add_fields({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
     pool: JsonObject = {"machineSpec": machine, "replicaCount": 1, **body}
-    if disk := given.put({}, DISK, (*path, "diskSpec")):
+    if disk := arguments.add_fields({}, DISK, (*path, "diskSpec")):
         pool["diskSpec"] = disk
-    replicas = given.constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
+    replicas = (
+        arguments.constants.value(arguments.nodes["replica_count"], (), {}) if "replica_count" in arguments.nodes else 1
+    )
     several = isinstance(replicas, int) and replicas > 1
     pools = [pool, {**pool, "replicaCount": replicas - 1}] if several else [pool]
-    return {"workerPoolSpecs": pools, "scheduling": _scheduling(node, given.constants, given.places)}
+    return {"workerPoolSpecs": pools, "scheduling": _scheduling(node, arguments.constants, arguments.places)}
 
 
-def deployment(node: ast.Call, constants: Constants) -> Found | None:
+def deployment(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads model.deploy(machine_type=...), endpoint.deploy, batch_predict, their Ops and operators."""
-    name = called(node)
+    name = read_callable_name(node)
     names = {word.arg for word in node.keywords}
     prefix = "dedicated_resources_" if name == "ModelDeployOp" else ""
     if (
@@ -158,28 +165,32 @@ def deployment(node: ast.Call, constants: Constants) -> Found | None:
         or f"{prefix}machine_type" not in names
     ):
         return None
-    given = Arguments(node, constants)
+    arguments = Arguments(node, constants)
     is_batch = "atch" in name
     outer: FieldPath = ("dedicatedResources",) if is_batch else ("deployedModel", "dedicatedResources")
-    machine = given.put({}, {f"{prefix}{key}": value for key, value in MACHINE.items()}, (*outer, "machineSpec"))
+    machine = arguments.add_fields(
+        {}, {f"{prefix}{key}": value for key, value in MACHINE.items()}, (*outer, "machineSpec")
+    )
     counts = ("starting_replica_count", "startingReplicaCount"), ("max_replica_count", "maxReplicaCount")
     counts = counts if is_batch else (("min_replica_count", "minReplicaCount"), counts[1])
-    resources = given.put({"machineSpec": machine}, {f"{prefix}{key}": value for key, value in counts}, outer)
+    resources = arguments.add_fields(
+        {"machineSpec": machine}, {f"{prefix}{key}": value for key, value in counts}, outer
+    )
     data = {"dedicatedResources": resources}
-    return Found(node.lineno, data if is_batch else {"deployedModel": data}, given.places)
+    return SdkRequest(node.lineno, data if is_batch else {"deployedModel": data}, arguments.places)
 
 
 CALLS = (custom_job, training_job, from_component, deployment)
 
 
-def _job(given: Arguments, spec: JsonObject) -> JsonObject:
-    return located(given, {"jobSpec": spec})
+def _job(arguments: Arguments, spec: JsonObject) -> JsonObject:
+    return add_location(arguments, {"jobSpec": spec})
 
 
-def located(given: Arguments, data: JsonObject) -> JsonObject:
+def add_location(arguments: Arguments, data: JsonObject) -> JsonObject:
     """Returns the request with its name and its region, if the call has them."""
     for name, key in (("display_name", "displayName"), ("location", "location"), ("region", "location")):
-        value = constants_text(given, name)
+        value = read_text(arguments, name)
         if value:
             data[key] = value
     return data
@@ -187,48 +198,48 @@ def located(given: Arguments, data: JsonObject) -> JsonObject:
 
 def _in_region(data: JsonObject, maker: Arguments) -> None:
     """Adds the region of an SDK job: that of the call that creates it, else that of the program's init."""
-    inits = [each for each in maker.constants.calls if called(each) == "init"]
+    inits = [each for each in maker.constants.calls if read_callable_name(each) == "init"]
     makers = [maker] if "location" in maker.nodes else [Arguments(each, maker.constants) for each in inits]
-    regions = {constants_text(each, "location") for each in makers if each.is_open or "location" in each.nodes}
+    regions = {read_text(each, "location") for each in makers if each.is_open or "location" in each.nodes}
     if len(regions) == 1 and (region := regions.pop()) and not maker.is_open:
         data["location"] = region
 
 
-def constants_text(given: Arguments, name: str) -> str | None:
+def read_text(arguments: Arguments, name: str) -> str | None:
     """Returns a constant text argument; None if it is missing or computed."""
-    if name not in given.nodes:
+    if name not in arguments.nodes:
         return None
-    value = given.constants.value(given.nodes[name], (), {})
+    value = arguments.constants.value(arguments.nodes[name], (), {})
     return value if isinstance(value, str) and not isinstance(value, Computed) else None
 
 
 def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> JsonObject:
     """Returns timeout, strategy and waiting time of a call of run or submit, or of an Op."""
-    given = Arguments(node, constants)
+    arguments = Arguments(node, constants)
     path: FieldPath = ("jobSpec", "scheduling")
     names = {"timeout": "timeout", "scheduling_strategy": "strategy", "strategy": "strategy",
              "max_wait_duration": "maxWaitDuration"}  # fmt: skip
-    found = given.put({}, names, path)
-    places |= given.places
+    scheduling = arguments.add_fields({}, names, path)
+    places |= arguments.places
     for name in ("timeout", "maxWaitDuration"):
-        value = found.get(name)
+        value = scheduling.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            found[name] = f"{value:g}s"
-    return found
+            scheduling[name] = f"{value:g}s"
+    return scheduling
 
 
 def _stages(constants: Constants) -> bool:
     """Whether the file sets, or may set, a staging bucket for the SDK."""
-    inits = [each for each in constants.calls if called(each) == "init"]
+    inits = [each for each in constants.calls if read_callable_name(each) == "init"]
     return any(word.arg in (None, "staging_bucket") for each in inits for word in each.keywords)
 
 
 def _container(maker: ast.AST | None, constants: Constants) -> JsonObject:
     """Returns the container of the job, if the file creates it."""
     words = {word.arg: word.value for word in maker.keywords if word.arg} if isinstance(maker, ast.Call) else {}
-    given = words.get("container_uri")
-    image = constants.value(given, (), {}) if given is not None else Computed("the job is not created in this file")
-    kind = "containerSpec" if "ContainerTrainingJob" in called(maker) else "pythonPackageSpec"  # type: ignore[arg-type]
+    uri = words.get("container_uri")
+    image = constants.value(uri, (), {}) if uri is not None else Computed("the job is not created in this file")
+    kind = "containerSpec" if "ContainerTrainingJob" in read_callable_name(maker) else "pythonPackageSpec"  # type: ignore[arg-type]
     return {kind: {"imageUri" if kind == "containerSpec" else "executorImageUri": image}}
 
 
@@ -240,32 +251,34 @@ _RAY: dict[object, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def message(node: ast.Call, constants: Constants) -> Found | None:
+def message(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads a call that passes machines as messages: PersistentResource.create(resource_pools=...),
     DeployModelOperator."""
-    given = Arguments(node, constants)
-    owner = called(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-    if owner == "PersistentResource" and "resource_pools" in given.nodes:
+    arguments = Arguments(node, constants)
+    owner = read_callable_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    if owner == "PersistentResource" and "resource_pools" in arguments.nodes:
         name, key = "resource_pools", "resourcePools"
-    elif called(node) == "DeployModelOperator" and "deployed_model" in given.nodes:
+    elif read_callable_name(node) == "DeployModelOperator" and "deployed_model" in arguments.nodes:
         name, key = "deployed_model", "deployedModel"
     else:
         return None
-    data = {key: constants.value(given.nodes[name], (key,), given.places)}
-    return Found(node.lineno, located(given, data), given.places)
+    data = {key: constants.value(arguments.nodes[name], (key,), arguments.places)}
+    return SdkRequest(node.lineno, add_location(arguments, data), arguments.places)
 
 
-def ray_cluster(node: ast.Call, constants: Constants) -> Found | None:
+def ray_cluster(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads vertex_ray.create_ray_cluster(head_node_type=Resources(...), worker_node_types=[...]): a persistent
     resource."""
-    given = Arguments(node, constants)
-    if called(node) != "create_ray_cluster" or not {"head_node_type", "worker_node_types"} & set(given.nodes):
+    arguments = Arguments(node, constants)
+    if read_callable_name(node) != "create_ray_cluster" or not {"head_node_type", "worker_node_types"} & set(
+        arguments.nodes
+    ):
         return None
     places: dict[FieldPath, int] = {}
     pools: list[Any] = []
     for name in ("head_node_type", "worker_node_types"):
         inside: dict[FieldPath, int] = {}
-        value = constants.value(given.nodes[name], (), inside) if name in given.nodes else []
+        value = constants.value(arguments.nodes[name], (), inside) if name in arguments.nodes else []
         is_list = isinstance(value, list)
         for index, one in enumerate(value if is_list else [value]):
             at: FieldPath = ("resourcePools", len(pools))
@@ -274,7 +287,7 @@ def ray_cluster(node: ast.Call, constants: Constants) -> Found | None:
             places[at] = of_one.get((), node.lineno)
             pools.append(_pool(one) if isinstance(one, dict) else one)
     data = {"resourcePools": pools, "resourceRuntimeSpec": {"raySpec": {}}}
-    return Found(node.lineno, located(given, data), places)
+    return SdkRequest(node.lineno, add_location(arguments, data), places)
 
 
 def _pool(resources: JsonObject) -> JsonObject:

@@ -16,10 +16,10 @@ from vgp.check.sources.shell_variables import (
     Unclosed,
     Variables,
     close,
-    filled,
-    opened,
+    fill_variables,
+    find_open_quotes,
+    join_quoted,
     split,
-    with_quoted,
 )
 
 #: Every line that requests a machine contains these words.
@@ -29,10 +29,11 @@ GCLOUD = re.compile(
     r"|\$\{?\w+\}?(?=\s+(?:alpha\s+|beta\s+)?(?:ai|ai-platform|ml-engine)\s))"
 )
 #: Sets of words; a command that requests machines contains all words of one set.
-_ASKING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
-_LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
+_REQUESTING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
+#: A backslash that a blank or a comment follows, so that the command ends in its line.
+LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-_WRITTEN = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
+_OUTPUT_FILE = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
 _SHELL = re.compile(r"(?:^|[\s|;&/])(?:ba|z|da|k|s)?sh(?:\s|$)")
 _ESCAPED = re.compile(r"\\([$`\"\\])")
 _SUBSTITUTED = re.compile(r"(?:\$\(|`)\s*gcloud\s")
@@ -56,12 +57,12 @@ class Command:
 
 
 #: Name of a file -> (line, text) for each time that the script writes it.
-Written = dict[str, list[tuple[int, str]]]
+Heredocs = dict[str, list[tuple[int, str]]]
 
 
 def may_ask(text: str) -> bool:
     """Whether a script or a notebook has the words of a command that requests machines."""
-    return any(all(word in text for word in words) for words in _ASKING)
+    return any(all(word in text for word in words) for words in _REQUESTING)
 
 
 def commands_in_lines(lines: Lines, variables_at: Callable[[int], Variables]) -> Iterator[Command]:
@@ -75,59 +76,59 @@ def commands_in_lines(lines: Lines, variables_at: Callable[[int], Variables]) ->
         end = 0
         for match in GCLOUD.finditer(line):
             own = match.start() >= end  # gcloud --project=${P} ai: one command
-            command = _gathered(lines, first, match.start(), variables_at(first + 1)) if own else None
+            command = _read_command(lines, first, match.start(), variables_at(first + 1)) if own else None
             if command is not None:
                 number = max(number, command.lines[-1][0])
                 end = match.start() + len(command.text.split("\n", 1)[0])
                 yield command
 
 
-def _gathered(lines: Lines, first: int, start: int, variables: Variables) -> Command | None:
+def _read_command(lines: Lines, first: int, start: int, variables: Variables) -> Command | None:
     """Returns the command that begins on a line; None if it requests no machine, or is a text that nothing runs."""
     before = lines[first][:start]
-    lines.spend(lines[first])
-    around = (opened(before[-MAX_COMMAND:]) or [""])[-1]
+    lines.use_budget(lines[first])
+    around = (find_open_quotes(before[-MAX_COMMAND:]) or [""])[-1]
     if around in ("'", '"') and not (before.endswith(around) or _RUNS.search(before)):
         return None
     command = Command(first + 1, "", [(first + 1, lines[first][start:])])
     number = first + 1
-    while number < len(lines) and _goes_on(command, lines, number):
+    while number < len(lines) and _is_continued(command, lines, number):
         if lines[number].lstrip().startswith("#") and _flag_follows(lines, number):
             why = "a comment line ends the command, so the shell ignores the flags below it"
             command.broken.append((number + 1, f"The command is cut here: {why}.", "Move the comment above it."))
         command.lines.append((number + 1, lines[number]))
-        lines.spend(lines[number])
+        lines.use_budget(lines[number])
         number += 1
-    command.text = "\n".join([*(_joined(part) for _, part in command.lines[:-1]), _bare(command.lines[-1][1])])
-    if not may_ask(filled(command.text, variables)):
+    command.text = "\n".join([*(_join_next(part) for _, part in command.lines[:-1]), _bare(command.lines[-1][1])])
+    if not may_ask(fill_variables(command.text, variables)):
         return None
     if len(command.text) <= MAX_COMMAND:
-        _take_quoted(command, lines, opened(before))
+        _take_quoted(command, lines, find_open_quotes(before))
     return command
 
 
 def _take_quoted(command: Command, lines: Lines, around: list[str]) -> None:
     """Adds the lines of the command's quotes; `around`: the closers of the enclosing quotes."""
-    own, number, text = len(command.lines), command.lines[-1][0], command.text
-    waiting = opened(f"{text}\n", around)
+    count, number, text = len(command.lines), command.lines[-1][0], command.text
+    waiting = find_open_quotes(f"{text}\n", around)
     for line in lines[number : number + MAX_QUOTED]:
         if not waiting or len(text) > MAX_COMMAND:
             break
         number += 1
-        lines.spend(line)
+        lines.use_budget(line)
         command.lines.append((number, line))
         text += f"\n{line}"
-        waiting = opened(f"{line}\n", waiting)
+        waiting = find_open_quotes(f"{line}\n", waiting)
     try:
         end = close(text, 0, around[-1]) - 1 if around and around[-1] != ")" else len(text)
         text = _ESCAPED.sub(r"\1", text[:end]) if around[-1:] == ['"'] else text[:end]
         end = split(text).end
-        own = text.count("\n", 0, end) + 1
+        count = text.count("\n", 0, end) + 1
         command.text = text[:end]
     except Unclosed:
         text = command.text.rstrip()  # the quote may be one that begins above
         command.text = text[:-1] if text.endswith(("'", '"')) else text
-    del command.lines[own:]
+    del command.lines[count:]
 
 
 def commands_in_variables(lines: list[str], assignments: list[Assignment]) -> Iterator[Command]:
@@ -138,21 +139,21 @@ def commands_in_variables(lines: list[str], assignments: list[Assignment]) -> It
         words = each.words or []
         text = shlex.join(words) if each.is_array else words[0] if len(words) == 1 else ""
         if text.lstrip().startswith("gcloud") and may_ask(text):
-            own = [(each.line + at, lines[each.line + at - 1]) for at in range(each.lines)]
-            yield Command(each.line, text, own, name=each.name)
+            lines_of_command = [(each.line + at, lines[each.line + at - 1]) for at in range(each.lines)]
+            yield Command(each.line, text, lines_of_command, name=each.name)
             lines[each.line - 1 : each.line - 1 + each.lines] = [""] * each.lines
 
 
-def _goes_on(command: Command, lines: list[str], number: int) -> bool:
+def _is_continued(command: Command, lines: list[str], number: int) -> bool:
     """Whether a command continues at line `number`, from 0; notes a continuation that the shell does not see."""
     line = lines[number - 1]
-    match = _LATE_BACKSLASH.search(line)
+    match = LATE_BACKSLASH.search(line)
     if len(command.lines) > 1 and line.lstrip().startswith("#"):
         return _flag_follows(lines, number - 1)
     if match is None:
         return line.endswith("\\")
-    what = "a comment" if match.group(1) else "a blank"
-    text = f"The command is cut here: {what} follows the backslash, so the shell ignores the flags below it."
+    cause = "a comment" if match.group(1) else "a blank"
+    text = f"The command is cut here: {cause} follows the backslash, so the shell ignores the flags below it."
     command.broken.append((number, text, "Make the backslash the last character of its line."))
     return True
 
@@ -163,14 +164,14 @@ def _flag_follows(lines: list[str], number: int) -> bool:
     return next((line.startswith("-") for line in below if not line.startswith("#")), False)
 
 
-def _joined(line: str) -> str:
+def _join_next(line: str) -> str:
     """Returns a line joined with the next one of the command, without a blank, as in bash."""
     return line if line.endswith("\\") and not line.lstrip().startswith("#") else f"{_bare(line)} \\"
 
 
 def _bare(line: str) -> str:
     """Returns a line without a misplaced backslash and the comment after it."""
-    return "" if line.lstrip().startswith("#") else _LATE_BACKSLASH.sub("", line)
+    return "" if line.lstrip().startswith("#") else LATE_BACKSLASH.sub("", line)
 
 
 def blank_printed(lines: Lines) -> None:
@@ -181,8 +182,8 @@ def blank_printed(lines: Lines) -> None:
         number += 1
         if not _PRINTED.match(text):
             continue
-        text, number = with_quoted(lines, number, text)
-        if not _HINT.search(text) or _SUBSTITUTED.search(text) or opened(text):
+        text, number = join_quoted(lines, number, text)
+        if not _HINT.search(text) or _SUBSTITUTED.search(text) or find_open_quotes(text):
             number = first + 1
             continue
         end = split(text).end
@@ -190,15 +191,15 @@ def blank_printed(lines: Lines) -> None:
         lines[first:number] = f"{blank}{text[end:]}".split("\n")
 
 
-def take_written(lines: list[str]) -> Written:
+def take_heredocs(lines: list[str]) -> Heredocs:
     """Returns the text and the line of every `cat > FILE << EOF`; blanks the lines that no shell runs."""
-    texts: Written = {}
+    texts: Heredocs = {}
     last = {line.strip(): at for at, line in enumerate(lines)}
     number = 0
     while number < len(lines):
         opening = lines[number]
         match = None if opening.lstrip().startswith("#") else _HEREDOC.search(opening)
-        name = _WRITTEN.search(opening) if match else None
+        name = _OUTPUT_FILE.search(opening) if match else None
         number += 1
         if match is None or last.get(match.group(2), 0) < number:
             continue

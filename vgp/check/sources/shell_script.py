@@ -24,12 +24,12 @@ from vgp.check.sources.shell_commands import (
     GCLOUD,
     LITERAL,
     Command,
-    Written,
+    Heredocs,
     blank_printed,
     commands_in_lines,
     commands_in_variables,
     may_ask,
-    take_written,
+    take_heredocs,
 )
 from vgp.check.sources.shell_variables import (
     MAX_COMMAND,
@@ -37,10 +37,10 @@ from vgp.check.sources.shell_variables import (
     Lines,
     Unclosed,
     Variables,
-    assignments_of,
-    filled,
+    fill_variables,
+    find_assignments,
+    read_variables,
     split,
-    variables_of,
 )
 
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
@@ -54,7 +54,7 @@ class _Script:
     """The parts of a script that its commands refer to."""
 
     file: str
-    written: Written
+    written: Heredocs
     #: First line, from 0, and variables of each separate shell.
     shells: Sequence[int]
     variables: Sequence[Variables]
@@ -79,11 +79,11 @@ def documents(
     """
     every = text.replace("\r\n", "\n").split("\n")
     lines = Lines(every[:MAX_LINES])
-    written = take_written(lines)
+    written = take_heredocs(lines)
     try:
-        assignments = list(assignments_of(lines))
+        assignments = list(find_assignments(lines))
         starts = [*shells, len(lines)]
-        variables = [variables_of(lines, assignments, *part) for part in zip(starts, starts[1:], strict=False)]
+        variables = [read_variables(lines, assignments, *part) for part in zip(starts, starts[1:], strict=False)]
         script = _Script(file, written, shells, variables, folder, at)
         commands = [*islice(commands_in_variables(lines, assignments), MAX_COMMANDS + 1)]
         blank_printed(lines)
@@ -107,7 +107,7 @@ def _document(command: Command, script: _Script) -> Document | None:
     places: dict[FieldPath, Place] = {(): at(command.line)}
     places |= {(str(at(line)),): at(line) for line, _, _ in command.broken}
     try:
-        text = filled(variables.get(command.name) or command.text, variables)
+        text = fill_variables(variables.get(command.name) or command.text, variables)
         if len(text) > MAX_COMMAND:
             raise Exhausted(f"The command has more than {MAX_COMMAND:,} characters.")
         line = _line(text)
@@ -116,7 +116,7 @@ def _document(command: Command, script: _Script) -> Document | None:
         unknown = gcloud_line.take_unknown(line)
         unknown += [f"${command.name}"] if command.name and variables.get(command.name) is None else []
         line.read = lambda path: _config(path, command.line, script)
-        data, _ = gcloud_line.data(line)
+        data, dropped = gcloud_line.data(line)
         if not gcloud_line.has_machines(data) and (unknown or command.name):
             added = join_words(unknown or [f"${command.name}"], "and")
             raise RequestError(f"no flag names machines, and only the shell knows the value of {added}.")
@@ -126,7 +126,10 @@ def _document(command: Command, script: _Script) -> Document | None:
         return Document(file, None, "", above=above, fault=fault, places=places, broken=broken, fix=_FIX)
     places |= {path: at(line) for path, line in _places(data, command).items()}
     texts = [f"Only the shell knows the value of {word}: it is not judged." for word in unknown]
-    return Document(file, with_texts(data, _marked), "", places=places, broken=broken, unread=tuple(texts))
+    return Document(
+        file, with_texts(data, mark_variables), "", places=places, broken=broken, unread=tuple(texts),
+        dropped=tuple((note.field, note.became) for note in dropped),
+    )  # fmt: skip
 
 
 def _line(text: str) -> command_line.Line:
@@ -143,16 +146,16 @@ def _line(text: str) -> command_line.Line:
 def _config(path: str, line: int, script: _Script) -> list[Document]:
     """Returns the documents of a command's --config file: one that the script writes, or one in its folder."""
     if path in script.written:
-        text = filled(_standing(script.written[path], line), script.variables_at(line))
+        text = fill_variables(_find_places(script.written[path], line), script.variables_at(line))
         return parse(path, text.replace(LITERAL, "$"))
     if VARIABLE.search(path) or "$(" in path or "`" in path:
         raise RequestError(f"--config={path}: only the shell knows the path.")
     if script.folder is None:
         raise RequestError(f"--config={path}: files of a script without a folder are not read.")
-    return load(_beside(script.folder, path))
+    return load(_find_file(script.folder, path))
 
 
-def _beside(folder: Path, path: str) -> Path:
+def _find_file(folder: Path, path: str) -> Path:
     """Returns the file next to the script, or in the nearest folder above it, up to the current one."""
     here, around = Path.cwd(), [folder.absolute(), *folder.absolute().parents]
     own = around[: around.index(here) + 1] if here in around else around[:1]
@@ -162,7 +165,7 @@ def _beside(folder: Path, path: str) -> Path:
     )
 
 
-def _standing(texts: list[tuple[int, str]], line: int) -> str:
+def _find_places(texts: list[tuple[int, str]], line: int) -> str:
     """Returns the text written last above the line; if all are below, as around a function, the first."""
     return texts[max(bisect_left(texts, line, key=itemgetter(0)) - 1, 0)][1]
 
@@ -179,9 +182,9 @@ def _places(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
     return at
 
 
-def _marked(text: str) -> str:
+def mark_variables(text: str) -> str:
     """Returns the text of a flag, marked as unknown if it contains a shell variable."""
     if "$(" in text or "`" in text:
-        return Computed("the shell computes it")
+        return Computed("the shell computes it", text)
     match = VARIABLE.search(text)
-    return Computed(f"the script sets {match.group()} to no constant text") if match else text
+    return Computed(f"{match.group()} is set to no constant text", text) if match else text

@@ -61,7 +61,7 @@ def close(text: str, start: int, closer: str) -> int:
     return position
 
 
-def opened(text: str, stack: Sequence[str] = ()) -> list[str]:
+def find_open_quotes(text: str, stack: Sequence[str] = ()) -> list[str]:
     """Returns what closes the quotes, substitutions and lists that go on below the text, the innermost last.
 
     `stack`: what is open where the text begins.
@@ -86,7 +86,7 @@ def split(text: str, *, is_list: bool = False) -> Split:
     Raises:
         Unclosed: a quote, a substitution or the list does not end.
     """
-    done = Split()
+    result = Split()
     word: str | None = None
     position, is_target = 0, False
     while position < len(text):
@@ -94,32 +94,32 @@ def split(text: str, *, is_list: bool = False) -> Split:
         assert match is not None
         kind, part, position = str(match.lastgroup), match.group(), match.end()
         if kind in ("blank", "comment") or is_list and part == "\n":
-            is_target, word = _finish(done, word, is_target), None
+            is_target, word = _finish(result, word, is_target), None
         elif kind == "redirection":
             is_descriptor = word is not None and word.isdigit() and text[match.start() - 1].isdigit()
-            is_target, word = _finish(done, None if is_descriptor else word, is_target), None
-            done.redirection = done.redirection or text[match.start() - is_descriptor :]
+            is_target, word = _finish(result, None if is_descriptor else word, is_target), None
+            result.redirection = result.redirection or text[match.start() - is_descriptor :]
             is_target = True
         elif kind == "operator":
-            _finish(done, word, is_target)
-            done.end = match.start()
-            return done
+            _finish(result, word, is_target)
+            result.end = match.start()
+            return result
         else:
             piece, position = _piece(text, match.start(), kind, part, position)
             word = piece if word is None and kind != "continued" else word if kind == "continued" else f"{word}{piece}"
     if is_list:
         raise Unclosed("nothing closes the list")
-    _finish(done, word, is_target)
-    done.end = position
-    return done
+    _finish(result, word, is_target)
+    result.end = position
+    return result
 
 
-def _finish(done: Split, word: str | None, is_target: bool) -> bool:
+def _finish(result: Split, word: str | None, is_target: bool) -> bool:
     """Adds the word unless it names the file of a redirection; returns whether that name is still to come."""
     if word is None:
         return is_target
     if not is_target:
-        done.words.append(word)
+        result.words.append(word)
     return False
 
 
@@ -132,10 +132,10 @@ def _piece(text: str, start: int, kind: str, part: str, end: int) -> tuple[str, 
     end = close(text, end, _OPENERS[part])
     if part == "'":
         return text[start + 1 : end - 1], end
-    return (unescaped(text[start + 1 : end - 1]) if part == '"' else text[start:end]), end
+    return (unescape(text[start + 1 : end - 1]) if part == '"' else text[start:end]), end
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """Returns the text between double quotes as the shell reads it."""
     return _ESCAPED_IN_QUOTES.sub(lambda match: match.group(1) or "", text)
 
@@ -191,16 +191,16 @@ class Assignment:
 class Lines(list[str]):
     """The lines of a script, with a budget for repeated reading."""
 
-    left = _MAX_WORK
+    budget_left = _MAX_WORK
 
-    def spend(self, text: str) -> None:
+    def use_budget(self, text: str) -> None:
         """Uses the budget. Raises Exhausted if the script has more multi-line text than any real one."""
-        self.left -= len(text) + _A_LINE
-        if self.left < 0:
+        self.budget_left -= len(text) + _A_LINE
+        if self.budget_left < 0:
             raise Exhausted("The script has more commands and quotes over several lines than are followed.")
 
 
-def assignments_of(lines: Lines) -> Iterator[Assignment]:
+def find_assignments(lines: Lines) -> Iterator[Assignment]:
     number = 0
     while number < len(lines):
         match = _ASSIGNED.match(lines[number])
@@ -208,51 +208,51 @@ def assignments_of(lines: Lines) -> Iterator[Assignment]:
         if match is None:
             continue
         first, (indent, name, plus, text) = number, match.groups()
-        text, number = with_quoted(lines, number, text)
+        text, number = join_quoted(lines, number, text)
         named = {match.group(1) or match.group(3) for match in VARIABLE.finditer(text) if not match.group(2)}
         names_itself = name in named | {match.group(2) for match in _ARRAY.finditer(text)}
         yield Assignment(first, name, text, indent, bool(plus) or names_itself, names_itself, number - first + 1)
 
 
-def with_quoted(lines: Lines, number: int, text: str) -> tuple[str, int]:
+def join_quoted(lines: Lines, number: int, text: str) -> tuple[str, int]:
     """Returns the text with the lines of its quotes, and the line after it; unchanged if they never end."""
     if len(text) > MAX_VARIABLE:
         return text, number
-    first, whole, waiting = number, text, opened(f"{text}\n")
+    first, whole, waiting = number, text, find_open_quotes(f"{text}\n")
     while waiting or whole.endswith("\\"):
         if number == min(len(lines), first + MAX_QUOTED) or len(whole) > MAX_VARIABLE:
             return text, first
-        lines.spend(lines[number])
+        lines.use_budget(lines[number])
         whole += f"\n{lines[number]}"
-        waiting = opened(f"{lines[number]}\n", waiting)
+        waiting = find_open_quotes(f"{lines[number]}\n", waiting)
         number += 1
     return whole, number
 
 
-def variables_of(lines: list[str], assignments: list[Assignment], start: int, end: int) -> Variables:
+def read_variables(lines: list[str], assignments: list[Assignment], start: int, end: int) -> Variables:
     """Returns the variables that the lines from `start` to `end` set once to a text, or set once and append to."""
     values: dict[str, str | None] = {}
     last: dict[str, Assignment] = {}
-    own = (bisect_right(assignments, line, key=lambda each: each.line) for line in (start, end))
-    for each in assignments[slice(*own)]:
+    bounds = (bisect_right(assignments, line, key=lambda each: each.line) for line in (start, end))
+    for each in assignments[slice(*bounds)]:
         if each.is_array:
             value = None if each.words is None else shlex.join(each.words)
         else:
             value = _text(each.text, each.name)
         before = last.get(each.name)
-        known = values.get(each.name) if before and each.adds and _is_below(lines, before, each) else None
-        whole = None if value is None or known is None else _added(known, value, each)
+        known = values.get(each.name) if before and each.adds and _always_follows(lines, before, each) else None
+        whole = None if value is None or known is None else _append_value(known, value, each)
         values[each.name] = whole if before or each.adds else value
         last[each.name] = each
     for line in lines[start:end]:
         values |= dict.fromkeys((name for pair in _ALSO_SET.findall(line) for name in pair if name in values), None)
     for _ in range(5):
-        values = {name: _short(value) for name, value in values.items()}
-        values = {name: value and filled(value, values)[:MAX_VARIABLE] for name, value in values.items()}
-    return {name: _short(value) for name, value in values.items()}
+        values = {name: _limit_length(value) for name, value in values.items()}
+        values = {name: value and fill_variables(value, values)[:MAX_VARIABLE] for name, value in values.items()}
+    return {name: _limit_length(value) for name, value in values.items()}
 
 
-def _is_below(lines: list[str], before: Assignment, each: Assignment) -> bool:
+def _always_follows(lines: list[str], before: Assignment, each: Assignment) -> bool:
     """Whether every run of the assignment follows one of the earlier: equal indentation, and no block ends between
     them."""
     start, indent = before.line + before.lines - 1, len(each.indent)
@@ -264,26 +264,26 @@ def _is_below(lines: list[str], before: Assignment, each: Assignment) -> bool:
     )
 
 
-def _added(known: str, value: str, each: Assignment) -> str | None:
+def _append_value(known: str, value: str, each: Assignment) -> str | None:
     """Returns a variable after NAME+=VALUE, or after NAME="$NAME and more"; None if it is too long for a flag."""
     if len(known) * max(value.count("$"), 1) + len(value) > MAX_VARIABLE:
         return None
     if each.is_array:
-        own = shlex.quote(f"${{{each.name}[@]}}")
-        return value.replace(own, known) if own in value else f"{known} {value}"
+        reference = shlex.quote(f"${{{each.name}[@]}}")
+        return value.replace(reference, known) if reference in value else f"{known} {value}"
     if not each.names_itself:
         return known + value
     return VARIABLE.sub(lambda match: known if each.name in match.groups() else match.group(), value)
 
 
-def _short(value: str | None) -> str | None:
+def _limit_length(value: str | None) -> str | None:
     """Returns the text of a variable; None if it is too long for a flag."""
     return value if value is not None and len(value) < MAX_VARIABLE else None
 
 
 def _text(value: str, name: str) -> str | None:
     """Returns the text that an assignment sets; None if the shell computes it."""
-    value = filled(value, {}, name)  # in GPU=${GPU:-NVIDIA_L4} the earlier value comes from the caller
+    value = fill_variables(value, {}, name)  # in GPU=${GPU:-NVIDIA_L4} the earlier value comes from the caller
     if "$(" in value or "`" in value:
         return None
     try:
@@ -293,7 +293,7 @@ def _text(value: str, name: str) -> str | None:
     return words[0] if len(words) == 1 else "" if not words else None
 
 
-def filled(text: str, variables: Variables, only: str | None = None) -> str:
+def fill_variables(text: str, variables: Variables, only: str | None = None) -> str:
     """Returns the text with its variables replaced; `only`: the one whose default is used."""
 
     def fill(match: re.Match[str]) -> str:

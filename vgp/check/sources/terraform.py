@@ -32,7 +32,7 @@ _LISTS = (
     "autoscaling_metric_specs", "dns_peering_configs",
 )  # fmt: skip
 #: Fields that identify an object as a request.
-_TELLING = frozenset(spelled for name in (
+_KIND_FIELDS = frozenset(spelled for name in (
     "trialJobSpec", "jobSpec", "deployedModels", "dedicatedResources", "trainingTaskInputs", "resourcePools",
     "workerPoolSpecs",
 ) for spelled in spellings(name))  # fmt: skip
@@ -52,7 +52,7 @@ class _Resource:
 
 def may_ask(text: str) -> bool:
     """Whether a file has resources of Vertex AI, and a word of a request for machines."""
-    return PREFIX in text and any(word in text for word in (*_TELLING, *_MACHINE, *_PIPELINE))
+    return PREFIX in text and any(word in text for word in (*_KIND_FIELDS, *_MACHINE, *_PIPELINE))
 
 
 def documents(file: str, text: str, folder: Path | None = None) -> list[Document]:
@@ -64,9 +64,9 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
         return []
     try:
         with bounded_text.document():
-            own = blocks(file, text)
-            module = hcl.module(file, own, folder)
-            ours = [each for each in own if each.kind == "resource" and len(each.labels) == 2]
+            own_blocks = blocks(file, text)
+            module = hcl.module(file, own_blocks, folder)
+            ours = [each for each in own_blocks if each.kind == "resource" and len(each.labels) == 2]
             ours = [each for each in ours if each.labels[0].startswith(PREFIX)]
             resources = [each for block in ours for each in _instances(module, block)]
             region = module.region()
@@ -85,10 +85,10 @@ def _instances(module: Module, block: Block) -> Iterator[_Resource]:
     if name:
         expression = block.attributes[name][0]
         value = module.value(expression, {})
-        found = _scopes(name, value)
-        scopes = found or []
-        if found is None or not found and "var." in hcl.source(expression):
-            why = f"{name} is not checkable: {value}" if found is None else f"{name} is {value!r} by default"
+        known = _scopes(name, value)
+        scopes = known or []
+        if known is None or not known and "var." in hcl.source(expression):
+            why = f"{name} is not checkable: {value}" if known is None else f"{name} is {value!r} by default"
             notes.append(f"{why}. The resource is judged as if there were one.")
             unknown = Computed(f"{name} is not known")
             scopes = [("", {"count": {"index": unknown}, "each": {"key": unknown, "value": unknown}})]
@@ -122,12 +122,12 @@ def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places:
     for name, (expression, line) in block.attributes.items():
         value = module.value(expression, scope) if path or name not in _META else None
         if value is not None:
-            data[name] = value if hasattr(expression, "data") else _shaped(name, value)
+            data[name] = value if hasattr(expression, "data") else _convert_value(name, value)
             places[(*path, name)] = line
     groups: dict[str, list[tuple[Block, Scope]]] = {}
     for inner in block.blocks:
         if path or inner.kind not in _META or inner.kind == "dynamic":
-            for each in _expanded(module, inner, scope):
+            for each in _expand_block(module, inner, scope):
                 groups.setdefault(inner.labels[0] if inner.kind == "dynamic" else inner.kind, []).append(each)
     for kind, members in groups.items():
         at = (*path, kind)
@@ -142,19 +142,19 @@ def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places:
     return data
 
 
-def _shaped(name: str, value: object) -> Any:
+def _convert_value(name: str, value: object) -> Any:
     """Returns a value of Terraform's JSON in the API's shape; blocks may be inside a list or not."""
     if isinstance(value, list) and name not in _LISTS and len(value) == 1 and isinstance(value[0], dict):
-        return _shaped(name, value[0])
+        return _convert_value(name, value[0])
     if isinstance(value, list):
-        return [_shaped("", item) for item in value]
+        return [_convert_value("", item) for item in value]
     if isinstance(value, dict):
-        shaped = {key: _shaped(key, item) for key, item in value.items()}
+        shaped = {key: _convert_value(key, item) for key, item in value.items()}
         return [shaped] if name in _LISTS else shaped
     return value
 
 
-def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Block, Scope]]:
+def _expand_block(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Block, Scope]]:
     """Yields the block itself, or the content of a dynamic block for each item; once if the items are unknown."""
     if block.kind != "dynamic":
         yield block, scope
@@ -162,8 +162,8 @@ def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Bloc
     content = next((each for each in block.blocks if each.kind == "content"), None)
     if content is None or not block.labels:
         return
-    given = block.attributes.get("for_each", ([], 0))[0]
-    value = module.value(given, scope)
+    collection = block.attributes.get("for_each", ([], 0))[0]
+    value = module.value(collection, scope)
     items, iterator = _items(value), block.labels[0]
     if "iterator" in block.attributes:
         iterator = hcl.source(block.attributes["iterator"][0])
@@ -177,8 +177,8 @@ def _documents(file: str, resource: _Resource, region: str | None) -> Iterator[D
     """Yields a document for each request inside a resource."""
     data = resource.data
     where = next((data[name] for name in ("location", "region") if data.get(name) is not None), region)
-    for found, at, before in _requests(data, ()):
-        whole = {key: value for key, value in found.items() if key not in ("display_name", "displayName")}
+    for request, at, before in _requests(data, ()):
+        whole = {key: value for key, value in request.items() if key not in ("display_name", "displayName")}
         whole |= {"displayName": resource.address} | ({"location": where} if where is not None else {})
         size = len(at)
         places: dict[FieldPath, Place] = {(): Place(_line(resource.places, at))}
@@ -199,8 +199,8 @@ def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldP
     if not isinstance(value, dict):
         return
     machine = next((name for name in _MACHINE if name in value), None)
-    pipeline = _decoded(next((value[name] for name in _PIPELINE if name in value), None))
-    if _TELLING & value.keys():
+    pipeline = _decode_json(next((value[name] for name in _PIPELINE if name in value), None))
+    if _KIND_FIELDS & value.keys():
         yield value, at, ()
     elif isinstance(pipeline, dict) and {"root", "deploymentSpec"} & pipeline.keys():
         yield {"pipelineSpec": pipeline, "runtimeConfig": value.get("runtime_config", {})}, at, ()
@@ -208,14 +208,14 @@ def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldP
         why = pipeline if isinstance(pipeline, Computed) else "it is not JSON"
         yield {"jobSpec": {"workerPoolSpecs": Computed(f"they stand in pipeline_spec, and {why}")}}, at, ()
     elif machine:
-        kept = {name: value[name] for name in (machine, *_REPLICAS) if name in value}
-        yield {"dedicated_resources": kept}, at, ("dedicated_resources",)
+        fields = {name: value[name] for name in (machine, *_REPLICAS) if name in value}
+        yield {"dedicated_resources": fields}, at, ("dedicated_resources",)
     else:
         for key, item in value.items():
-            yield from _requests(_decoded(item), (*at, key))
+            yield from _requests(_decode_json(item), (*at, key))
 
 
-def _decoded(value: object) -> Any:
+def _decode_json(value: object) -> Any:
     """Returns the content of a JSON text; other values are unchanged."""
     if isinstance(value, str) and not isinstance(value, Computed) and value.lstrip()[:1] in ("{", "["):
         try:

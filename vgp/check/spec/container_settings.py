@@ -82,11 +82,11 @@ def artifacts(words: Sequence[str]) -> dict[str, str]:
 
 def scripts(spec: PipelineSpec) -> dict[str, Script]:
     """Returns the commands of a spec for this machine or for custom jobs, by the names of their components."""
-    every = {name.removeprefix("comp-"): _of(spec, component) for name, component in spec.components.items()}
+    every = {name.removeprefix("comp-"): _read_script(spec, component) for name, component in spec.components.items()}
     return {name: script for name, script in every.items() if script}
 
 
-def _of(spec: PipelineSpec, component: Component) -> Script | None:
+def _read_script(spec: PipelineSpec, component: Component) -> Script | None:
     pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
     if isinstance(pools, list) and pools:
         return read(table(pools[0], "container_spec"))
@@ -124,7 +124,7 @@ def refuse_arguments(
     if not commands:
         return
     sized = spec_ladder.size_choices(spec)
-    takers = list(_takers(spec.root, {name: _Parameter(name) for name in spec.parameters}))
+    takers = list(_list_takers(spec.root, {name: _Parameter(name) for name in spec.parameters}))
     for task, inputs in takers:
         script = commands.get(task.component.name.removeprefix("comp-"))
         if script is None:
@@ -160,11 +160,11 @@ def _refuse_unused(spec: PipelineSpec, step: str, name: str, parameter: str, val
     )
 
 
-def _takers(group: Component, values: Mapping[str, object]) -> Iterator[tuple[Task, dict[str, str]]]:
+def _list_takers(group: Component, values: Mapping[str, object]) -> Iterator[tuple[Task, dict[str, str]]]:
     """Yields every task that does work, with the pipeline parameters that it uses, by the names of its inputs."""
     for task in group.tasks.values():
         taken = {name: value for name, value in task.inputs(values, {}).items() if isinstance(value, _Parameter)}
         if task.component.is_group:
-            yield from _takers(task.component, taken)
+            yield from _list_takers(task.component, taken)
         else:
             yield task, {name: parameter.name for name, parameter in taken.items()}

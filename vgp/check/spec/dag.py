@@ -84,7 +84,7 @@ class Task:
         return Loop(iterator.get("itemInput", ""), items.get("raw"), items.get("inputParameter", ""), int(limit))
 
     @property
-    def way(self) -> str:
+    def path_prefix(self) -> str:
         """Returns its part of the path to the tasks inside: `for-loop-1/`; empty for an exit handler or a branch.
 
         kfp gives the tasks of a pipeline unique names, in any branch.
@@ -160,8 +160,8 @@ class Component:
     def outputs(self) -> Iterator[tuple[str, list[Output]]]:
         """Yields each output of the group with the tasks in it that may produce it."""
         for name, source in table(self.content, "dag", "outputs", "parameters").items():
-            chosen = table(source, "valueFromOneof").get("parameterSelectors", [table(source, "valueFromParameter")])
-            yield name, [Output(at.get("producerSubtask", ""), at.get("outputParameterKey", "")) for at in chosen]
+            selectors = table(source, "valueFromOneof").get("parameterSelectors", [table(source, "valueFromParameter")])
+            yield name, [Output(at.get("producerSubtask", ""), at.get("outputParameterKey", "")) for at in selectors]
 
 
 _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
@@ -177,7 +177,7 @@ _TOKENS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||!(?!=)")
 _PYTHON = {"&&": " and ", "||": " or ", "!": " not "}
 
 
-def holds(condition: str, values: Mapping[str, object]) -> bool:
+def evaluate_condition(condition: str, values: Mapping[str, object]) -> bool:
     """Whether `condition` is true for the task's input parameters.
 
     Raises:

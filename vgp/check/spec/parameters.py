@@ -49,7 +49,7 @@ class Parameter:
         return cls(name, type_, str(declared.get("description", "")), has_default, default, optional)
 
     @property
-    def takes(self) -> str:
+    def type_text(self) -> str:
         """Returns its type in words."""
         return _KINDS[self.type][0] if self.type in _KINDS else self.type
 
@@ -61,9 +61,9 @@ class Parameter:
         type_ = _KINDS[self.type][1] if self.type in _KINDS else object
         if isinstance(value, bool) and type_ is not bool and type_ is not object:
             return False
-        return isinstance(value, int | float if type_ is float else type_) and _kept(value)
+        return isinstance(value, int | float if type_ is float else type_) and _is_exact(value)
 
-    def parsed(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         """Returns the value of a text; None if it does not fit."""
         try:
             value = self._read(text)
@@ -81,11 +81,11 @@ class Parameter:
         return json.loads(text) if self.type in ("LIST", "STRUCT") else text
 
 
-def _kept(value: object, level: int = 0) -> bool:
+def _is_exact(value: object, level: int = 0) -> bool:
     """Whether a double, a protobuf message and UTF-8 represent the value exactly."""
     if isinstance(value, dict | list):
         inner = [*value, *value.values()] if isinstance(value, dict) else value
-        return level < DEEPEST and all(_kept(item, level + 1) for item in inner)
+        return level < DEEPEST and all(_is_exact(item, level + 1) for item in inner)
     if isinstance(value, str):
         return value.isascii() or not _HALF.search(value)
     if isinstance(value, float):
@@ -120,7 +120,7 @@ def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Membe
         elif name in values:
             raise RequestError(f"--set {name} is given twice.")
         else:
-            values[name] = _typed(parameters[name], value)
+            values[name] = _convert_text(parameters[name], value)
     return _complete(parameters, _with_members(parameters, values, inner))
 
 
@@ -132,17 +132,17 @@ def check_arguments(parameters: Parameters, values: Mapping[str, object], member
     """
     for name, value in values.items():
         if name not in parameters:
-            hint = _near(name, parameters, members(), "{way} = " + _shown(value))
+            hint = _near(name, parameters, members(), "{way} = " + _format_value(value))
             raise RequestError(f"the pipeline has no parameter {name!r}. {hint}")
         if not parameters[name].fits(value):
-            raise RequestError(f"{name} = {_shown(value)}: {name} takes {parameters[name].takes}.")
+            raise RequestError(f"{name} = {_format_value(value)}: {name} takes {parameters[name].type_text}.")
     return _complete(parameters, values)
 
 
-def _typed(parameter: Parameter, text: str) -> Any:
-    value = parameter.parsed(text)
+def _convert_text(parameter: Parameter, text: str) -> Any:
+    value = parameter.parse(text)
     if value is None:
-        raise RequestError(f"--set {parameter.name}={text}: {parameter.name} takes {parameter.takes}.")
+        raise RequestError(f"--set {parameter.name}={text}: {parameter.name} takes {parameter.type_text}.")
     return value
 
 
@@ -155,7 +155,7 @@ def _member(name: str, text: str, parameters: Parameters) -> tuple[str, Sequence
     """Returns the parameter, the path in its object, and the value: parsed if it is JSON, else the text."""
     owner, *way = name.split(".")
     if parameters[owner].type != "STRUCT":
-        raise RequestError(f"--set {name}={text}: {owner} takes {parameters[owner].takes}, which has no members.")
+        raise RequestError(f"--set {name}={text}: {owner} takes {parameters[owner].type_text}, which has no members.")
     if not all(way):
         raise RequestError(f"--set {name}={text}: write {owner}.member=value.")
     try:
@@ -180,26 +180,28 @@ def _with_members(
     }
     for owner, way, value in members:
         _refuse_second(owner, way, texts[owner])
-        _put(texts[owner], way, value)
-        _put(merged[owner], way, value)
+        _set_member(texts[owner], way, value)
+        _set_member(merged[owner], way, value)
         if not parameters[owner].fits(merged[owner]):
             rule = f"numbers are finite, whole ones at most 2^53, and objects lie at most {DEEPEST} deep in each other"
             raise RequestError(f"--set {'.'.join([owner, *way])}: {owner} takes a JSON object, and in it {rule}.")
     return merged
 
 
-def _refuse_second(owner: str, way: Sequence[str], table: JsonObject) -> None:
-    for depth, key in enumerate(way):
+def _refuse_second(owner: str, path: Sequence[str], table: JsonObject) -> None:
+    for depth, key in enumerate(path):
         if key not in table:
             return
         table = table[key]
-        if not isinstance(table, dict) or depth + 1 == len(way):
-            known = ".".join([owner, *way[: depth + 1]])
-            raise RequestError(f"--set {'.'.join([owner, *way])}: another --set sets {known} to {_shown(table)}.")
+        if not isinstance(table, dict) or depth + 1 == len(path):
+            known = ".".join([owner, *path[: depth + 1]])
+            raise RequestError(
+                f"--set {'.'.join([owner, *path])}: another --set sets {known} to {_format_value(table)}."
+            )
 
 
-def _put(table: JsonObject, way: Sequence[str], value: object) -> None:
-    *objects, last = way
+def _set_member(table: JsonObject, path: Sequence[str], value: object) -> None:
+    *objects, last = path
     for key in objects:
         if not isinstance(table.get(key), dict):
             table[key] = {}
@@ -237,5 +239,5 @@ def _near(name: str, parameters: Parameters, members: Mapping[str, Collection[st
     return f"Did you mean {choices[near]}?" if near else f"It has {', '.join(sorted(parameters))}."
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return json.dumps(value, default=str)

@@ -24,15 +24,15 @@ _STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P
 _ESCAPE = re.compile(r"(?P<pair>\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\.")
 
 
-def as_text(value: object, kept: object = None) -> str:
+def as_text(value: object, unsorted: object = None) -> str:
     """Returns the text of a JSON value with sorted keys, except those of the table `kept`."""
-    return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(_sorted(value, kept), indent=2)) + "\n"
+    return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(_sort_keys(value, unsorted), indent=2)) + "\n"
 
 
-def _sorted(value: object, kept: object) -> Any:
+def _sort_keys(value: object, unsorted: object) -> Any:
     if isinstance(value, Mapping):
-        return {key: _sorted(value[key], kept) for key in (value if value is kept else sorted(value))}
-    return [_sorted(member, kept) for member in value] if isinstance(value, list) else value
+        return {key: _sort_keys(value[key], unsorted) for key in (value if value is unsorted else sorted(value))}
+    return [_sort_keys(member, unsorted) for member in value] if isinstance(value, list) else value
 
 
 def _as_yaml(match: re.Match[str]) -> str:
@@ -104,7 +104,9 @@ class PipelineSpec:
     def steps(self) -> list[Step]:
         """Returns the tasks that do work, in DAG order."""
         names: dict[str, str] = {}
-        for path, name in _written(self.root, "", 0):  # in the order of the document, by which the checker names them
+        for path, name in _list_step_names(
+            self.root, "", 0
+        ):  # in the order of the document, by which the checker names them
             names[path] = path if name in names.values() else name
         return [Step(names[path], path, task) for path, task in self.walk() if not task.component.is_group]
 
@@ -134,7 +136,7 @@ class PipelineSpec:
 
         The parameters keep their order, which is the order of the console's form.
         """
-        return as_text(self.content, kept=table(self.content, "root", "inputDefinitions", "parameters"))
+        return as_text(self.content, unsorted=table(self.content, "root", "inputDefinitions", "parameters"))
 
     @cached_property
     def digest(self) -> str:
@@ -149,25 +151,25 @@ class PipelineSpec:
         return PipelineSpec(content)
 
 
-def _written(group: Component, way: str, depth: int) -> Iterator[tuple[str, str]]:
+def _list_step_names(group: Component, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
     """Yields path and name of every step, in the order of the document."""
     for name in table(group.content, "dag", "tasks"):
         component = group.tasks[name].component
         if not component.is_group:
-            yield f"{way}{name}", name
+            yield f"{prefix}{name}", name
         elif depth < _MAX_NESTING:
-            yield from _written(component, f"{way}{group.tasks[name].way}", depth + 1)
+            yield from _list_step_names(component, f"{prefix}{group.tasks[name].path_prefix}", depth + 1)
 
 
-def _walk(group: Component, way: str, depth: int) -> Iterator[tuple[str, Task]]:
+def _walk(group: Component, prefix: str, depth: int) -> Iterator[tuple[str, Task]]:
     for name, task in group.tasks.items():
-        yield f"{way}{name}", task
+        yield f"{prefix}{name}", task
         if depth < _MAX_NESTING:
-            yield from _walk(task.component, f"{way}{task.way}", depth + 1)
+            yield from _walk(task.component, f"{prefix}{task.path_prefix}", depth + 1)
 
 
 #: A pipeline with both parameters uses the model registry of this library: vgp/registry.
-_OF_A_REGISTRY = ("registry", "model_name")
+_REGISTRY_PARAMETERS = ("registry", "model_name")
 
 
 @dataclass(frozen=True)
@@ -180,15 +182,15 @@ class Places:
 
 def with_places(spec: PipelineSpec, places: Places) -> PipelineSpec:
     """Returns the spec with the places as its defaults, so that runs from the console use this registry too."""
-    if places.registry and registry_is(spec, [""]):
-        spec = spec.with_defaults({_OF_A_REGISTRY[0]: places.registry})
+    if places.registry and uses_registry(spec, [""]):
+        spec = spec.with_defaults({_REGISTRY_PARAMETERS[0]: places.registry})
     return PipelineSpec({**spec.content, "defaultPipelineRoot": places.runs}) if places.runs else spec
 
 
-def registry_is(spec: PipelineSpec, roots: Collection[str]) -> bool:
+def uses_registry(spec: PipelineSpec, roots: Collection[str]) -> bool:
     """Whether the pipeline uses this library's registry, with a root in `roots`; "" stands for the run's place."""
-    has_both = all(name in spec.parameters for name in _OF_A_REGISTRY)
-    return has_both and spec.defaults.get(_OF_A_REGISTRY[0]) in roots
+    has_both = all(name in spec.parameters for name in _REGISTRY_PARAMETERS)
+    return has_both and spec.defaults.get(_REGISTRY_PARAMETERS[0]) in roots
 
 
 def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, object]], Mapping[str, object]]) -> PipelineSpec:
@@ -220,15 +222,15 @@ def as_pinned(spec: PipelineSpec, *, otherwise: bool) -> PipelineSpec:
     """
     if otherwise and not any(map(_is_pinned, _tasks(spec))):
         return spec
-    return _changed(spec, _is_pinned)
+    return _set_caching(spec, _is_pinned)
 
 
-def switched(spec: PipelineSpec, enabled: bool) -> PipelineSpec:
+def switch_cache(spec: PipelineSpec, enabled: bool) -> PipelineSpec:
     """Returns the spec with the cache on or off for every task, in all its DAGs."""
-    return _changed(spec, lambda task: enabled)
+    return _set_caching(spec, lambda task: enabled)
 
 
-def cached(spec: PipelineSpec) -> list[str]:
+def list_cached_tasks(spec: PipelineSpec) -> list[str]:
     """Returns the names of the tasks that may use results of earlier runs."""
     return sorted({task.name for task in _tasks(spec) if task.is_cached})
 
@@ -238,19 +240,19 @@ def pins_first(spec: PipelineSpec) -> bool:
 
     A cached task without one would have constant inputs: it would run once, and then always be a cache hit.
     """
-    return all(after for task, after in _walked(spec.root, False, 0) if task.is_cached)
+    return all(after for task, after in _walk_with_runs(spec.root, False, 0) if task.is_cached)
 
 
-def _walked(group: Component, anew: bool, depth: int) -> Iterator[tuple[Task, bool]]:
+def _walk_with_runs(group: Component, always_runs: bool, depth: int) -> Iterator[tuple[Task, bool]]:
     """Yields every task that does work, with whether a task before it runs in every run."""
     after: dict[str, bool] = {}
     for name, task in group.tasks.items():
-        before = anew or any(after.get(other, False) for other in task.dependencies)
+        before = always_runs or any(after.get(other, False) for other in task.dependencies)
         if not task.component.is_group:
             after[name] = before or not task.is_cached
             yield task, before
         elif depth < _MAX_NESTING:
-            inside = list(_walked(task.component, before, depth + 1))
+            inside = list(_walk_with_runs(task.component, before, depth + 1))
             after[name] = before or any(not inner.is_cached for inner, _ in inside)
             yield from inside
 
@@ -259,7 +261,7 @@ def _is_pinned(task: Task) -> bool:
     return task.is_cached and table(task.content, "cachingOptions").get("cacheKey") == PINNED
 
 
-def _changed(spec: PipelineSpec, enabled: Callable[[Task], bool]) -> PipelineSpec:
+def _set_caching(spec: PipelineSpec, enabled: Callable[[Task], bool]) -> PipelineSpec:
     changed = PipelineSpec(copy.deepcopy(spec.content))
     for task in _tasks(changed):
         if isinstance(task.content, dict):

@@ -10,12 +10,12 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec import step_difference
 from vgp.check.spec.dag import Component
 from vgp.check.spec.parameters import Parameter
-from vgp.check.spec.pipeline_spec import PipelineSpec, as_text, cached
-from vgp.check.spec.step_difference import Side, compared
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_text, list_cached_tasks
+from vgp.check.spec.step_difference import Side, select_comparable
 
-_ADDED, _GONE = "added", "removed"
+_ADDED, _REMOVED = "added", "removed"
 #: Fields whose change is reported without the values.
-_UNTOLD = ("code", "inputs", "flow", "description", "optional", "definition")
+_WITHOUT_VALUES = ("code", "inputs", "flow", "description", "optional", "definition")
 #: Step -> its machine in words.
 Machines = Mapping[str, str]
 
@@ -37,13 +37,13 @@ def differences(
 
     Both are JSON objects. Any other difference has its path as name.
     """
-    result = [*_parameters(before, after), *_steps(before, after, machines), *_elsewhere(before, after)]
+    result = [*_parameters(before, after), *_steps(before, after, machines), *_compare_remainder(before, after)]
     if not result and before != after:
         result = [Difference("definition", None, "changed")]
     return result
 
 
-def unified(before: PipelineSpec, after: PipelineSpec) -> list[str]:
+def diff_texts(before: PipelineSpec, after: PipelineSpec) -> list[str]:
     """Returns the unified diff of the texts. The order of parameters is ignored, because Google does not keep it."""
     old, new = (as_text(spec.content).splitlines() for spec in (before, after))
     return list(difflib.unified_diff(old, new, "live", "declared", lineterm=""))
@@ -52,7 +52,7 @@ def unified(before: PipelineSpec, after: PipelineSpec) -> list[str]:
 def _parameters(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
     for name in sorted(before.parameters.keys() | after.parameters.keys()):
         old, new = (_parameter(spec.parameters.get(name)) for spec in (before, after))
-        yield from _compared(f"parameter {name}", old, new)
+        yield from _compare_parts(f"parameter {name}", old, new)
 
 
 def _parameter(declared: Parameter | None) -> JsonObject | None:
@@ -74,17 +74,17 @@ def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, 
             Side(spec, spec.components[name], words.get(step)) if name in spec.components else None
             for spec, words in zip((before, after), machines, strict=True)
         ]
-        yield from _compared(step, *compared(*sides))
+        yield from _compare_parts(step, *select_comparable(*sides))
         plans = [side.plan if side else {} for side in sides]
         if all(plans):
             yield from (
-                Difference(f"{step}: {way}", *both) for way, *both in step_difference.ladder_differences(*plans)
+                Difference(f"{step}: {path}", *both) for path, *both in step_difference.ladder_differences(*plans)
             )
 
 
-def _compared(name: str, old: JsonObject | None, new: JsonObject | None) -> Iterator[Difference]:
+def _compare_parts(name: str, old: JsonObject | None, new: JsonObject | None) -> Iterator[Difference]:
     if old is None or new is None:
-        yield Difference(name, None if old is None else "present", _ADDED if old is None else _GONE)
+        yield Difference(name, None if old is None else "present", _ADDED if old is None else _REMOVED)
         return
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
@@ -92,28 +92,28 @@ def _compared(name: str, old: JsonObject | None, new: JsonObject | None) -> Iter
 
 
 def _difference(field: str, key: str, old: object, new: object) -> Difference:
-    return Difference(field, None, "changed") if key in _UNTOLD else Difference(field, old, new)
+    return Difference(field, None, "changed") if key in _WITHOUT_VALUES else Difference(field, old, new)
 
 
-def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
+def _compare_remainder(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
     """Yields differences of constant inputs, order, kfp's version, and the pipeline's name and description."""
-    given = [step_difference.given_to_tasks(spec) for spec in (before, after)]
-    for task in given[0].keys() & given[1].keys():
-        yield from _compared(task, given[0][task], given[1][task])
-    old, new = _whole(before), _whole(after)
+    constants = [step_difference.read_task_constants(spec) for spec in (before, after)]
+    for task in constants[0].keys() & constants[1].keys():
+        yield from _compare_parts(task, constants[0][task], constants[1][task])
+    old, new = _read_remainder(before), _read_remainder(after)
     yield from (_difference(name, name, old[name], new[name]) for name in old if old[name] != new[name])
 
 
 def _handlers(spec: PipelineSpec) -> list[Component]:
     """Returns the groups of tasks in exit handlers and branches."""
-    return [task.component for _, task in spec.walk() if task.component.is_group and not task.way]
+    return [task.component for _, task in spec.walk() if task.component.is_group and not task.path_prefix]
 
 
-def _whole(spec: PipelineSpec) -> JsonObject:
+def _read_remainder(spec: PipelineSpec) -> JsonObject:
     flows = [step_difference.flow(component) for component in (spec.root, *_handlers(spec))]
     return {
         "flow": (flows, spec.root.content.get("outputDefinitions")),
-        "cached steps": ", ".join(cached(spec)) or "none",
+        "cached steps": ", ".join(list_cached_tasks(spec)) or "none",
         "name": spec.name,
         "description": spec.description,
         "kfp": spec.content.get("sdkVersion"),

@@ -38,10 +38,10 @@ def plan(container: JsonView) -> JsonObject | None:
         value = json.loads(_words(container.get("args"))[at]) if at is not None else None
     except (ValueError, RecursionError):
         return None
-    return restored(value) if isinstance(value, dict) else None
+    return restore_plan(value) if isinstance(value, dict) else None
 
 
-def restored(value: JsonObject) -> JsonObject:
+def restore_plan(value: JsonObject) -> JsonObject:
     """Returns a plan with each mark replaced by its shared text (vgp/protocol/capacity/plan.py writes the marks)."""
     texts = value.get("texts")
     marks = {f"@text {number}@": text for number, text in enumerate(texts)} if isinstance(texts, list) else {}
@@ -55,12 +55,12 @@ def first_container(container: JsonView) -> JsonObject | None:
     none."""
     ladder_plan = plan(container)
     try:
-        found = (
+        containers = (
             ladder_plan["rungs"][0]["job"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] if ladder_plan else None
         )
     except (KeyError, IndexError, TypeError):
         return None
-    return found if isinstance(found, dict) else None
+    return containers if isinstance(containers, dict) else None
 
 
 def worlds(spec: PipelineSpec) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -68,12 +68,12 @@ def worlds(spec: PipelineSpec) -> dict[str, dict[str, tuple[int, ...]]]:
 
     A step without sizes has one named "", and a step without a ladder has one rung.
     """
-    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    worlds_by_step: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, component in spec.components.items():
         for size, pools in _jobs(spec, component):
-            of_step = found.setdefault(name.removeprefix("comp-"), {})
+            of_step = worlds_by_step.setdefault(name.removeprefix("comp-"), {})
             of_step[size] = (*of_step.get(size, ()), _gpus(pools))
-    return found
+    return worlds_by_step
 
 
 def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]:
@@ -81,9 +81,9 @@ def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]
     ladder_plan = plan(table(spec.executor(component), "container"))
     for rung in ladder_plan.get("rungs", ()) if ladder_plan else ():
         yield str(table(rung).get("size") or ""), table(rung, "job", "jobSpec").get("workerPoolSpecs")
-    given = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs")
-    if "defaultValue" in given:
-        yield "", given["defaultValue"]
+    pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs")
+    if "defaultValue" in pools:
+        yield "", pools["defaultValue"]
 
 
 def _gpus(pools: object) -> int:
@@ -115,11 +115,11 @@ def sizes_of(container: JsonView) -> tuple[str, ...]:
 
 def size_choices(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
     """Returns the sizes by the pipeline parameter that chooses one."""
-    found: dict[str, tuple[str, ...]] = {}
+    choices: dict[str, tuple[str, ...]] = {}
     if any(SIZE_OPTION in (container.get("args") or ()) for container in spec.containers.values()):
-        for task, parameter in _chosen(spec.root, {name: name for name in spec.parameters}):
-            found[parameter] = sizes_of(spec.executor(task).get("container", {}))
-    return {name: sizes for name, sizes in found.items() if sizes}
+        for task, parameter in _list_size_choices(spec.root, {name: name for name in spec.parameters}):
+            choices[parameter] = sizes_of(spec.executor(task).get("container", {}))
+    return {name: sizes for name, sizes in choices.items() if sizes}
 
 
 def refuse_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> None:
@@ -136,26 +136,26 @@ def worlds_of_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> dict
 
     All machines together; for a step with sizes, the rungs of the run's size.
     """
-    taken: dict[str, set[Any]] = {}
-    for task, parameter in _chosen(spec.root, {name: name for name in spec.parameters}):
+    values: dict[str, set[Any]] = {}
+    for task, parameter in _list_size_choices(spec.root, {name: name for name in spec.parameters}):
         value = arguments.get(parameter, spec.defaults.get(parameter))
-        taken.setdefault(task.component.name.removeprefix("comp-"), set()).add(value)
+        values.setdefault(task.component.name.removeprefix("comp-"), set()).add(value)
     return {
-        step: tuple(gpus for size in by_size if not size or size in taken.get(step, ()) for gpus in by_size[size])
+        step: tuple(gpus for size in by_size if not size or size in values.get(step, ()) for gpus in by_size[size])
         for step, by_size in worlds(spec).items()
     }
 
 
-def _chosen(group: Component, parameters: Mapping[str, str]) -> Iterator[tuple[Task, str]]:
+def _list_size_choices(group: Component, parameters: Mapping[str, str]) -> Iterator[tuple[Task, str]]:
     """Yields every step with the pipeline parameter of its input `size`."""
     for task in group.tasks.values():
-        given = task.content.get("inputs", {}).get("parameters", {})
-        sources = {name: str(value.get("componentInputParameter", "")) for name, value in given.items()}
-        taken = {name: parameters[source] for name, source in sources.items() if source in parameters}
+        inputs = task.content.get("inputs", {}).get("parameters", {})
+        sources = {name: str(value.get("componentInputParameter", "")) for name, value in inputs.items()}
+        choices = {name: parameters[source] for name, source in sources.items() if source in parameters}
         if task.component.is_group:
-            yield from _chosen(task.component, taken)
-        elif SIZE_INPUT in taken:
-            yield task, taken[SIZE_INPUT]
+            yield from _list_size_choices(task.component, choices)
+        elif SIZE_INPUT in choices:
+            yield task, choices[SIZE_INPUT]
 
 
 _EMBEDDED = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")
@@ -175,8 +175,8 @@ class _Source:
 class _Around:
     """The groups around a task: their inputs, their conditions, and the loops with their items, if known."""
 
-    way: str = ""
-    given: Mapping[str, _Source] = field(default_factory=dict)
+    prefix: str = ""
+    inputs: Mapping[str, _Source] = field(default_factory=dict)
     branches: tuple[str, ...] = ()
     loops: Mapping[str, list[Any] | None] = field(default_factory=dict)
 
@@ -193,79 +193,87 @@ def refuse_same_inputs(spec: PipelineSpec, arguments: Mapping[str, object] | Non
     if not any(position(container) is not None for container in spec.containers.values()):
         return
     values = {} if arguments is None else {**spec.defaults, **arguments}
-    around = _Around(given={name: _Source(f"parameter {name}") for name in spec.parameters})
+    around = _Around(inputs={name: _Source(f"parameter {name}") for name in spec.parameters})
     seen: dict[tuple[str, ...], str] = {}
-    for task, place, given in _climbing(spec, spec.root, around, values, 0):
+    for task, place, inputs in _walk_ladders(spec, spec.root, around, values, 0):
         for loop, items in place.loops.items():
-            _refuse_turns(task, loop, items, given)
+            _refuse_turns(task, loop, items, inputs)
         ladder_plan = plan(table(spec.executor(task), "container")) or {}
         key = (
             str(ladder_plan.get("step")),
             *place.branches,
-            *sorted(f"{name}={source.key}" for name, source in given.items()),
+            *sorted(f"{name}={source.key}" for name, source in inputs.items()),
         )
-        other = seen.setdefault(key, f"{place.way}{task.name}")
-        if other != f"{place.way}{task.name}":
+        other = seen.setdefault(key, f"{place.prefix}{task.name}")
+        if other != f"{place.prefix}{task.name}":
             raise RequestError(
                 f"{other} and {task.name} have the same ladder and equal inputs, so they would take each other's job "
                 "away. Remove one of them, or give them different inputs, such as seed."
             )
 
 
-def _refuse_turns(task: Task, loop: str, items: list[Any] | None, given: Mapping[str, _Source]) -> None:
-    members = {member for source in given.values() for way, member in source.turns if way == loop}
+def _refuse_turns(task: Task, loop: str, items: list[Any] | None, inputs: Mapping[str, _Source]) -> None:
+    members = {member for source in inputs.values() for path, member in source.turns if path == loop}
     fix = f"would take each other's job away. Give each iteration of {loop} a unique input of {task.name}."
     if not members:
         raise RequestError(f"{task.name} has a ladder, and each iteration of {loop} has equal inputs: they {fix}")
-    taken = [json.dumps([_member(item, name) for name in sorted(members)], sort_keys=True) for item in items or ()]
-    if twice := sorted({one for one in taken if taken.count(one) > 1}):
-        shown = join_words([json.dumps(json.loads(one)[0]) if len(members) == 1 else one for one in twice[:3]], "and")
-        raise RequestError(f"{task.name} has a ladder, and iterations of {loop} have equal inputs, {shown}: they {fix}")
+    items_taken = [
+        json.dumps([_member(item, name) for name in sorted(members)], sort_keys=True) for item in items or ()
+    ]
+    if twice := sorted({one for one in items_taken if items_taken.count(one) > 1}):
+        examples = join_words(
+            [json.dumps(json.loads(one)[0]) if len(members) == 1 else one for one in twice[:3]], "and"
+        )
+        raise RequestError(
+            f"{task.name} has a ladder, and iterations of {loop} have equal inputs, {examples}: they {fix}"
+        )
 
 
 def _member(item: object, name: str) -> Any:
     return item.get(name) if name and isinstance(item, Mapping) else item
 
 
-def _climbing(
+def _walk_ladders(
     spec: PipelineSpec, group: Component, around: _Around, values: Mapping[str, object], depth: int
 ) -> Iterator[tuple[Task, _Around, Mapping[str, _Source]]]:
     """Yields every task with a ladder, with the groups around it and the origins of its inputs."""
-    made: dict[str, frozenset[tuple[str, str]]] = {}
+    turns_by_task: dict[str, frozenset[tuple[str, str]]] = {}
     for task in group.tasks.values():
-        given = _inputs(task, around, made)
-        made[task.name] = frozenset(turn for source in given.values() for turn in source.turns)
+        inputs = _inputs(task, around, turns_by_task)
+        turns_by_task[task.name] = frozenset(turn for source in inputs.values() for turn in source.turns)
         if task.component.is_group and depth < 50:
-            yield from _climbing(spec, task.component, _inside(task, around, given, values), values, depth + 1)
+            yield from _walk_ladders(
+                spec, task.component, _enter_group(task, around, inputs, values), values, depth + 1
+            )
         elif position(table(spec.executor(task), "container")) is not None:
-            yield task, around, given
+            yield task, around, inputs
 
 
-def _inside(task: Task, around: _Around, given: Mapping[str, _Source], values: Mapping[str, object]) -> _Around:
-    way = f"{around.way}{task.way}"
-    branches = (*around.branches, f"{way}{task.condition}") if task.condition else around.branches
+def _enter_group(task: Task, around: _Around, inputs: Mapping[str, _Source], values: Mapping[str, object]) -> _Around:
+    prefix = f"{around.prefix}{task.path_prefix}"
+    branches = (*around.branches, f"{prefix}{task.condition}") if task.condition else around.branches
     if not task.is_loop:
-        return _Around(way, given, branches, around.loops)
-    loop, name = task.loop, way.rstrip("/")
+        return _Around(prefix, inputs, branches, around.loops)
+    loop, name = task.loop, prefix.rstrip("/")
     item = loop.item if loop else str(table(task.content, "artifactIterator").get("itemInput", ""))
     turn = _Source(f"item of {name}", frozenset({(name, "")}))
-    return _Around(way, {**given, item: turn}, branches, {**around.loops, name: _items(task, given, values)})
+    return _Around(prefix, {**inputs, item: turn}, branches, {**around.loops, name: _items(task, inputs, values)})
 
 
-def _items(task: Task, given: Mapping[str, _Source], values: Mapping[str, object]) -> list[Any] | None:
+def _items(task: Task, inputs: Mapping[str, _Source], values: Mapping[str, object]) -> list[Any] | None:
     """Returns the items of the loop, if they are known."""
     loop = task.loop
     if loop is None:
         return None
-    parameter = given[loop.input].key.removeprefix("parameter ") if loop.input in given else ""
+    parameter = inputs[loop.input].key.removeprefix("parameter ") if loop.input in inputs else ""
     try:
         return loop.items({loop.input: values[parameter]} if parameter in values else {})
     except (TypeError, ValueError):
         return None
 
 
-def _inputs(task: Task, around: _Around, made: Mapping[str, frozenset[tuple[str, str]]]) -> dict[str, _Source]:
-    found: dict[str, _Source] = {}
+def _inputs(task: Task, around: _Around, turns_by_task: Mapping[str, frozenset[tuple[str, str]]]) -> dict[str, _Source]:
+    sources: dict[str, _Source] = {}
     constants: dict[str, Mapping[str, object]] = {}
     for kind in ("parameters", "artifacts"):
         for name, source in table(task.content, "inputs", kind).items():
@@ -274,25 +282,27 @@ def _inputs(task: Task, around: _Around, made: Mapping[str, frozenset[tuple[str,
             if output:
                 producer = str(output.get("producerTask", ""))
                 key = output.get("outputParameterKey") or output.get("outputArtifactKey")
-                found[name] = _Source(f"{around.way}{producer}: {key}", made.get(producer, frozenset()))
+                sources[name] = _Source(f"{around.prefix}{producer}: {key}", turns_by_task.get(producer, frozenset()))
             elif passed:
                 selected = _MEMBER.fullmatch(source.get("parameterExpressionSelector", ""))
-                found[name] = _selected(around.given.get(passed, _Source(passed)), selected[1] if selected else "")
+                sources[name] = _select_member(
+                    around.inputs.get(passed, _Source(passed)), selected[1] if selected else ""
+                )
             else:
                 constants[name] = source
-    return found | {name: _constant(source, found) for name, source in constants.items()}
+    return sources | {name: _constant(source, sources) for name, source in constants.items()}
 
 
-def _selected(source: _Source, member: str) -> _Source:
+def _select_member(source: _Source, member: str) -> _Source:
     if not member:
         return source
-    turns = frozenset((way, before or member) for way, before in source.turns)
+    turns = frozenset((path, before or member) for path, before in source.turns)
     return _Source(f"{source.key}[{member}]", turns)
 
 
-def _constant(source: Mapping[str, object], given: Mapping[str, _Source]) -> _Source:
+def _constant(source: Mapping[str, object], inputs: Mapping[str, _Source]) -> _Source:
     """Returns the origin of a constant value; a text may contain other inputs of the task."""
     value = table(source, "runtimeValue").get("constant", dict(source))
     names = _EMBEDDED.findall(value) if isinstance(value, str) else []
-    inside = [given[name] for name in names if name in given]
+    inside = [inputs[name] for name in names if name in inputs]
     return _Source(json.dumps([value, *(each.key for each in inside)], sort_keys=True, default=str))

@@ -12,7 +12,7 @@ from vgp.check.spec.dag import Component, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 
-def given_to_tasks(spec: PipelineSpec) -> dict[str, JsonObject]:
+def read_task_constants(spec: PipelineSpec) -> dict[str, JsonObject]:
     """Returns the constant inputs of each task, such as prices, and its retries, by its path."""
     return {
         path: leaves(_constants(task.content), "input ") | leaves({"retryPolicy": task.content.get("retryPolicy")})
@@ -23,7 +23,7 @@ def given_to_tasks(spec: PipelineSpec) -> dict[str, JsonObject]:
 def flow(component: Component) -> JsonObject:
     """Returns the DAG of a component without the parts that are compared separately: constant inputs and cached
     steps."""
-    tasks = {name: _bare(task.content) for name, task in component.tasks.items()}
+    tasks = {name: _remove_constants(task.content) for name, task in component.tasks.items()}
     return {**table(component.content, "dag"), "tasks": tasks}
 
 
@@ -32,7 +32,7 @@ def _constants(task: JsonView) -> JsonObject:
     return {name: value.get("constant", value) for name, value in values.items() if value}
 
 
-def _bare(task: JsonView) -> JsonObject:
+def _remove_constants(task: JsonView) -> JsonObject:
     inputs = table(task, "inputs")
     parameters = {
         name: "constant" if "runtimeValue" in table(source) else source
@@ -43,7 +43,7 @@ def _bare(task: JsonView) -> JsonObject:
 
 _POOLS = "worker_pool_specs"
 #: Parts of a container that are compared separately.
-_TOLD = ("image", "command", "args", "env", "resources")
+_COMPARED_APART = ("image", "command", "args", "env", "resources")
 
 
 @dataclass(frozen=True)
@@ -70,28 +70,28 @@ class Side:
         return [pool for pool in pools if isinstance(pool, dict)] if isinstance(pools, list) else []
 
     @property
-    def starts(self) -> str:
+    def start_kind(self) -> str:
         """Returns the start of the step, in words."""
         return "a custom job" if self.pools else "a ladder" if self.plan else "a container"
 
 
-def compared(old: Side | None, new: Side | None) -> tuple[JsonObject | None, JsonObject | None]:
+def select_comparable(old: Side | None, new: Side | None) -> tuple[JsonObject | None, JsonObject | None]:
     """Returns the comparable parts of both steps; of a custom job or a ladder, only the parts that both have."""
-    if old and new and old.starts != new.starts:
+    if old and new and old.start_kind != new.start_kind:
         return _start(old), _start(new)
     return _parts(old) if old else None, _parts(new) if new else None
 
 
 def _start(side: Side) -> JsonObject:
     rungs = rung_names(side.plan)
-    starts = f"{side.starts} ({', '.join(rungs)})" if rungs else side.starts
+    starts = f"{side.start_kind} ({', '.join(rungs)})" if rungs else side.start_kind
     return {"machine": side.machine, "starts": starts, "image": _image(side)}
 
 
 def _parts(side: Side) -> JsonObject:
     """Returns machine, image, program, inputs, outputs and all other parts."""
     defaults, interface = _interface(side.component)
-    container = {name: value for name, value in side.container.items() if name not in _TOLD}
+    container = {name: value for name, value in side.container.items() if name not in _COMPARED_APART}
     executor = {name: value for name, value in side.spec.executor(side.component).items() if name != "container"}
     programs = [[table(pool, "container_spec").get(key) for key in _PROGRAM] for pool in side.pools]
     launcher = {"image": side.container.get("image")} if side.pools else {}
@@ -154,14 +154,14 @@ def ladder_differences(before: JsonView, after: JsonView) -> Iterator[tuple[str,
     old, new = _rungs(before), _rungs(after)
     if rung_names(before) != rung_names(after):
         yield "rungs", ", ".join(rung_names(before)), ", ".join(rung_names(after))
-    kept = [key for key in new if key in old]
+    common = [key for key in new if key in old]
     where: dict[str, list[str]] = {}
-    for key in kept:
-        for change in _changed_leaves(_of_rung(old[key]), _of_rung(new[key])):
+    for key in common:
+        for change in _changed_leaves(_flatten_rung(old[key]), _flatten_rung(new[key])):
             where.setdefault(json.dumps(change), []).append(_name(new[key]))
     for key, rungs in where.items():
         field, old_value, new_value = json.loads(key)
-        whose = "every rung" if len(rungs) == len(kept) > 1 else f"rung {', '.join(rungs)}"
+        whose = "every rung" if len(rungs) == len(common) > 1 else f"rung {', '.join(rungs)}"
         yield f"{whose}: {field}", old_value, new_value
     yield from _changed_leaves(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
 
@@ -172,47 +172,49 @@ def rung_names(plan: JsonView) -> list[str]:
 
 def ladder_program(plan: JsonView) -> list[Any]:
     """Returns the program of the jobs, which all rungs share."""
-    return list({json.dumps(_split(rung)[1]): None for rung in _rungs(plan).values()})
+    return list({json.dumps(_split_program(rung)[1]): None for rung in _rungs(plan).values()})
 
 
 def _rungs(plan: JsonView) -> dict[str, JsonView]:
     """Returns the rungs by size, provisioning and region, numbered if equal, because positions change with other
     rungs."""
-    found: dict[str, JsonView] = {}
+    rungs_by_name: dict[str, JsonView] = {}
     rungs = plan.get("rungs")
     for rung in rungs if isinstance(rungs, list) else ():
         key = _NUMBER.sub("", _name(table(rung)))
-        found[f"{key} {sum(known.startswith(f'{key} ') for known in found)}"] = table(rung)
-    return found
+        rungs_by_name[f"{key} {sum(known.startswith(f'{key} ') for known in rungs_by_name)}"] = table(rung)
+    return rungs_by_name
 
 
 def _name(rung: JsonView) -> str:
     return f"{rung.get('size') or ''} {rung.get('name')}".strip()
 
 
-def _of_rung(rung: JsonView) -> JsonObject:
+def _flatten_rung(rung: JsonView) -> JsonObject:
     """Returns the fields of a rung; a job's have their own names without the path."""
-    fields = _split(rung)[0]
-    return {_short(way): round(value, 4) if isinstance(value, float) else value for way, value in fields.items()}
+    fields = _split_program(rung)[0]
+    return {
+        _shorten_path(path): round(value, 4) if isinstance(value, float) else value for path, value in fields.items()
+    }
 
 
-def _short(way: str) -> str:
+def _shorten_path(path: str) -> str:
     for prefix in ("job.", "jobSpec.", "workerPoolSpecs."):
-        way = way.removeprefix(prefix)
-    return way
+        path = path.removeprefix(prefix)
+    return path
 
 
-def _split(rung: JsonView) -> tuple[JsonObject, JsonObject]:
+def _split_program(rung: JsonView) -> tuple[JsonObject, JsonObject]:
     """Returns the request of a rung, and its program."""
     every = leaves({**rung, "name": None})
-    programs = {way: value for way, value in every.items() if way.rsplit(".", 1)[-1] in _PROGRAM}
-    return {way: value for way, value in every.items() if way not in programs}, programs
+    programs = {path: value for path, value in every.items() if path.rsplit(".", 1)[-1] in _PROGRAM}
+    return {path: value for path, value in every.items() if path not in programs}, programs
 
 
 def _changed_leaves(old: JsonObject, new: JsonObject) -> Iterator[tuple[str, Any, Any]]:
-    for way in dict.fromkeys([*old, *new]):
-        if old.get(way) != new.get(way):
-            yield way, old.get(way), new.get(way)
+    for path in dict.fromkeys([*old, *new]):
+        if old.get(path) != new.get(path):
+            yield path, old.get(path), new.get(path)
 
 
 def leaves(value: object, prefix: str = "") -> JsonObject:
@@ -221,22 +223,22 @@ def leaves(value: object, prefix: str = "") -> JsonObject:
     Members of a list go by their names where they are name and value, as environment variables are, else by their
     numbers; one alone needs none.
     """
-    return {f"{prefix}{way}": leaf for way, leaf in _leaves(value, "")}
+    return {f"{prefix}{path}": leaf for path, leaf in _leaves(value, "")}
 
 
-def _leaves(value: object, way: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: object, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(inner, _on(way, key))
+            yield from _leaves(inner, _extend_path(path, key))
     elif isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value):
         for number, each in enumerate(value):
             if isinstance(each, Mapping) and each.keys() == {"name", "value"}:
-                yield _on(way, each["name"]), each["value"]
+                yield _extend_path(path, each["name"]), each["value"]
             else:
-                yield from _leaves(each, _on(way, number) if len(value) > 1 else way)
+                yield from _leaves(each, _extend_path(path, number) if len(value) > 1 else path)
     else:
-        yield way, value
+        yield path, value
 
 
-def _on(way: str, key: object) -> str:
-    return f"{way}.{key}" if way else str(key)
+def _extend_path(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)

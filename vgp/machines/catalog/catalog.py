@@ -82,8 +82,8 @@ class Accelerator:
 def accelerator_key(name: str) -> str:
     """Returns the accelerator's name without maker, brand and unit: A100_80 for NVIDIA_A100_80GB."""
     words = name.upper().replace("-", "_").replace(" ", "_").split("_")
-    kept = [word.removesuffix("GB") for word in words if word not in ("NVIDIA", "TESLA", "GPU", "GB", "")]
-    return "_".join(kept)
+    words_kept = [word.removesuffix("GB") for word in words if word not in ("NVIDIA", "TESLA", "GPU", "GB", "")]
+    return "_".join(words_kept)
 
 
 def short_name(name: str) -> str:
@@ -211,8 +211,8 @@ def cpu_quota(family: str) -> Quota | None:
     if row is None:
         return None
     limits = {region: int(limit) for limit, regions in row["regions_by_default"].items() for region in sorted(regions)}
-    what = f"{', '.join(row['families'])} vCPU"
-    return Quota(what=what, metric=row["metric"], confidence=row["confidence"], defaults=limits)
+    quota = f"{', '.join(row['families'])} vCPU"
+    return Quota(what=quota, metric=row["metric"], confidence=row["confidence"], defaults=limits)
 
 
 def _accelerator(row: JsonObject) -> Accelerator:
@@ -261,5 +261,5 @@ def zones(accelerator: str, region: str) -> frozenset[str] | None:
 def shared(accelerators: Iterable[str], region: str) -> frozenset[str] | None:
     """Returns the zones that have all of the accelerators; None if the zones of one are unknown."""
     known = [zones(accelerator, region) for accelerator in accelerators]
-    found = [each for each in known if each is not None]
-    return frozenset.intersection(*found) if found and len(found) == len(known) else None
+    values = [each for each in known if each is not None]
+    return frozenset.intersection(*values) if values and len(values) == len(known) else None

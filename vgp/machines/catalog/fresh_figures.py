@@ -50,7 +50,7 @@ def sku_rows(folder: Path = DATA) -> SkuRows:
 
 def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
     """Returns the rows with fresh ids and prices of SKUs, and the number of new ids. Rows without fresh data stay."""
-    result = {key: {**row, "source": row["source"] or _reading()} for key, row in rows.items()}
+    result = {key: {**row, "source": row["source"] or _read_date()} for key, row in rows.items()}
     for key, rate in sorted(fresh.items()):
         if rate.sku:
             values = (*key, rate.sku, _number(rate.usd, 9), "")
@@ -62,7 +62,7 @@ def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
 
 def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
     """Returns the rows with fresh prices, and the changes. Rows without fresh data keep price and source."""
-    reading = _reading()
+    reading = _read_date()
     result = {key: row if key in fresh else {**row, "source": row["source"] or reading} for key, row in rows.items()}
     changes = []
     for key, price in sorted(fresh.items()):
@@ -76,11 +76,13 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
             "source": "",
         }
         before = rows.get(key)
-        if before is not None and _same(before, after):
+        if before is not None and _is_same_price(before, after):
             result[key] = {**before, "source": ""}
             continue
         result[key] = after
-        changes.append(Change(f"price of {key[0]} in {key[1]}", _shown(before) if before else "", _shown(after)))
+        changes.append(
+            Change(f"price of {key[0]} in {key[1]}", _format_row(before) if before else "", _format_row(after))
+        )
     return result, changes
 
 
@@ -101,7 +103,7 @@ def shapes(fresh: Iterable[JsonObject]) -> list[Change]:
         before = f"{known.vcpu} vCPU, {known.memory_gb:g} GB"
         if now != before:
             changes[name] = Change(f"shape of {name}", before, now)
-    return [*changes.values(), *_moved(_regions(rows))]
+    return [*changes.values(), *_list_moves(_regions(rows))]
 
 
 def _regions(fresh: Iterable[JsonObject]) -> dict[str, set[str]]:
@@ -113,7 +115,7 @@ def _regions(fresh: Iterable[JsonObject]) -> dict[str, set[str]]:
     return regions
 
 
-def _moved(regions: Mapping[str, set[str]]) -> list[Change]:
+def _list_moves(regions: Mapping[str, set[str]]) -> list[Change]:
     changes = []
     for name, places in sorted(regions.items()):
         known = catalog.machines().get(name)
@@ -132,9 +134,9 @@ def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
             group["compute_regions"] = sorted(set.intersection(*regions))
 
 
-def new_types(machines: JsonObject, found: Iterable[Change]) -> None:
+def new_types(machines: JsonObject, changes: Iterable[Change]) -> None:
     """Adds the missing GPU machines to machines.json, so that each is reported once."""
-    names = {change.what.removeprefix(_NEW) for change in found if change.what.startswith(_NEW)}
+    names = {change.what.removeprefix(_NEW) for change in changes if change.what.startswith(_NEW)}
     machines["new_types"] = sorted({*machines["new_types"], *names})
 
 
@@ -164,7 +166,7 @@ def _as_csv(columns: tuple[str, ...], rows: Iterable[dict[str, str]]) -> str:
     return text.getvalue()
 
 
-def _reading() -> str:
+def _read_date() -> str:
     return str(catalog.document("prices.json")["reading"])
 
 
@@ -182,7 +184,7 @@ def _number(value: float, digits: int = 6) -> str:
     return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
-def _same(before: dict[str, str], after: dict[str, str]) -> bool:
+def _is_same_price(before: dict[str, str], after: dict[str, str]) -> bool:
     """Whether the prices are equal within a millionth of a dollar, without the local SSD of the old price."""
     old = float(before["on_demand_usd_h"]) - float(before["local_ssd_usd_h"])
     spots = before["spot_usd_h"], after["spot_usd_h"]
@@ -190,5 +192,5 @@ def _same(before: dict[str, str], after: dict[str, str]) -> bool:
     return abs(old - float(after["on_demand_usd_h"])) < 2e-6 and equal_spot
 
 
-def _shown(row: dict[str, str]) -> str:
+def _format_row(row: dict[str, str]) -> str:
     return f"{row['on_demand_usd_h']} on demand, {row['spot_usd_h'] or 'no'} Spot"

@@ -53,8 +53,8 @@ def source(key: str) -> JsonObject:
     Raises:
         KeyError: prices.json has no such source.
     """
-    found: JsonObject = document("prices.json")["sources"][key]
-    return found
+    sources: JsonObject = document("prices.json")["sources"][key]
+    return sources
 
 
 def price(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
@@ -83,7 +83,7 @@ def price(machine: Machine, accelerator: str | None, count: int, region: str, pr
 
 def _fee(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> float:
     """Returns Vertex AI's share of Compute Engine's on-demand price: by the SKUs of that usage, or by the 15 % rule."""
-    own, compute = (skus.listed(machine, accelerator, count, region, each) for each in (usage, skus.ON_DEMAND))
+    own, compute = (skus.price_machine(machine, accelerator, count, region, each) for each in (usage, skus.ON_DEMAND))
     if own is None or compute is None or own.sources != compute.sources:
         return float(document("prices.json")["vertex"]["fee"])
     return own.usd / compute.usd - (1 if usage == skus.TRAINING else 0)
@@ -92,14 +92,14 @@ def _fee(machine: Machine, accelerator: str | None, count: int, region: str, usa
 def _ids(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> tuple[str, ...]:
     """Returns the billed SKUs or, if Vertex AI's own are unknown, those that its fee is based on."""
 
-    def of(usage: str) -> tuple[str, ...]:
-        found = skus.listed(machine, accelerator, count, region, usage)
+    def list_ids(usage: str) -> tuple[str, ...]:
+        found = skus.price_machine(machine, accelerator, count, region, usage)
         return found.ids if found else ()
 
     if provisioning in ("standard", "flex_start"):
-        return of(skus.TRAINING) or of(skus.ON_DEMAND)
-    compute = of(skus.SPOT if provisioning == "spot" else skus.ON_DEMAND)
-    fee = of(skus.FEE) or (of(skus.ON_DEMAND) if provisioning == "spot" else ())
+        return list_ids(skus.TRAINING) or list_ids(skus.ON_DEMAND)
+    compute = list_ids(skus.SPOT if provisioning == "spot" else skus.ON_DEMAND)
+    fee = list_ids(skus.FEE) or (list_ids(skus.ON_DEMAND) if provisioning == "spot" else ())
     return compute + fee if compute and (fee or provisioning != "spot") else ()
 
 
@@ -111,11 +111,11 @@ def _by_skus(machine: Machine, accelerator: str | None, count: int, region: str,
     if region not in (machine.compute_regions or ()):
         return None
     spot, fee, training = (
-        skus.listed(machine, accelerator, count, region, usage) for usage in (skus.SPOT, skus.FEE, skus.TRAINING)
+        skus.price_machine(machine, accelerator, count, region, usage) for usage in (skus.SPOT, skus.FEE, skus.TRAINING)
     )
-    found = [spot, fee] if provisioning == "spot" else [training]
-    known = [each for each in found if each]
-    if len(known) < len(found):
+    prices = [spot, fee] if provisioning == "spot" else [training]
+    known = [each for each in prices if each]
+    if len(known) < len(prices):
         return None
     sources = tuple(dict.fromkeys(key for each in known for key in each.sources))
     return Price(
@@ -180,10 +180,10 @@ def boot_disk(disk_type: str, size_gb: int, region: str) -> Price | None:
         return None
     known = _disk_rate(part, region)
     if known is not None:
-        found, at_most = known, False
+        rate, at_most = known, False
     else:
-        found, at_most = max(filter(None, (_disk_rate(part, where) for where in sorted(regions())))), True
-    usd, ids, sources = found
+        rate, at_most = max(filter(None, (_disk_rate(part, where) for where in sorted(regions())))), True
+    usd, ids, sources = rate
     date = min(source(key)["date"] for key in sources)
     return Price(usd * size_gb, region, "standard", date, at_most, sources, ids)
 

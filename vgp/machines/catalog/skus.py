@@ -80,7 +80,7 @@ TRAINING, FEE = "Training", "Fee"
 
 
 @dataclass(frozen=True)
-class Listed:
+class SkuPrice:
     """The SKUs of a machine for one usage, with their hourly sum in USD."""
 
     usd: float
@@ -99,19 +99,19 @@ def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> I
         yield ATTACHED[accelerator], count
 
 
-def listed(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> Listed | None:
+def price_machine(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> SkuPrice | None:
     """Returns the SKUs of every part of the machine with its GPUs; None if one is unknown."""
     return total(list(parts(machine, accelerator, count)), region, usage)
 
 
-def total(asked: Sequence[tuple[str, float]], region: str, usage: str) -> Listed | None:
+def total(amounts: Sequence[tuple[str, float]], region: str, usage: str) -> SkuPrice | None:
     """Returns the SKUs of these amounts of parts; None if one is unknown."""
-    found = [_table().get((part, region, usage)) for part, _ in asked]
-    rows = [row for row in found if row is not None]
-    if not rows or len(rows) < len(asked):
+    prices = [_table().get((part, region, usage)) for part, _ in amounts]
+    rows = [row for row in prices if row is not None]
+    if not rows or len(rows) < len(amounts):
         return None
-    usd = sum(float(row["usd_h"]) * amount for row, (_, amount) in zip(rows, asked, strict=True))
-    return Listed(usd, tuple(row["sku"] for row in rows), tuple(dict.fromkeys(row["source"] for row in rows)))
+    usd = sum(float(row["usd_h"]) * amount for row, (_, amount) in zip(rows, amounts, strict=True))
+    return SkuPrice(usd, tuple(row["sku"] for row in rows), tuple(dict.fromkeys(row["source"] for row in rows)))
 
 
 @cache
@@ -154,8 +154,8 @@ _VERTEX_AI_PARTS = {
 def vertex_ai_part(description: str) -> tuple[str, str] | None:
     """Returns the part and the usage in a description of Vertex AI; None if it sells something else."""
     match = _TRAINING.match(description)
-    found = _VERTEX_AI_PARTS.get(_words_of_name(match.group(2))) if match else None
-    return (found, FEE if match.group(1) else TRAINING) if match and found else None
+    part = _VERTEX_AI_PARTS.get(_words_of_name(match.group(2))) if match else None
+    return (part, FEE if match.group(1) else TRAINING) if match and part else None
 
 
 #: From Google's Cloud Billing catalog, whose SKUs sell parts of machines. Recorded answers are tested; against the live
@@ -196,24 +196,24 @@ def rates(catalog_skus: Iterable[JsonObject]) -> Rates:
 
     If Vertex AI has two SKUs with equal text and different prices, as for the fee on G4's cores, the part has no rate.
     """
-    found: Rates = {}
+    table: Rates = {}
     doubtful = set()
     for sku in catalog_skus:
-        sold, price = _sold(sku), unit_price(sku)
+        sold, price = _identify_sku(sku), unit_price(sku)
         if sold is None or price is None:
             continue
         for region in sku.get("serviceRegions", ()):
             key = (sold[0], region, sold[1])
             rate = Rate(price, str(sku.get("skuId", "")))
-            before = found.setdefault(key, rate)
+            before = table.setdefault(key, rate)
             if sold[1] not in (TRAINING, FEE):
-                found[key] = rate
+                table[key] = rate
             elif abs(before.usd - price) > _SAME_USD:
                 doubtful.add(key)
-    return {key: rate for key, rate in found.items() if key not in doubtful}
+    return {key: rate for key, rate in table.items() if key not in doubtful}
 
 
-def _sold(sku: JsonObject) -> tuple[str, str] | None:
+def _identify_sku(sku: JsonObject) -> tuple[str, str] | None:
     """Returns the part and the usage of a SKU; None if it sells something else."""
     description = str(sku.get("description", ""))
     usage = str(sku.get("category", {}).get("usageType", ""))

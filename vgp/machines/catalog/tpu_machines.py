@@ -109,7 +109,7 @@ def board_machine() -> str:
     return str(document(DATA)["board_machine"])
 
 
-def elsewhere(name: str) -> str | None:
+def find_other_generation(name: str) -> str | None:
     """Returns the generation of a TPU machine that Compute Engine and GKE have but Vertex AI does not list."""
     generation: str | None = document(DATA)["elsewhere"].get(name)
     return generation
@@ -125,7 +125,7 @@ def is_tpu(machine_type: str) -> bool:
 
 
 #: Usages that add up to each provisioning; those that Vertex AI bills as one come first.
-_WAYS = {
+_USAGES = {
     "standard": ((skus.TRAINING,), (skus.ON_DEMAND, skus.FEE)),
     "spot": ((skus.SPOT, skus.FEE),),
     "reservation": ((skus.ON_DEMAND, skus.FEE),),
@@ -143,9 +143,9 @@ def slice_price(
 ) -> Price | None:
     """Returns the price of all machines of a slice; None if its size or the price of its parts is unknown."""
     part = _part(machine_type, accelerator, count, topology)
-    for usages in _WAYS.get(provisioning, ()):
-        found = [skus.total([part], region, usage) for usage in usages] if part else []
-        known = [each for each in found if each]
+    for usages in _USAGES.get(provisioning, ()):
+        prices = [skus.total([part], region, usage) for usage in usages] if part else []
+        known = [each for each in prices if each]
         if known and len(known) == len(usages):
             sources = tuple(dict.fromkeys(key for each in known for key in each.sources))
             ids = tuple(sku for each in known for sku in each.ids)

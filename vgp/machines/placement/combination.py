@@ -130,7 +130,7 @@ def counts_of(accelerator: str) -> tuple[int, ...]:
     return tuple(sorted({row.count for row in combinations() if row.accelerator_type == accelerator}))
 
 
-def known(machine_type: str | None, accelerator_type: str | None, count: int) -> Combination | None:
+def find_combination(machine_type: str | None, accelerator_type: str | None, count: int) -> Combination | None:
     """Returns the combination of these names; None if the catalog lacks one of them."""
     machine = catalog.machines().get(machine_type or "")
     accelerator = catalog.accelerators().get(accelerator_type or "")
@@ -147,12 +147,12 @@ _NETWORK_TEXT = (
 )
 _SHELL = ("sh", "-c", _NETWORK_TEXT)
 #: Variables of users who configure the network themselves, which the script would overwrite.
-_CHOSEN = ("NCCL_NET", "NCCL_NET_PLUGIN")
+_NCCL_DEFAULTS = ("NCCL_NET", "NCCL_NET_PLUGIN")
 
 
 def network_command(words: Sequence[str], machine: Machine, nodes: int, env: Mapping[str, str]) -> list[str]:
     """Returns the training command, prefixed with the machine's network script; an image's own command is unchanged."""
-    if not (words and machine.nccl_script and nodes > 1) or any(name in env for name in _CHOSEN):
+    if not (words and machine.nccl_script and nodes > 1) or any(name in env for name in _NCCL_DEFAULTS):
         return list(words)
     return [*_SHELL, machine.nccl_script, *words]
 

@@ -75,8 +75,8 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
         )
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
-    living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]
-    return Problem("GPU002", TYPE, message, f"The accelerators: {', '.join(living)}.")
+    current = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]
+    return Problem("GPU002", TYPE, message, f"The accelerators: {', '.join(current)}.")
 
 
 @dataclass(frozen=True)
@@ -95,16 +95,16 @@ class _Parts:
         if self.count < 1:
             text = f"{TYPE} is {self.accelerator.name}, but {COUNT} is {self.count or 'missing or 0'}."
             return [self._near("GPU005", COUNT, text, 1)]
-        return self._mismatch(self.accelerator) or self._end(self.accelerator)
+        return self._mismatch(self.accelerator) or self._check_end_of_support(self.accelerator)
 
     def _without_gpu(self) -> list[Problem]:
         """Returns the problems of a request without GPU: incomplete, or on a machine with built-in GPUs."""
         if self.count:
             text = f"{COUNT} is {self.count}, but {TYPE} is missing: the count is dropped or refused."
-            return [self._own("GPU005", text, f"Name the accelerator, or remove {COUNT}.")]
+            return [self._propose_built_in("GPU005", text, f"Name the accelerator, or remove {COUNT}.")]
         if self.machine and self.machine.accelerator:
             text = f"{self.machine.name} has {_built_in(self.machine)} built in, and the request names neither."
-            return [self._own("GPU006", text)]
+            return [self._propose_built_in("GPU006", text)]
         return []
 
     def _mismatch(self, accelerator: Accelerator) -> list[Problem]:
@@ -119,10 +119,10 @@ class _Parts:
             text = f"{machine.name} takes {join_words(counts)} of {name}, not {self.count}."
         else:
             rule = "GPU011" if accelerator.is_retired(self.as_of) else "GPU004"
-            return [self._near(rule, TYPE, self._why_not(machine, accelerator), self.count)]
+            return [self._near(rule, TYPE, self._explain_mismatch(machine, accelerator), self.count)]
         return [self._near("GPU003", COUNT, text, self.count)]
 
-    def _end(self, accelerator: Accelerator) -> list[Problem]:
+    def _check_end_of_support(self, accelerator: Accelerator) -> list[Problem]:
         """Returns the problem of retired hardware; a warning in the half year before its end of support."""
         if accelerator.is_retired(self.as_of):
             return [self._near("GPU011", TYPE, _retired(accelerator), self.count)]
@@ -133,7 +133,7 @@ class _Parts:
         text = f"{accelerator.name} reaches its end of support on {end}."
         return [Problem("GPU011", TYPE, text, next_ones, severity="warning")]
 
-    def _why_not(self, machine: Machine, accelerator: Accelerator) -> str:
+    def _explain_mismatch(self, machine: Machine, accelerator: Accelerator) -> str:
         if accelerator.is_retired(self.as_of):
             return _retired(accelerator)
         if machine.accelerator:
@@ -145,17 +145,17 @@ class _Parts:
         living = (name for name in machine.choices if not catalog.accelerators()[name].is_retired(self.as_of))
         return f"{machine.name} does not take {accelerator.name}; it takes {', '.join(living)}."
 
-    def _own(self, rule: str, text: str, otherwise: str = "") -> Problem:
+    def _propose_built_in(self, rule: str, text: str, otherwise: str = "") -> Problem:
         """Returns a problem that proposes the machine's built-in accelerator, if it has one."""
         if self.machine is None or self.machine.accelerator is None:
             return Problem(rule, TYPE, text, otherwise)
-        return self._proposing(rule, TYPE, text, of_machine(self.machine)[0])
+        return self._propose(rule, TYPE, text, of_machine(self.machine)[0])
 
     def _near(self, rule: str, field: str, text: str, count: int) -> Problem:
         near = nearest_combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
-        return self._proposing(rule, field, text, near) if near else Problem(rule, field, text)
+        return self._propose(rule, field, text, near) if near else Problem(rule, field, text)
 
-    def _proposing(self, rule: str, field: str, text: str, near: Combination) -> Problem:
+    def _propose(self, rule: str, field: str, text: str, near: Combination) -> Problem:
         return Problem(
             rule, field, text, f"Nearest that works: {near.with_prices(self.region)}.", nearest=fields_of(near)
         )  # fmt: skip

@@ -16,18 +16,18 @@ class Terms(NamedTuple):
     strategy: str = "standard"
 
 
-class Held(NamedTuple):
+class RungTime(NamedTuple):
     """Seconds that a rung's machines are held: by one job at a time, and while a job takes over from another."""
 
     jobs_s: float
     handover_s: float = 0.0
 
     @property
-    def both_s(self) -> float:
+    def total_s(self) -> float:
         return self.jobs_s + self.handover_s
 
 
-def dearest_way(rungs: Sequence[Terms], limit_s: float) -> list[Held]:
+def find_dearest_course(rungs: Sequence[Terms], limit_s: float) -> list[RungTime]:
     """Returns the seconds on each rung in the most expensive course: all the time goes to the most expensive rungs.
 
     A Spot job that takes over from an on-demand job has its machines before that job ends. This overlap counts once for
@@ -45,4 +45,4 @@ def dearest_way(rungs: Sequence[Terms], limit_s: float) -> list[Held]:
     spot = next((number for number in dearest if rungs[number].strategy == "spot"), None)
     on_demand_s = min(limit_s, sum(rung.timeout_s for rung in rungs if rung.strategy == "standard"))
     handover_s = HANDOVER_S * ceil(on_demand_s / 3600)
-    return [Held(jobs_s, handover_s if number == spot else 0.0) for number, jobs_s in enumerate(seconds)]
+    return [RungTime(jobs_s, handover_s if number == spot else 0.0) for number, jobs_s in enumerate(seconds)]

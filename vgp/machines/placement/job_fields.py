@@ -16,6 +16,12 @@ AFFINITIES = ("TYPE_UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _RESERVATION = re.compile(r"projects/[^/]+/zones/([^/]+)/reservations/[^/]+")
 
+#: https://horovod.readthedocs.io/en/stable/running_include.html: its launcher needs SSH without a password.
+HOROVOD = (
+    "horovod.torch use torch.distributed with DistributedDataParallel, for horovod.tensorflow "
+    "MultiWorkerMirroredStrategy"
+)
+
 
 def default_disk(machine: Machine) -> tuple[str, int]:
     """Returns type and GB of the machine's default boot disk."""
@@ -135,56 +141,56 @@ def _keys(*names: str) -> Known:
     return Known(keys=names)
 
 
-def _itself(who: str) -> Known:
+def _set_by_command(who: str) -> Known:
     return Known(by_itself=who)
 
 
-def _refused(why: str) -> Known:
+def _refuse(why: str) -> Known:
     return Known(refused=why)
 
 
-def _under(way: str, fields: dict[str, Known]) -> dict[str, Known]:
+def _add_prefix(way: str, fields: dict[str, Known]) -> dict[str, Known]:
     return {f"{way}.{name}": known for name, known in fields.items()}
 
 
 #: In the order of Google's page; inner fields by their path.
 PUBLISHED: dict[str, Known] = {
     "persistent_resource_id": _keys("persistent_resource"),
-    **_under("worker_pool_specs.container_spec", {
+    **_add_prefix("worker_pool_specs.container_spec", {
         "image_uri": _keys("image"), "command": _keys("command", "launch"), "args": _keys("command"),
         "env.name": _keys("env"), "env.value": _keys("env"),
     }),
-    **_under("worker_pool_specs.python_package_spec", dict.fromkeys(
+    **_add_prefix("worker_pool_specs.python_package_spec", dict.fromkeys(
         ("executor_image_uri", "package_uris", "python_module", "args", "env.name", "env.value"),
-        _refused("a step is a container, of image and command: put the package into the image"),
+        _refuse("a step is a container, of image and command: put the package into the image"),
     )),
-    **_under("worker_pool_specs.machine_spec", {
+    **_add_prefix("worker_pool_specs.machine_spec", {
         "machine_type": _keys("machine", "accelerator", "min_memory_gb", "min_vcpu", "min_gpu_memory_gb"),
         "accelerator_type": _keys("accelerator"), "accelerator_count": _keys("count"),
-        "gpu_partition_size": _refused(
+        "gpu_partition_size": _refuse(
             "each training process has a whole GPU; Google's page on training machines lists no GPU partitions"
         ),
-        "tpu_topology": _refused("training uses PyTorch on GPUs, not TPUs"),
-        **_under("reservation_affinity", dict.fromkeys(
+        "tpu_topology": _refuse("training uses PyTorch on GPUs, not TPUs"),
+        **_add_prefix("reservation_affinity", dict.fromkeys(
             ("reservation_affinity_type", "key", "values"), _keys("reservation")
         )),
     }),
     "worker_pool_specs.replica_count": _keys("nodes", "reduction_server", "parameter_server"),
-    **_under("worker_pool_specs.nfs_mounts", dict.fromkeys(("server", "path", "mount_point"), _keys("nfs"))),
-    **_under("worker_pool_specs.lustre_mounts", dict.fromkeys(
+    **_add_prefix("worker_pool_specs.nfs_mounts", dict.fromkeys(("server", "path", "mount_point"), _keys("nfs"))),
+    **_add_prefix("worker_pool_specs.lustre_mounts", dict.fromkeys(
         ("instance_ip", "volume_handle", "filesystem", "mount_point"), _keys("lustre")
     )),
     "worker_pool_specs.disk_spec.boot_disk_type": _keys("boot_disk_type"),
     "worker_pool_specs.disk_spec.boot_disk_size_gb": _keys("boot_disk_gb"),
-    **_under("scheduling", {
+    **_add_prefix("scheduling", {
         "timeout": _keys("timeout"), "restart_job_on_worker_restart": _keys("restart_job_on_worker_restart"),
         "strategy": _keys("strategy"), "disable_retries": _keys("disable_retries"),
         "max_wait_duration": _keys("max_wait"),
     }),
-    "service_account": _itself("jobs of a run have the service_account of the top of the file"),
-    "network": _itself("jobs of a run have the network of the top of the file"),
+    "service_account": _set_by_command("jobs of a run have the service_account of the top of the file"),
+    "network": _set_by_command("jobs of a run have the network of the top of the file"),
     "reserved_ip_ranges": _keys("reserved_ip_ranges"),
-    **_under("psc_interface_config", dict.fromkeys((
+    **_add_prefix("psc_interface_config", dict.fromkeys((
         "network_attachment", "dns_peering_configs.domain", "dns_peering_configs.target_project",
         "dns_peering_configs.target_network",
     ), _keys("private_service_connect"))),
@@ -192,9 +198,9 @@ PUBLISHED: dict[str, Known] = {
     "protected_artifact_location_id": _keys("protected_artifact_location_id"),
     "tensorboard": _keys("tensorboard"),
     "enable_web_access": _keys("web_access"), "enable_dashboard_access": _keys("dashboard_access"),
-    "experiment": _refused("the run itself is listed in the experiment of the top of the file, with what it trained"),
-    "experiment_run": _refused("the run itself is listed in the experiment, and a job in it would be listed twice"),
-    "models": _refused("only jobs that Google provides take models; a step gets a model as its input"),
+    "experiment": _refuse("the run itself is listed in the experiment of the top of the file, with what it trained"),
+    "experiment_run": _refuse("the run itself is listed in the experiment, and a job in it would be listed twice"),
+    "models": _refuse("only jobs that Google provides take models; a step gets a model as its input"),
 }  # fmt: skip
 
 

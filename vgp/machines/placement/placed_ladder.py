@@ -39,14 +39,14 @@ class PlacedRung:
     speed: float = 1.0
 
     @property
-    def way(self) -> str:
+    def provisioning(self) -> str:
         """Returns its provisioning: one of prices.PROVISIONING, or persistent."""
         return "persistent" if self.request.persistent_resource else self.request.provisioning
 
     @property
     def name(self) -> str:
         """Returns its unique name in the ladder: 2-flex_start-us-central1."""
-        return f"{self.number}-{self.way}-{self.placement.region}"
+        return f"{self.number}-{self.provisioning}-{self.placement.region}"
 
     @property
     def gpus(self) -> int:
@@ -83,8 +83,8 @@ def ladder(request: Request, *, region: str, name: str, as_of: date | None = Non
     """
     deadline_s = seconds_of(request.deadline)
     refuse(_deadline(request, deadline_s), f"{name} has a ladder")
-    placed = list(_placed(request, region, name, as_of or date.today(), deadline_s))
-    refuse(_twice(placed), f"{name} has a ladder")
+    placed = list(_place_rungs(request, region, name, as_of or date.today(), deadline_s))
+    refuse(_find_equal_rungs(placed), f"{name} has a ladder")
     first = placed[0]
     rungs = tuple(
         PlacedRung(number=rung.number, request=rung.request, placement=rung.placement, speed=_speed(rung, first))
@@ -112,19 +112,19 @@ def climber_s(deadline_s: float | None) -> int:
     return MAX_DEADLINE_S if deadline_s is None else min(int(deadline_s) + _GRACE_S, MAX_DEADLINE_S)
 
 
-def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:
+def _place_rungs(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:
     for number, rung in enumerate(request.capacity, 1):
-        asked = request.of_rung(rung)
-        if deadline_s is not None and asked.timeout is None:
-            asked = asked.model_copy(update={"timeout": deadline_s})
-        for where in rung.regions or (asked.region or region,):
-            here = asked.model_copy(update={"region": where})
-            way = "persistent_resource" if asked.persistent_resource else asked.provisioning
-            label = f"{name}, rung {number} ({way})"
-            placement = place(here, region=region, as_of=as_of, name=label)
+        rung_request = request.of_rung(rung)
+        if deadline_s is not None and rung_request.timeout is None:
+            rung_request = rung_request.model_copy(update={"timeout": deadline_s})
+        for where in rung.regions or (rung_request.region or region,):
+            placed_request = rung_request.model_copy(update={"region": where})
+            provisioning = "persistent_resource" if rung_request.persistent_resource else rung_request.provisioning
+            label = f"{name}, rung {number} ({provisioning})"
+            placement = place(placed_request, region=region, as_of=as_of, name=label)
             limit_s = deadline_s or MAX_DEADLINE_S
-            refuse((*_work(placement), *_wait(placement, limit_s)), f"{label} asks for {placement.combination}")
-            yield PlacedRung(number=number, request=here, placement=placement)
+            refuse((*_work(placement), *_check_wait(placement, limit_s)), f"{label} asks for {placement.combination}")
+            yield PlacedRung(number=number, request=placed_request, placement=placement)
 
 
 def _work(placement: Placement) -> Iterator[Problem]:
@@ -133,7 +133,7 @@ def _work(placement: Placement) -> Iterator[Problem]:
         yield Problem("GPU028", "timeout", text, "Set 7d or less.")
 
 
-def _wait(placement: Placement, limit_s: int) -> Iterator[Problem]:
+def _check_wait(placement: Placement, limit_s: int) -> Iterator[Problem]:
     """Yields a problem if a rung waits as long as the step may take, because no other rung would be tried."""
     if placement.strategy != "flex_start" or placement.max_wait_s is None or 0 < placement.max_wait_s < limit_s:
         return
@@ -174,19 +174,19 @@ def _of_a_script(request: Request, deadline_s: int) -> Iterator[Problem]:
         yield Problem("GPU028", "deadline", text, "Set a later deadline, or a shorter timeout.")
 
 
-def _twice(rungs: Sequence[PlacedRung]) -> Iterator[Problem]:
+def _find_equal_rungs(rungs: Sequence[PlacedRung]) -> Iterator[Problem]:
     """Yields a problem if two rungs are equal; a refused rung is retried anyway."""
     known: dict[object, PlacedRung] = {}
     for rung in rungs:
         spec = rung.placement
         key = (
-            spec.combination, spec.nodes, spec.region, rung.way, spec.reservation, rung.request.image,
+            spec.combination, spec.nodes, spec.region, rung.provisioning, spec.reservation, rung.request.image,
             rung.request.persistent_resource,
         )  # fmt: skip
         before = known.setdefault(key, rung)
         if before is not rung:
-            what = f"{spec.combination} in {spec.region}, {rung.way}"
-            text = f"Rungs {before.number} and {rung.number} are equal: {what}."
+            machine = f"{spec.combination} in {spec.region}, {rung.provisioning}"
+            text = f"Rungs {before.number} and {rung.number} are equal: {machine}."
             yield Problem("GPU028", "capacity", text, "Keep one; a refused rung is retried after a while.")
 
 

@@ -68,7 +68,7 @@ def place(
         env=dict(request.env),
         reduction_server=request.reduction_server,
         parameter_server=request.parameter_server,
-        options=JobOptions.of(request),
+        options=JobOptions.copy_from(request),
         is_job=is_job,
         price=choice.price,
         reason=choice.reason,
@@ -143,10 +143,12 @@ def _option_problems(placement: Placement) -> Iterator[Problem]:
         text = f"protected_artifact_location_id is for another region than the job's, {placement.region}."
         yield Problem("GPU035", "protected_artifact_location_id", text, "Drop it.")
     if options.persistent_resource:
-        asked = "reservation" if placement.reservation else "" if strategy == "standard" else "strategy"
-        if asked:
-            text = f"persistent_resource and {asked} exclude each other, because its machines exist already."
-            yield Problem("GPU035", "persistent_resource", text, f"Remove {asked}, or run without persistent_resource.")
+        option = "reservation" if placement.reservation else "" if strategy == "standard" else "strategy"
+        if option:
+            text = f"persistent_resource and {option} exclude each other, because its machines exist already."
+            yield Problem(
+                "GPU035", "persistent_resource", text, f"Remove {option}, or run without persistent_resource."
+            )
 
 
 def _server_problems(
@@ -181,11 +183,13 @@ def choose(request: Request, region: str, *, plain_step: bool, as_of: date, name
     refuse(_unknown(request, as_of), f"{name} asks for {names or f'{request.count} GPUs'}")
     refuse(provisioning.region_known(region), f"{name} runs in {region}")
     if request.machine:
-        return _named(request, _of_names(request, request.machine), "named in the request", region, as_of, name)
+        return _choose_named(
+            request, _combine_names(request, request.machine), "named in the request", region, as_of, name
+        )
     if request.accelerator or request.min_gpu_memory_gb or request.min_memory_gb or request.min_vcpu:
         return _cheapest(request, region, plain_step, as_of, name)
     why = "the default for a step without GPU"
-    return _named(request, plain.default(), why, region, as_of, name)
+    return _choose_named(request, plain.default(), why, region, as_of, name)
 
 
 def _unknown(request: Request, as_of: date) -> Iterator[Problem]:
@@ -197,22 +201,22 @@ def _unknown(request: Request, as_of: date) -> Iterator[Problem]:
         yield Problem("GPU005", "accelerator", "count is given without accelerator.", "Name one: L4.")
 
 
-def _of_names(request: Request, machine_type: str) -> Combination:
+def _combine_names(request: Request, machine_type: str) -> Combination:
     """Returns the named machine with the requested accelerator, or else its own."""
     machine = catalog.machines()[machine_type]
     accelerator = catalog.accelerator(request.accelerator or machine.accelerator or "")
     return Combination(machine, accelerator, request.count or machine.gpus or (1 if accelerator else 0))
 
 
-def _named(request: Request, combination: Combination, why: str, region: str, as_of: date, name: str) -> Choice:
-    way, reserved = request.provisioning, bool(request.reservation)
+def _choose_named(request: Request, combination: Combination, why: str, region: str, as_of: date, name: str) -> Choice:
+    provisioning_name, reserved = request.provisioning, bool(request.reservation)
     problems = compatibility.problems_of(combination, as_of=as_of, region=region)
     problems += provisioning.strategy(combination, request.strategy.upper(), reserved)
     if combination.accelerator:
         problems += provisioning.region(combination.machine, combination.accelerator, region)
     refuse([*problems, *_too_small(combination, request)], f"{name} asks for {combination} in {region}")
-    price = combination.price(way, region)
-    return Choice(combination, price, f"{combination.machine_type}: {why}{_at(price, region)}")
+    price = combination.price(provisioning_name, region)
+    return Choice(combination, price, f"{combination.machine_type}: {why}{_format_price(price, region)}")
 
 
 def _too_small(combination: Combination, request: Request) -> Iterator[Problem]:
@@ -231,7 +235,7 @@ def _too_small(combination: Combination, request: Request) -> Iterator[Problem]:
 
 def _cheapest(request: Request, region: str, plain_step: bool, as_of: date, name: str) -> Choice:
     need = need_of(request, region, as_of)
-    offers = [offer for offer in search(need) if not plain_step or plain.gets(offer.combination)]
+    offers = [offer for offer in search(need) if not plain_step or plain.can_get(offer.combination)]
     if not offers:
         problem = impossible(need) or not_offered(need) or _plain_problem(request, need, plain_step) or too_large(need)
         raise PlacementError(problem, f"{name} asks for {_words(need)} in {region}")
@@ -240,8 +244,8 @@ def _cheapest(request: Request, region: str, plain_step: bool, as_of: date, name
     why = f"the cheapest of {priced} that fit" if price else f"the smallest of {len(offers)} that fit"
     why = "the only machine that fits" if len(offers) == 1 else why
     size = f"{combination.vcpu} vCPU and {combination.memory_gb:g} GB"
-    what = f"{combination.count} x {combination.accelerator_type}" if combination.accelerator else size
-    return Choice(combination, price, f"{combination.machine_type}: {why}, {what}{_at(price, region)}")
+    content = f"{combination.count} x {combination.accelerator_type}" if combination.accelerator else size
+    return Choice(combination, price, f"{combination.machine_type}: {why}, {content}{_format_price(price, region)}")
 
 
 def need_of(request: Request, region: str, as_of: date) -> Need:
@@ -264,8 +268,8 @@ def _plain_problem(request: Request, need: Need, plain_step: bool) -> Problem | 
     if not plain_step:
         return None
     accelerator = need.accelerator.name if need.accelerator else None
-    asked = request.min_vcpu, request.min_memory_gb, accelerator, need.count or 0
-    problems = plain.problems(*asked, as_of=need.as_of)
+    limits = request.min_vcpu, request.min_memory_gb, accelerator, need.count or 0
+    problems = plain.problems(*limits, as_of=need.as_of)
     # Steps of this library request nothing above the limits of a plain step.
     return first_error(problems) or next((each for each in problems if each.rule == "GPU014"), None)
 
@@ -278,5 +282,5 @@ def _words(need: Need) -> str:
     return f"{', '.join(parts)} with {need.provisioning}"
 
 
-def _at(price: Price | None, region: str) -> str:
+def _format_price(price: Price | None, region: str) -> str:
     return f" ({price} in {region})" if price else f" (no price known in {region})"

@@ -28,7 +28,7 @@ DEFAULT_RETRIES = 2
 DEFAULT_MACHINE = "e2-standard-4"
 #: Newer GPUs that the page lists as node selectors of plain steps, although none of their machines is within
 #: the step's limits on demand.
-_LISTED = (
+_PLAIN_MACHINES = (
     "NVIDIA_H100_80GB", "NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200", "NVIDIA_GB200",
     "NVIDIA_RTX_PRO_6000",
 )  # fmt: skip
@@ -48,15 +48,17 @@ def problems(
         return limits
     if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
         return limits + tpu_rules.plain(accelerator, count)
-    conditions = Conditions(regions, among=_meeting(vcpu, memory_gb))
-    found = compatibility.problems(None, accelerator, count, as_of=as_of)
-    limits += [_proposing(problem, accelerator, count, as_of, conditions) for problem in found]
+    conditions = Conditions(regions, among=_list_by_limits(vcpu, memory_gb))
+    problems_found = compatibility.problems(None, accelerator, count, as_of=as_of)
+    limits += [_propose_gpus(problem, accelerator, count, as_of, conditions) for problem in problems_found]
     if first_error(limits) or accelerator is None:
         return limits
     return limits + _reachable(vcpu, memory_gb, accelerator, count)
 
 
-def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> Problem:
+def _propose_gpus(
+    problem: Problem, accelerator: str | None, count: int, as_of: date, conditions: Conditions
+) -> Problem:
     """Returns the problem with GPUs that a plain step can get."""
     row = catalog.accelerators().get(accelerator or "")
     if len(problem.nearest) < 2 or row is None:
@@ -70,7 +72,7 @@ def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: dat
 def closest(vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int) -> Combination | None:
     """Returns the closest machine with the accelerator that meets both limits, the presumed choice of Vertex AI."""
     if accelerator and count:
-        return _closest(filter(_can_be_asked, _having(accelerator, count)), vcpu, memory_gb)
+        return _closest(filter(_can_be_asked, _list_by_gpus(accelerator, count)), vcpu, memory_gb)
     if vcpu is None and memory_gb is None:
         return default()
     return _closest((row for row in without_gpus() if row.machine.family in _FAMILIES), vcpu, memory_gb)
@@ -94,13 +96,13 @@ def chosen_by_limits(combination: Combination) -> Combination | None:
     return closest(vcpu, memory_gb, combination.accelerator_type, combination.count)
 
 
-def gets(combination: Combination) -> bool:
+def can_get(combination: Combination) -> bool:
     """Whether a plain step can get exactly this machine."""
     return chosen_by_limits(combination) == combination
 
 
 @cache
-def _meeting(vcpu: float | None, memory_gb: float | None) -> frozenset[Combination]:
+def _list_by_limits(vcpu: float | None, memory_gb: float | None) -> frozenset[Combination]:
     """Returns the machines that meet these limits of a plain step."""
     large = (row for row in combinations() if (vcpu or 0) <= row.vcpu and _fits(memory_gb or 0, row.memory_gb))
     return frozenset(filter(_can_be_asked, large))
@@ -118,14 +120,14 @@ def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
 
 
 def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, count: int) -> list[Problem]:
-    having = _having(accelerator, count)
+    having = _list_by_gpus(accelerator, count)
     reachable = [row for row in having if _can_be_asked(row)]
     if not reachable:
         first = having[0].machine
         why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {join_words(first.provisioning)} only"
         text = f"{count} x {accelerator} needs {first.name}, which {why}"
         fix = "Run it as a custom job with that machine type."
-        if accelerator in _LISTED:
+        if accelerator in _PLAIN_MACHINES:
             text += f": Google's page lists {accelerator} for plain steps, but its limits leave no machine for it."
             return [Problem("GPU014", "accelerator", text, fix, severity="warning")]
         return [Problem("GPU014", "accelerator", f"{text}: a plain step cannot get it.", fix)]
@@ -140,7 +142,7 @@ def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, co
 
 
 @cache
-def _having(accelerator: str, count: int) -> tuple[Combination, ...]:
+def _list_by_gpus(accelerator: str, count: int) -> tuple[Combination, ...]:
     return tuple(row for row in combinations() if (row.accelerator_type, row.count) == (accelerator, count))
 
 

@@ -18,10 +18,10 @@ STRATEGIES = {
     "SPOT": "spot",
     "FLEX_START": "flex_start",
 }
-_NOW = {"ON_DEMAND": "STANDARD", "LOW_COST": "SPOT"}
+_RENAMED = {"ON_DEMAND": "STANDARD", "LOW_COST": "SPOT"}
 _NUMBERS = {0: "STRATEGY_UNSPECIFIED", 1: "ON_DEMAND", 2: "LOW_COST", 3: "STANDARD", 4: "SPOT", 6: "FLEX_START"}
 #: Other names of the strategies.
-_ELSEWHERE = {"PREEMPTIBLE": "SPOT", "ONDEMAND": "STANDARD", "FLEX": "FLEX_START", "DWS": "FLEX_START"}
+_OTHER_NAMES = {"PREEMPTIBLE": "SPOT", "ONDEMAND": "STANDARD", "FLEX": "FLEX_START", "DWS": "FLEX_START"}
 _WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "reservation": "a reservation"}
 
 #: Expected preemptions per hour on Spot, for the programs of a job; `env` of the step can override it.
@@ -32,7 +32,7 @@ _WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "r
 PREEMPTIONS_VARIABLE, SPOT_PREEMPTIONS_PER_HOUR = variables.PREEMPTIONS_PER_HOUR, "0.6"
 
 
-def expected(strategy: str) -> dict[str, str]:
+def preemption_variables(strategy: str) -> dict[str, str]:
     """Returns the variable with the expected preemptions per hour; empty for strategies without preemption."""
     return {PREEMPTIONS_VARIABLE: SPOT_PREEMPTIONS_PER_HOUR} if strategy == "spot" else {}
 
@@ -51,31 +51,31 @@ def is_preemptible(name: str) -> bool:
 def strategy_known(name: str) -> list[Problem]:
     if name not in STRATEGIES:
         others = "Strategies: STANDARD, SPOT, FLEX_START."
-        hint = meant(name) or did_you_mean(name.replace("-", "_"), STRATEGIES, others, cutoff=0.5)
+        hint = explain_strategy_name(name) or did_you_mean(name.replace("-", "_"), STRATEGIES, others, cutoff=0.5)
         return [Problem("GPU009", "strategy", f"No scheduling strategy is called '{name}'.", hint)]
-    if name in _NOW:
-        return [Problem("GPU009", "strategy", f"{name} is deprecated.", f"Write {_NOW[name]}.", severity="warning")]
+    if name in _RENAMED:
+        return [Problem("GPU009", "strategy", f"{name} is deprecated.", f"Write {_RENAMED[name]}.", severity="warning")]
     return []
 
 
-def meant(name: str) -> str:
+def explain_strategy_name(name: str) -> str:
     """Returns the hint for a strategy name of another cloud or of an older offer; empty for other words."""
-    known = _ELSEWHERE.get(name.upper())
+    known = _OTHER_NAMES.get(name.upper())
     return f"Did you mean {known}?" if known else ""
 
 
 def strategy(combination: Combination, name: str, reserved: bool | None) -> list[Problem]:
     """Returns a problem if the machine is not offered with the strategy. `reserved` None: unknown."""
-    machine, way = combination.machine, STRATEGIES.get(name)
-    if way is None:
+    machine, offer = combination.machine, STRATEGIES.get(name)
+    if offer is None:
         return []
-    if way == "flex_start":
+    if offer == "flex_start":
         return _flex_start(combination)
-    if way in machine.provisioning or reserved is None:
+    if offer in machine.provisioning or reserved is None:
         return []
-    if way == "standard" and reserved:
+    if offer == "standard" and reserved:
         return _reservation(machine)
-    message = f"{machine.name} is not offered with {name}, only with {_ways(machine)}."
+    message = f"{machine.name} is not offered with {name}, only with {_join_offers(machine)}."
     fix = {"spot": "set strategy SPOT", "reservation": "name a reservation", "flex_start": "set strategy FLEX_START"}
     todo = join_words(fix[offered] for offered in machine.provisioning if offered in fix)
     return [Problem("GPU009", "strategy", message, f"{todo[0].upper()}{todo[1:]}.")]
@@ -92,12 +92,12 @@ def _flex_start(combination: Combination) -> list[Problem]:
     machine = combination.machine
     if "flex_start" in machine.provisioning and machine.accelerator:
         return []
-    what = combination.accelerator_type or ("this GPU" if machine.choices else "machines without a GPU")
-    message = f"FLEX_START is for L4, A100, H100, H200 and B200; it is not offered for {what} on {machine.name}."
-    return [Problem("GPU009", "strategy", message, f"Use {_ways(machine)}.")]
+    subject = combination.accelerator_type or ("this GPU" if machine.choices else "machines without a GPU")
+    message = f"FLEX_START is for L4, A100, H100, H200 and B200; it is not offered for {subject} on {machine.name}."
+    return [Problem("GPU009", "strategy", message, f"Use {_join_offers(machine)}.")]
 
 
-def _ways(machine: Machine) -> str:
+def _join_offers(machine: Machine) -> str:
     return join_words(_WORDS[way] for way in machine.provisioning)
 
 
@@ -193,7 +193,7 @@ def quota_problems(combination: Combination, amount: int, regions: Sequence[str]
     if limit >= amount:
         return []
     where = best if regions else "every region" if limit == 0 else f"{best}, the highest"
-    what = combination.accelerator_type or f"{combination.machine.family.upper()} vCPU"
+    subject = combination.accelerator_type or f"{combination.machine.family.upper()} vCPU"
     field = "acceleratorType" if combination.accelerator else "machineType"
-    text = f"The default quota for {what} in {where} is {limit}; the job needs {amount}."
+    text = f"The default quota for {subject} in {where} is {limit}; the job needs {amount}."
     return [Problem("GPU017", field, text, f"Request {amount} of {draw.metric}.")]

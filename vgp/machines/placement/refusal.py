@@ -98,7 +98,7 @@ def alternatives(combination: Combination, region: str, strategy: str, as_of: da
     provisioning = "spot" if STRATEGIES.get(strategy) == "spot" else "standard"
     lines = (
         _waiting(combination, strategy),
-        _elsewhere(combination, region, provisioning),
+        _list_other_regions(combination, region, provisioning),
         _other_gpus(combination, region, provisioning, as_of),
     )
     return [line for line in lines if line]
@@ -114,7 +114,7 @@ def _waiting(combination: Combination, strategy: str) -> str:
     return ""
 
 
-def _elsewhere(combination: Combination, region: str, provisioning: str) -> str:
+def _list_other_regions(combination: Combination, region: str, provisioning: str) -> str:
     prices = [price for price in combination.prices(provisioning) if price.region != region]
     offered = [price for price in prices if combination.is_in(price.region)]
     listed = ", ".join(f"{price.region} ({price})" for price in offered[:_MOST])

@@ -48,7 +48,7 @@ from vgp.machines.placement.provisioning import region_known
 #: Sizes by which the cheapest machine is chosen.
 NEEDS = ("min_memory_gb", "min_vcpu", "min_gpu_memory_gb")
 #: Provisioning keys, which a persistent resource makes useless.
-_GOT = ("strategy", "max_wait", "reservation", "reduction_server", "parameter_server")
+_STARTING_KEYS = ("strategy", "max_wait", "reservation", "reduction_server", "parameter_server")
 
 
 class MachineNeed(Strict):
@@ -112,36 +112,38 @@ class Rung(MachineNeed):
         return regions
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_keys(self) -> Self:
         if self.max_wait is not None and self.strategy not in (None, "flex_start"):
             raise ValueError("max_wait is for strategy = 'flex_start'.")
-        got = [name for name in _GOT[:3] if getattr(self, name) is not None]
-        if self.persistent_resource and got:
-            raise ValueError(f"{got[0]} has no effect with persistent_resource, because its machines exist already.")
+        conflicts = [name for name in _STARTING_KEYS[:3] if getattr(self, name) is not None]
+        if self.persistent_resource and conflicts:
+            raise ValueError(
+                f"{conflicts[0]} has no effect with persistent_resource, because its machines exist already."
+            )
         return self
 
     @model_serializer(mode="wrap")
-    def _said(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
+    def _serialize_set_keys(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
         """Returns the keys that are set, for `vgp config`."""
         return {name: value for name, value in handler(self).items() if value not in (None, (), [], {})}
 
-    def over(self, step: JsonObject) -> JsonObject:
+    def override_step(self, step: JsonObject) -> JsonObject:
         """Returns the step's keys, overridden by the rung's; another machine replaces the step's request for one."""
-        own = {name: getattr(self, name) for name in self.model_fields_set - {"regions", "env"}}
-        kept = {name: value for name, value in step.items() if name not in self._given_way()}
-        env = {**kept.get("env", {}), **self.env}
-        return {**kept, **own, **({"env": env} if env else {})}
+        values = {name: getattr(self, name) for name in self.model_fields_set - {"regions", "env"}}
+        inherited = {name: value for name, value in step.items() if name not in self._list_replaced_keys()}
+        env = {**inherited.get("env", {}), **self.env}
+        return {**inherited, **values, **({"env": env} if env else {})}
 
-    def _given_way(self) -> tuple[str, ...]:
+    def _list_replaced_keys(self) -> tuple[str, ...]:
         """Returns the step's keys about its machine that do not apply to this rung."""
-        gone: tuple[str, ...] = ()
+        replaced: tuple[str, ...] = ()
         if self.machine:
-            gone = ("accelerator", "count", *NEEDS)
+            replaced = ("accelerator", "count", *NEEDS)
         elif self.accelerator or any(getattr(self, name) for name in NEEDS):
-            gone = ("machine",)
+            replaced = ("machine",)
         if self.strategy or self.reservation:
-            gone += ("strategy", "reservation", *(() if self.strategy == "flex_start" else ("max_wait",)))
-        return (*gone, *_GOT) if self.persistent_resource else gone
+            replaced += ("strategy", "reservation", *(() if self.strategy == "flex_start" else ("max_wait",)))
+        return (*replaced, *_STARTING_KEYS) if self.persistent_resource else replaced
 
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -154,11 +156,11 @@ class Size(Rung):
     #: Ladder of this size. Default: the step's, unless the size names a machine.
     capacity: tuple[Rung, ...] = ()
 
-    def of(self, step: JsonObject) -> JsonObject:
+    def apply_to(self, step: JsonObject) -> JsonObject:
         """Returns the step's keys in this size, always with a ladder of at least one rung."""
         named_sizes = any(getattr(self, name) for name in _OF_MACHINE)
         kept = {name: value for name, value in step.items() if not (named_sizes and name == "capacity")}
-        values = self.over(kept)
+        values = self.override_step(kept)
         only = Rung(regions=self.regions) if self.regions else Rung()
         return {**values, "capacity": values.get("capacity") or (only,)}
 

@@ -75,14 +75,14 @@ def obtainable(need: Need) -> Iterator[tuple[Combination, str | None]]:
 
 def large_enough(need: Need) -> Iterator[Combination]:
     """Yields the machines with enough of the accelerator and the sizes of the need, in any region and provisioning."""
-    for combination in _of_kind(need.gpus, need.accelerator.name if need.accelerator else None):
+    for combination in _list_by_kind(need.gpus, need.accelerator.name if need.accelerator else None):
         fits = need.count in (None, combination.count) and combination.gpu_memory_gb >= need.min_gpu_memory_gb
         if fits and combination.vcpu >= need.min_vcpu and combination.memory_gb >= need.min_memory_gb:
             yield combination
 
 
 @cache
-def _of_kind(gpus: bool, accelerator: str | None) -> tuple[Combination, ...]:
+def _list_by_kind(gpus: bool, accelerator: str | None) -> tuple[Combination, ...]:
     kind = combinations() if gpus else without_gpus()
     return tuple(row for row in kind if accelerator in (None, row.accelerator_type))
 
@@ -139,7 +139,7 @@ def nearest_combination(
     for regions in ((region,), ()) if region else ((),):
         pool = [near for near, _ in obtainable(Need(as_of=as_of, regions=regions))]
         pool = [near for near in pool if conditions is None or conditions.allow(near)]
-        living = _living(accelerator, count, as_of)
+        living = _replace_retired(accelerator, count, as_of)
         if living is None:
             pool = [near for near in pool if near.machine == machine] or (pool if machine else [])
         if pool:
@@ -195,7 +195,7 @@ def _size(machine: Machine) -> int:
     return int(re.sub(r"\D", "", machine.name.rsplit("-", 1)[1]))
 
 
-def _living(accelerator: Accelerator | None, count: int, as_of: date) -> Accelerator | None:
+def _replace_retired(accelerator: Accelerator | None, count: int, as_of: date) -> Accelerator | None:
     """Returns the accelerator or, if it is retired, its first successor with this count."""
     if accelerator is None or not accelerator.is_retired(as_of):
         return accelerator

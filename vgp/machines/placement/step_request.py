@@ -63,7 +63,7 @@ def _as_shells_write(value: object) -> Any:
 
 
 @contextmanager
-def _named(part: str) -> Iterator[None]:
+def _name_part_in_errors(part: str) -> Iterator[None]:
     """Adds the name of the request's part to errors in its values."""
     try:
         yield
@@ -134,7 +134,7 @@ class Request(MachineNeed, JobOptions):
 
     @field_validator("env")
     @classmethod
-    def _not_ours(cls, env: dict[str, str]) -> dict[str, str]:
+    def _refuse_reserved(cls, env: dict[str, str]) -> dict[str, str]:
         if plain.TIMEOUT_VARIABLE in env:
             raise ValueError(f"{plain.TIMEOUT_VARIABLE} is set by the key timeout: timeout = '4h'.")
         if variables.CODE in env:
@@ -145,7 +145,7 @@ class Request(MachineNeed, JobOptions):
         return env
 
     @model_validator(mode="after")
-    def _whole(self) -> "Request":
+    def _check_keys(self) -> "Request":
         if self.max_wait is not None and self.strategy != "flex_start" and not self.capacity:
             raise ValueError("max_wait is for strategy = 'flex_start'.")
         if self.deadline is not None and not {"capacity", "sizes"} & self.model_fields_set:
@@ -165,7 +165,7 @@ class Request(MachineNeed, JobOptions):
     @model_validator(mode="after")
     def _of_rungs_and_sizes(self) -> "Request":
         for number, rung in enumerate(self.capacity, 1):
-            with _named(f"capacity: rung {number}"):
+            with _name_part_in_errors(f"capacity: rung {number}"):
                 self.of_rung(rung)
         if self.size is not None and self.size not in self.sizes:
             there = (
@@ -175,7 +175,7 @@ class Request(MachineNeed, JobOptions):
             )
             raise ValueError(f"size = '{self.size}': {there}.")
         for name in self.sizes:
-            with _named(f"sizes: {name}"):
+            with _name_part_in_errors(f"sizes: {name}"):
                 self.of_size(name)
         return self
 
@@ -187,11 +187,17 @@ class Request(MachineNeed, JobOptions):
                     raise ValueError(f'{name} needs a command of your own: command = ["python", "train.py"].')
             return self
         if self.parameter_server and self.launch != "tensorflow":
-            raise ValueError(f"parameter_server is for launch = 'tensorflow', not for '{self.launched_by}'.")
+            raise ValueError(f"parameter_server is for launch = 'tensorflow', not for '{self.launch_method}'.")
         if self.reduction_server and self.launch != "torchrun":
             text = "reduction_server sums gradients of NCCL, between processes that launch = 'torchrun' starts"
-            raise ValueError(f"{text}; not for '{self.launched_by}'.")
+            raise ValueError(f"{text}; not for '{self.launch_method}'.")
         program = process_launcher(self.command) if self.launch == "torchrun" else ""
+        if program == "horovodrun":
+            raise ValueError(
+                "horovodrun starts processes over SSH, which the machines of a custom job do not accept. For "
+                f"{job_fields.HOROVOD} (launch = 'tensorflow'), and leave horovodrun out: each GPU gets a process. "
+                "On one machine it works with launch = 'plain'."
+            )
         if program:
             raise ValueError(
                 f"launch = 'torchrun' and {program} in the command would start processes twice. Leave {program} out: "
@@ -207,7 +213,7 @@ class Request(MachineNeed, JobOptions):
             ValidationError: the rung's keys and those of the step exclude each other.
         """
         own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline"}}
-        return type(self).model_validate(rung.over(own))
+        return type(self).model_validate(rung.override_step(own))
 
     def of_size(self, name: str) -> "Request":
         """Returns the request of the step in that size, with a ladder of at least one rung.
@@ -216,7 +222,7 @@ class Request(MachineNeed, JobOptions):
             ValidationError: the size's keys and those of the step exclude each other.
         """
         own = {key: getattr(self, key) for key in self.model_fields_set - {"sizes", "size"}}
-        return type(self).model_validate(self.sizes[name].of(own))
+        return type(self).model_validate(self.sizes[name].apply_to(own))
 
     @property
     def default_size(self) -> str:
@@ -238,7 +244,7 @@ class Request(MachineNeed, JobOptions):
         return self.boot_disk_type is not None or self.boot_disk_gb is not None
 
     @property
-    def launched_by(self) -> str:
+    def launch_method(self) -> str:
         """Returns how the command is started."""
         return self.launch or "plain"
 

@@ -87,9 +87,9 @@ def _board(accelerator: str | None, count: int, topology: str | None) -> list[Pr
         near = ((TYPE, first.accelerator), (COUNT, first.single))
         fix = f"Choices: {choices}; later TPUs have machine types of their own."
         return [Problem(rule, TYPE, text, fix, nearest=near if rule == "GPU006" else ())]
-    given = [Problem("GPU032", TOPOLOGY, f"{accelerator} is asked for by {COUNT}, not by a topology.",
+    problems = [Problem("GPU032", TOPOLOGY, f"{accelerator} is asked for by {COUNT}, not by a topology.",
                      f"Drop {TOPOLOGY}.", severity="warning")] if topology else []  # fmt: skip
-    return _cores(board, count) + given
+    return _cores(board, count) + problems
 
 
 def _cores(board: TpuBoard, count: int) -> list[Problem]:
@@ -152,7 +152,7 @@ def _chips_of(topology: str) -> int:
 
 def _unknown(machine_type: str) -> Problem:
     """Returns the problem of a TPU machine that the catalog does not know; it may be newer."""
-    generation = tpu_machines.elsewhere(machine_type)
+    generation = tpu_machines.find_other_generation(machine_type)
     if generation:
         text = f"{machine_type} is a TPU {generation} machine of GKE that Vertex AI does not list."
         return Problem("GPU001", MACHINE, text, f"Vertex AI has {join_words(tpu_machines.machines())}.")

@@ -165,7 +165,7 @@ class Monitor:
             if math.isfinite(value):
                 finite[name] = value
             elif self.rank.leads:  # the weights are finite, so the cause is a row of the split or the metric itself
-                self.progress.say(f"warning: after step {step} the {label} is {value:g}; it is left out")
+                self.progress.print_line(f"warning: after step {step} the {label} is {value:g}; it is left out")
         self.history.validated(step, finite.get(LOSS), {name: v for name, v in finite.items() if name != LOSS})
         if self.curves:
             named = {"loss/validation" if name == LOSS else f"validation/{name}": v for name, v in finite.items()}
@@ -174,7 +174,7 @@ class Monitor:
     def _log_skipped(self) -> None:
         scaler = self.health.learner.scaler
         if scaler and scaler.skipped > self.skipped and self.rank.leads:
-            self.progress.say(
+            self.progress.print_line(
                 f"steps skipped because their gradients overflowed in float16: {scaler.skipped - self.skipped}; the "
                 f"loss is now scaled by {scaler.scale:,.0f}"
             )
@@ -183,7 +183,7 @@ class Monitor:
     def _warn_of_buffers(self) -> None:
         buffers = self.health.learner.buffers
         for text in buffers.warnings if self.rank.leads else ():
-            self.progress.say(text)
+            self.progress.print_line(text)
         buffers.warnings.clear()
 
     def _assigned(self, rank: int) -> range:
@@ -227,7 +227,7 @@ class Monitor:
     def _compare(self, own_s: list[float], whole_s: float, seconds: float) -> None:
         text = self.pace.add(own_s, whole_s, seconds)
         if text and self.rank.leads and self.rank.world_size > 1:
-            self.progress.say(text)
+            self.progress.print_line(text)
 
     def flush(self) -> None:
         """Writes the curves so far; call it before a checkpoint of this step."""

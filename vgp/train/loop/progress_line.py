@@ -73,7 +73,7 @@ class Progress:
         share = flops_utilisation(rows_per_s * work.flops_per_row, self.device, self.devices)
         return f"{speed}  MFU {'n/a' if share is None else f'{share:.1%}'}"
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Prints a line that the progress line does not overwrite."""
         report(("\r\x1b[K" if self.terminal else "") + text)
 

@@ -206,7 +206,7 @@ class Trainer:
         """Validates, saves or stops as the meeting decided. Raises Preempted if the run stops before its end."""
         interval_change = self.saving.add(self.monitor.steps, self.monitor.elapsed_s)
         if interval_change and self.rank.leads:
-            self.monitor.progress.say(interval_change)
+            self.monitor.progress.print_line(interval_change)
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         validate = self.validation.is_validated_after(self.step, wanted=decision.validate)

@@ -7,13 +7,12 @@ keys.
 """
 
 import base64
+import hashlib
 from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
-
-import google_crc32c
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
@@ -102,8 +101,8 @@ def upload(code: ProjectCode) -> bool:
 
 
 def _refuse_changed(blob: "Blob", code: ProjectCode) -> None:
-    checksum = base64.b64encode(google_crc32c.value(code.content).to_bytes(4, "big")).decode()
-    if blob.crc32c != checksum or blob.size != len(code.content):
+    checksum = base64.b64encode(hashlib.md5(code.content, usedforsecurity=False).digest()).decode()
+    if blob.md5_hash != checksum or blob.size != len(code.content):
         raise RequestError(
             f"{code.uri} was changed after its upload, and steps would refuse it. Delete it and repeat the command: "
             f"gcloud storage rm {code.uri}"

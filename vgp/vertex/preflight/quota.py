@@ -73,7 +73,7 @@ def _visit(
         predecessors = predecessors.union(*(result.before[step] for step in predecessors))
         number = copies * _count_copies(task)
         if task.component.is_group:
-            steps[name] = _visit(result, task.component, f"{path}{task.way}", names, predecessors, number)
+            steps[name] = _visit(result, task.component, f"{path}{task.path_prefix}", names, predecessors, number)
         else:
             step = names[f"{path}{name}"]
             result.before[step], result.copies[step] = predecessors, number

@@ -3,12 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from vgp.check.check_finding import StepRow
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import provisioning
+from vgp.machines.placement.combination import Combination
 from vgp.settings import Settings
-from vgp.vertex import rest
+from vgp.vertex import rest, spot_advice
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, call_options
 
@@ -40,7 +42,30 @@ def list_questions(settings: Settings, project: Project, steps: Sequence[StepRow
     )
     if requests:
         yield Question("region.catalog", settings.region, lambda: _check_catalog(requests))
+        yield from _spot_questions(settings, project, steps)
         yield Question("region.now", settings.region, lambda: _check_compute_engine(settings, project, requests))
+
+
+def _spot_questions(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Question]:
+    """Yields a question for each Spot machine: whether Compute Engine expects to have it now."""
+    rows = [row for step in steps for row in step.every if row.strategy.upper() == "SPOT"]
+    spot = {(row.combination, row.replicas or 1, row.region) for row in rows if row.combination and row.region}
+    for machine, nodes, where in sorted(spot, key=str):
+        subject = f"{machine} in {where}" if nodes == 1 else f"{nodes} machines of {machine} in {where}"
+        yield Question("region.spot", subject, partial(_judge_spot, settings, project, machine, nodes, where, subject))
+
+
+def _judge_spot(
+    settings: Settings, project: Project, machine: Combination, nodes: int, region: str, subject: str
+) -> Iterator[Finding]:
+    """Yields Compute Engine's advice on Spot; a low score is a warning, because a ladder may choose elsewhere."""
+    advice = spot_advice.ask(settings, project.id, machine, nodes, region)
+    seen = f"Spot: {advice} (Compute Engine, now)" if advice else "Compute Engine has no advice on Spot"
+    if advice is None or advice.rank < 2:
+        yield Finding("region.spot", subject, "ok", seen)
+    else:
+        hint = f"Other regions: vgp machines --ladder --project {project.id}"
+        yield Finding("region.spot", subject, "warning", seen, hint)
 
 
 def _check_catalog(requests: Sequence[_Request]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vgp import __version__
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache, uses_registry
 from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -66,7 +66,7 @@ def build_body(
         "failurePolicy": _POLICIES[settings.failure_policy],
     }
     job = {
-        "pipelineSpec": spec if caching is None else switched(PipelineSpec(spec), caching).content,
+        "pipelineSpec": spec if caching is None else switch_cache(PipelineSpec(spec), caching).content,
         "runtimeConfig": config,
         "serviceAccount": settings.service_account,
         "network": settings.network,
@@ -88,7 +88,7 @@ def _registry(settings: Settings, spec: PipelineSpec) -> dict[str, str]:
     root = settings.registry_root
     default = "" if root == f"{settings.bucket}/registry" else None  # a run finds the default registry by itself
     others = [other for other in ("", *settings.registries.values()) if other not in (root, default)]
-    return {"registry": root} if root and registry_is(spec, others) else {}
+    return {"registry": root} if root and uses_registry(spec, others) else {}
 
 
 def digest(request: object) -> str:

@@ -152,7 +152,7 @@ class _Tree:
 
 def _inside(place: _Place, task: Task | None, group: Component, label: str, absent: str) -> _Place:
     """Returns the place inside a group, or inside an iteration (`task` is None). Exit handlers add no prefix."""
-    prefix = task.way if task else ""
+    prefix = task.path_prefix if task else ""
     label = label if prefix or not task else place.label
     return _Place(group, label, f"{place.path}{prefix}", absent, place.depth + 1, bool(task and task.is_loop))
 

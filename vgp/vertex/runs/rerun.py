@@ -16,7 +16,7 @@ from vgp.check import cost_bound
 from vgp.check.checker import check
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.parameters import Members, parse_arguments
-from vgp.check.spec.pipeline_spec import PipelineSpec, cached, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, list_cached_tasks, switch_cache
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import attempts, run_search
@@ -65,8 +65,8 @@ def build_body(
     if not job.get("pipelineSpec"):
         raise RequestError(f"{run.id} has no pipeline spec, so it cannot be rerun.")
     spec = PipelineSpec(job["pipelineSpec"])
-    if not from_failed or not cached(spec):
-        job["pipelineSpec"] = switched(spec, from_failed).content
+    if not from_failed or not list_cached_tasks(spec):
+        job["pipelineSpec"] = switch_cache(spec, from_failed).content
     if PINNED_BY in run.labels:
         job["runtimeConfig"] = attempts.without_pins(job)["runtimeConfig"]
     if parameters:

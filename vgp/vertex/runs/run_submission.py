@@ -18,7 +18,7 @@ from vgp.base.retry import Pauses, poll
 from vgp.check import cost_bound
 from vgp.check.check_report import Report, headline
 from vgp.check.spec.parameters import parse_arguments
-from vgp.check.spec.pipeline_spec import PipelineSpec, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -147,7 +147,7 @@ def _build_request(
     )  # fmt: skip
     # Caching is switched off after the request's digest is computed, so a later attempt of the request uses the cache.
     if options.new and options.caching is None:
-        body["pipelineSpec"] = switched(PipelineSpec(body["pipelineSpec"]), False).content
+        body["pipelineSpec"] = switch_cache(PipelineSpec(body["pipelineSpec"]), False).content
     return body, report
 
 

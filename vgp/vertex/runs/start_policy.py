@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.times import parse_duration, rfc3339
-from vgp.check.spec.pipeline_spec import cached
+from vgp.check.spec.pipeline_spec import list_cached_tasks
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, PINNED_BY, PINS
@@ -164,7 +164,7 @@ class Started:
         by = self.run.labels.get(PINNED_BY)
         attempt = f"attempt {self.attempt}" if (self.attempt or 0) > 1 else "it"
         if by is not None:
-            steps = "; finished steps come from the cache" if cached(self.run.spec) else ""
+            steps = "; finished steps come from the cache" if list_cached_tasks(self.run.spec) else ""
             return [f"{attempt} uses the pins of {by or 'the failed run'}{steps}"]
         if self.from_failed:  # without pins, Vertex AI looks up a finished step by its inputs, of any run
             return [_CACHE_WARNING]

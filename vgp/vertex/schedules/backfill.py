@@ -79,7 +79,7 @@ class Backfill:
     def most_usd(self) -> float | None:
         """The highest cost of the nights to run, or None if a step has no price."""
         steps = self.declaration.steps
-        return None if cost_bound.unpriced(steps) else cost_bound.most_usd(steps) * len(self.todo)
+        return None if cost_bound.find_unpriced_steps(steps) else cost_bound.most_usd(steps) * len(self.todo)
 
 
 def backfill(

@@ -12,7 +12,7 @@ from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.check_finding import StepRow
 from vgp.check.spec.parameters import check_arguments
-from vgp.check.spec.pipeline_spec import PipelineSpec, cached, pins_first
+from vgp.check.spec.pipeline_spec import PipelineSpec, list_cached_tasks, pins_first
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
 from vgp.vertex.images import image_contents
@@ -176,7 +176,7 @@ def declaration(
         declared,
         message,
         steps,
-        cached(PipelineSpec(job["pipelineSpec"])),
+        list_cached_tasks(PipelineSpec(job["pipelineSpec"])),
         [
             *([_CACHING] if settings.caching else []),
             *([_MOVES] if lacks_pins else []),

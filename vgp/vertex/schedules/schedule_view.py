@@ -20,7 +20,7 @@ from vgp.vertex.schedules.declared_schedule import CHAMPION, NIGHTS, Declaration
 from vgp.vertex.schedules.schedule_fields import Change
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
-from vgp.workflow.compiling.compile import unified
+from vgp.workflow.compiling.compile import diff_texts
 
 #: The number of coming runs in the output.
 RUNS_SHOWN = 5
@@ -102,7 +102,7 @@ def _render_action(action: Action, now: datetime, full: bool, last: LastRuns | N
     if action.template:
         yield _render_differences(action.template, 6)
     if full and action.specs:
-        yield Text("\n").join(_diff_line(line) for line in unified(*action.specs))
+        yield Text("\n").join(_diff_line(line) for line in diff_texts(*action.specs))
     if action.declaration:
         yield from _render_forecast(action.declaration, now, last)
     yield Text()
@@ -186,7 +186,7 @@ def per_month(declaration: Declaration, now: datetime) -> float:
 def list_costs(declaration: Declaration, now: datetime) -> list[str]:
     """Returns lines with the highest cost of a run and of a month, and the parts without a price."""
     run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
-    left_out = cost_bound.not_in_it(declaration.steps)
+    left_out = cost_bound.format_unpriced_steps(declaration.steps)
     if left_out and not run:
         return [f"not known: {left_out}"]
     bound = "at least" if left_out else "at most"
@@ -227,7 +227,7 @@ def list_warnings(declaration: Declaration, now: datetime) -> list[str]:
 def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None) -> JsonObject:
     """Returns the next runs, their cost and the warnings about them, for --json."""
     run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
-    unpriced = cost_bound.unpriced(declaration.steps)
+    unpriced = cost_bound.find_unpriced_steps(declaration.steps)
     return {
         "cron": str(declaration.cron),
         "runs": [

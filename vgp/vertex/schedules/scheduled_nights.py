@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from vgp.base.text.times import moment
-from vgp.check.spec.pipeline_spec import PipelineSpec, cached
+from vgp.check.spec.pipeline_spec import PipelineSpec, list_cached_tasks
 from vgp.vertex.runs.remote_run import Run, Step, steps_of
 from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.cron import Cron
@@ -165,7 +165,7 @@ def _find_certain_start(
 def _build_night(time: datetime, spec: PipelineSpec, run: Run) -> Night:
     # A list of runs has no specs, so names and groups come from the schedule's spec.
     steps = steps_of(spec, run.job.job_detail.task_details, run.id, over=run.over)
-    return Night(time, _decide_kind(run, steps, cached(spec)), run, steps)
+    return Night(time, _decide_kind(run, steps, list_cached_tasks(spec)), run, steps)
 
 
 def _decide_kind(run: Run, steps: Sequence[Step], pinned: Sequence[str]) -> str:

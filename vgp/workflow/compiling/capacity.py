@@ -91,7 +91,7 @@ def _plan_rung(
 ) -> PlannedRung:
     placement, own_image = rung.placement, rung.request.image
     image = script_step.set_image(component, rung.request, settings.image).component_spec.implementation.container.image
-    label = f"{component.name}, rung {rung.number} ({rung.way})"
+    label = f"{component.name}, rung {rung.number} ({rung.provisioning})"
     refuse(_find_problems(rung, image, settings), f"{label} asks for {placement.combination} in {placement.region}")
     environment = {
         IMAGE_VARIABLE: image,
@@ -105,7 +105,7 @@ def _plan_rung(
     return PlannedRung(
         name=rung.name,
         region=placement.region,
-        strategy="reservation" if rung.way == "persistent" else rung.way,
+        strategy="reservation" if rung.provisioning == "persistent" else rung.provisioning,
         timeout_s=placement.timeout_s,
         job=_build_job(component.name, rung, pools, settings),
         usd_per_hour=placement.hourly_usd,
@@ -120,7 +120,7 @@ def _build_job(step: str, rung: PlacedRung, pools: list[JsonObject], settings: S
     key; the launcher drops those that the run leaves empty."""
     fields = rung.placement.job_fields()
     scheduling = {**fields["scheduling"], "disable_retries": True}
-    if rung.way == "persistent":
+    if rung.provisioning == "persistent":
         del scheduling["strategy"]
     network = {} if "psc_interface_config" in fields else {"network": "{{$.pipeline_network}}"}
     return {

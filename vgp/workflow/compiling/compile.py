@@ -18,7 +18,7 @@ from vgp.check.spec import spec_difference
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_difference import Difference, unified
+from vgp.check.spec.spec_difference import Difference, diff_texts
 from vgp.check.spec.spec_ladder import worlds
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import PlacementError
@@ -210,7 +210,7 @@ def _check_references(name: str, task: Task, group: Component, spec: PipelineSpe
 # ---- the difference between two compiled pipelines, their machines as the checker reads them
 
 
-__all__ = ["compare_specs", "unified"]
+__all__ = ["compare_specs", "diff_texts"]
 
 #: Fields that change with a step's machine, and with its image.
 _MACHINE_FIELDS = ("input strategy", "input timeout", "retryPolicy.maxRetryCount", f"env.{plain.TIMEOUT_VARIABLE}")

@@ -109,7 +109,7 @@ def set_command(component: "BaseComponent", request: Request, form: "BaseCompone
         RequestError: the step has no outputs for a model and checkpoints, or a word of the command is invalid.
     """
     spec = component.component_spec
-    script = Script(request.command or (), request.launched_by, spec.implementation.container.image)
+    script = Script(request.command or (), request.launch_method, spec.implementation.container.image)
     fields = {} if form is None else {**(form.component_spec.inputs or {})}
     _refuse_words(component.name, script, {**_list_parameter_types(spec.inputs), **_list_parameter_types(fields)})
     named = {name: fields[name] for name in sorted(script.names & set(_list_parameter_types(fields)))}

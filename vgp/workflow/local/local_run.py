@@ -17,7 +17,7 @@ from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.parameters import check_arguments, parse_arguments
-from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
+from vgp.check.spec.pipeline_spec import PipelineSpec, uses_registry
 from vgp.protocol import environment as variables
 from vgp.protocol import file_names
 from vgp.protocol.imports import python_variables
@@ -115,7 +115,7 @@ def create_run(
 def _find_registry(spec: PipelineSpec, values: JsonView, out: Path) -> dict[str, str]:
     """Returns the local registry as an argument for the check of the champion, or {} if the run does not use it."""
     registry = out.absolute().parent / "registry"
-    is_default = registry_is(spec, [""]) and not values.get("registry")
+    is_default = uses_registry(spec, [""]) and not values.get("registry")
     return {"registry": str(registry)} if is_default and registry.is_dir() else {}
 
 

@@ -113,7 +113,7 @@ def _list_tasks(task: Task) -> Iterator[str]:
 def _check_condition(condition: str, inputs: JsonView) -> Step | None:
     """Returns a skipped step if the condition is false, a missing one if it cannot be evaluated, None if it holds."""
     try:
-        if condition and not dag.holds(condition, inputs):
+        if condition and not dag.evaluate_condition(condition, inputs):
             return Step("", "skipped", f"its condition does not hold: {condition}")
     except ValueError as error:
         return Step("", "missing", str(error))

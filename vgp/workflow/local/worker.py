@@ -83,7 +83,7 @@ def _evaluate_condition(condition: str, values: Any) -> bool:
 
     names = dag.names(condition)
     known = {name: ConditionEvaluator._resolve_pipeline_channel(name, values) for name in names}
-    return None not in known.values() and dag.holds(condition, known)
+    return None not in known.values() and dag.evaluate_condition(condition, known)
 
 
 def _end_with_parent() -> None:

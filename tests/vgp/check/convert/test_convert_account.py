@@ -14,7 +14,7 @@ import yaml
 from tests.vgp.check.convert.verb import convert
 from vgp.base.documents.bounded_text import dotted
 from vgp.base.errors import RequestError
-from vgp.check.convert.any_request import converted, source_document
+from vgp.check.convert.any_request import convert_document, source_document
 from vgp.check.convert.conversion import as_yaml, leaves
 
 #: The short run is the same every time; a long one:
@@ -265,11 +265,11 @@ def test_flags_lie_over_the_file_of_config_as_in_gcloud(tmp_path, monkeypatch):
         )
     )
     line = "gcloud ai custom-jobs create --region=us-central1 --display-name=j --config=c.yaml --args=q,^ --args=r"
-    spec = converted(source_document(line)[0]).config
+    spec = convert_document(source_document(line)[0]).config
     assert spec["scheduling"] == {"timeout": "61s", "strategy": "SPOT"} and spec["serviceAccount"] == "a@b"
     assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["q", "^", "r"]
     line += " --service-account=c@d --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=x:1"
-    spec = converted(source_document(line)[0]).config
+    spec = convert_document(source_document(line)[0]).config
     assert spec["serviceAccount"] == "c@d" and [pool["replicaCount"] for pool in spec["workerPoolSpecs"]] == [1]
     assert spec["workerPoolSpecs"][0]["machineSpec"] == {"machineType": "n1-standard-4"}
 

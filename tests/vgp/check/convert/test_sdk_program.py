@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from tests.vgp.check.convert.verb import DAY, convert
 from vgp.__main__ import main
 from vgp.base.documents.document import parse
-from vgp.check.convert.any_request import converted
+from vgp.check.convert.any_request import convert_document
 from vgp.check.convert.conversion import SPEC, Conversion
 from vgp.check.convert.sdk_program import V1, program
 
@@ -87,7 +87,7 @@ def sdk(cloud, monkeypatch):
 
 def written(data):
     """The program for a document, and what is lost with it."""
-    result = converted(parse("job.yaml", yaml.safe_dump(data))[0], as_of=DAY)
+    result = convert_document(parse("job.yaml", yaml.safe_dump(data))[0], as_of=DAY)
     text, notes = program(result)
     return result, text, [note for note in [*result.notes, *notes] if note.dropped]
 

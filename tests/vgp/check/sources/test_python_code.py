@@ -181,7 +181,7 @@ def test_a_count_that_is_not_known_is_no_count_of_one(kind):
     assert told(call.replace(kind, "NVIDIA_B300")) == [("GPU002", 1)]
     assert (
         "? x"
-        in judged(call.replace("machine()", '"n1-standard-8"').replace(kind, "NVIDIA_TESLA_T4")).steps[0].not_known
+        in judged(call.replace("machine()", '"n1-standard-8"').replace(kind, "NVIDIA_TESLA_T4")).steps[0].unknown_reason
     )
 
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.check.spec.dag import holds
+from vgp.check.spec.dag import evaluate_condition
 
 VALUE = "inputs.parameter_values['pipelinechannel--x']"
 OTHER = "inputs.parameter_values['pipelinechannel--y']"
 
 
 def check(condition: str, x: object, y: object = None) -> bool:
-    return holds(condition, {"pipelinechannel--x": x, "pipelinechannel--y": y})
+    return evaluate_condition(condition, {"pipelinechannel--x": x, "pipelinechannel--y": y})
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_what_is_not_a_condition_is_refused_and_never_run(condition: str) -> Non
 
 def test_a_value_that_is_missing_is_named() -> None:
     with pytest.raises(ValueError, match="needs pipelinechannel--x, which has no value"):
-        holds(f"{VALUE} == 1", {})
+        evaluate_condition(f"{VALUE} == 1", {})

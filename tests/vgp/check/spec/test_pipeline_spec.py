@@ -15,7 +15,7 @@ from rich.console import Console
 from tools.emulator.cloud import Cloud
 from vgp.base.documents.document import Document
 from vgp.check.checker import check
-from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, as_text, cached, pins_first, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, as_text, list_cached_tasks, pins_first, switch_cache
 from vgp.settings import Settings, find_repository, load
 from vgp.vertex.runs.run_submission import Options, submit
 from vgp.workflow.compiling import workflow_files
@@ -34,7 +34,7 @@ def test_it_tells_name_parameters_and_steps_in_their_order(training: PipelineSpe
     assert (training.name, training.description[:8]) == ("training", "Prepares")
     names = ["resolve", "prepare", "train", "evaluate", "decide", "register", "notify"]
     assert [step.name for step in training.steps] == [step.path for step in training.steps] == names
-    assert training.parameters["global_batch_size"].takes.startswith("an integer")
+    assert training.parameters["global_batch_size"].type_text.startswith("an integer")
     assert training.defaults["precision"] == "auto"
 
 
@@ -119,22 +119,22 @@ PINNED = ["decide", "evaluate", "prepare", "train"]
 @pytest.mark.parametrize("target", [Vertex(Settings()), Local()])
 def test_pinned_steps_are_cached_and_no_other(target: Target) -> None:
     nightly = workflow_files.compile_workflow("nightly", target, find_repository(TESTS / "nightly" / "pipelines.toml"))
-    assert cached(nightly) == ["work"]
+    assert list_cached_tasks(nightly) == ["work"]
     assert "cacheKey" not in json.dumps(nightly.content), "a key of our own would hold for all inputs"
 
 
 def test_the_training_pipeline_pins_first_and_caches_what_follows() -> None:
     file = TESTS.parents[1] / "pipelines.toml"
     spec = workflow_files.compile_workflow("training", Vertex(Settings()), find_repository(file))
-    assert cached(spec) == PINNED and pins_first(spec)
+    assert list_cached_tasks(spec) == PINNED and pins_first(spec)
     (resolve,) = (step.task for step in spec.steps if step.name == "resolve")
     assert resolve.inputs({}, {})["run"] == "{{$.pipeline_job_name}}", "a hit in no run, even with --cache"
 
 
 def test_a_workflow_that_pins_nothing_has_no_cache_on_vertex_and_its_own_results_here() -> None:
     repository = find_repository(TESTS / "small" / "pipelines.toml")
-    assert cached(workflow_files.compile_workflow("small", Vertex(Settings()), repository)) == []
-    assert set(cached(workflow_files.compile_workflow("small", Local(), repository))) >= {"own", "show"}
+    assert list_cached_tasks(workflow_files.compile_workflow("small", Vertex(Settings()), repository)) == []
+    assert set(list_cached_tasks(workflow_files.compile_workflow("small", Local(), repository))) >= {"own", "show"}
 
 
 def test_each_task_counts_for_itself_and_the_workflow_has_the_last_word(
@@ -174,9 +174,9 @@ def test_each_task_counts_for_itself_and_the_workflow_has_the_last_word(
 
 def test_steps_in_groups_and_loops_are_switched_too(branching: dict[str, Any]) -> None:
     spec = PipelineSpec(branching)
-    assert {"flip", "flip-2", "say-2", "say-4"} <= set(cached(spec)), "as kfp compiles them"
-    assert cached(switched(spec, False)) == cached(as_pinned(spec, otherwise=False)) == []
-    assert set(cached(spec)) <= set(cached(switched(spec, True)))
+    assert {"flip", "flip-2", "say-2", "say-4"} <= set(list_cached_tasks(spec)), "as kfp compiles them"
+    assert list_cached_tasks(switch_cache(spec, False)) == list_cached_tasks(as_pinned(spec, otherwise=False)) == []
+    assert set(list_cached_tasks(spec)) <= set(list_cached_tasks(switch_cache(spec, True)))
     assert spec.content == branching, "the spec itself stays"
 
 
@@ -203,6 +203,8 @@ def test_the_flag_is_stronger_than_new_that_than_the_settings_and_they_than_the_
     options = Options(caching=flag, new=new, dry_run=True)
     body = submit("training", (), settings=changed, options=options, console=Console(quiet=True))["job"]
     groups = {
-        name for name in cached(PipelineSpec(body["pipelineSpec"])) if name.startswith(("exit-handler", "condition"))
+        name
+        for name in list_cached_tasks(PipelineSpec(body["pipelineSpec"]))
+        if name.startswith(("exit-handler", "condition"))
     }
-    assert sorted(set(cached(PipelineSpec(body["pipelineSpec"]))) - groups) == sorted(steps)
+    assert sorted(set(list_cached_tasks(PipelineSpec(body["pipelineSpec"]))) - groups) == sorted(steps)

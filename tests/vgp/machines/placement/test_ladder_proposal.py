@@ -7,9 +7,15 @@ import pytest
 from vgp.base.errors import RequestError
 from vgp.machines.catalog import catalog, prices
 from vgp.machines.placement import plain
-from vgp.machines.placement.ladder_proposal import Proposal, proposed
+from vgp.machines.placement.ladder_proposal import (
+    Proposal,
+    choose_machine,
+    list_spot_regions,
+    propose_ladder,
+)
 from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.search import Need
+from vgp.machines.placement.spot_advice import SpotAdvice
 from vgp.machines.placement.step_request import Request
 
 TODAY = date(2026, 11, 20)
@@ -26,7 +32,7 @@ def taken(proposal: Proposal, region: str) -> None:
 
 
 def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
-    made = proposed(need("L4"), region="us-central1", gpus=16, deadline_s=43200)
+    made = propose_ladder(need("L4"), region="us-central1", gpus=16, deadline_s=43200)
     ways = [(rung.keys.get("strategy", "standard"), "regions" in rung.keys) for rung in made.rungs]
     assert ways == [("spot", False), ("spot", True), ("flex_start", False), ("standard", False)]
     assert {(rung.keys["machine"], rung.keys["nodes"]) for rung in made.rungs} == {("g2-standard-96", 2)}
@@ -43,20 +49,20 @@ def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
 @pytest.mark.parametrize("gpu", ["T4", "L4", "A100", "A100-80GB", "H100", "H200", "B200", "RTX-PRO-6000"])
 @pytest.mark.parametrize("region", ["us-central1", "europe-west4", "asia-southeast1"])
 def test_what_is_proposed_compiles_wherever_the_run_is(gpu, region):
-    taken(proposed(need(gpu), region=region), region)
+    taken(propose_ladder(need(gpu), region=region), region)
 
 
 def test_what_the_budget_does_not_afford_is_left_out_and_said():
-    whole = proposed(need("H100", count=8), region="us-central1", deadline_s=36000)
+    whole = propose_ladder(need("H100", count=8), region="us-central1", deadline_s=36000)
     dear = max(rung.usd_per_hour for rung in whole.rungs)
-    made = proposed(need("H100", count=8), region="us-central1", deadline_s=36000, max_usd=dear * 10 - 1)
+    made = propose_ladder(need("H100", count=8), region="us-central1", deadline_s=36000, max_usd=dear * 10 - 1)
     assert len(made.rungs) == len(whole.rungs) - 1 and made.max_usd < dear * 10 - 1
     assert any("left out, as a ladder of " in note and " with it can cost $" in note for note in made.notes)
     taken(made, "us-central1")
 
 
 def test_a_budget_alone_gives_the_deadline():
-    made = proposed(need("L4"), region="us-central1", max_usd=20)
+    made = propose_ladder(need("L4"), region="us-central1", max_usd=20)
     assert 19 < made.max_usd <= 20 and made.deadline_s % 60 == 0
 
 
@@ -71,7 +77,27 @@ def test_a_budget_alone_gives_the_deadline():
 def test_what_cannot_be_is_said(asked, words):
     if words is None:
         with pytest.raises(RequestError, match="adds up to --gpus 7"):
-            proposed(need("A100-80GB", count=2), region="us-central1", **asked)
+            propose_ladder(need("A100-80GB", count=2), region="us-central1", **asked)
     else:
         with pytest.raises(RequestError, match=words):
-            proposed(need("L4"), region="us-central1", **asked)
+            propose_ladder(need("L4"), region="us-central1", **asked)
+
+
+def test_advice_on_spot_moves_regions_but_the_region_of_the_run_stays_first_unless_its_score_is_low():
+    plain_order = propose_ladder(need("L4"), region="us-central1", gpus=16, deadline_s=43200)
+    nearest = plain_order.rungs[1].keys["regions"]
+    candidates = list_spot_regions(choose_machine(need("L4"), "us-central1", 16)[0], "us-central1")
+    later = candidates[-1]
+    advice = {"us-central1": SpotAdvice(0.6), later: SpotAdvice(0.9, 3600, 0.125), nearest[1]: SpotAdvice(0.1)}
+
+    def regions(known):
+        made = propose_ladder(need("L4"), region="us-central1", gpus=16, deadline_s=43200, advice=known)
+        taken(made, "us-central1")
+        return [rung.keys.get("regions") for rung in made.rungs[:2]], made.rungs[1].reason
+
+    places, reason = regions(advice)
+    assert places == [None, [later, nearest[0]]]
+    assert f"{later}: obtainability 0.9 of 1, most run for 1h 00m, 12 % of those that stopped were preempted" in reason
+    assert regions({**advice, "us-central1": SpotAdvice(0.39)})[0] == [[later, nearest[0]], None]
+    low = dict.fromkeys(candidates, SpotAdvice(0.0))
+    assert regions(low)[0] == regions({})[0] == [None, nearest]

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from vgp.base.gpu_peaks import peak_of_accelerator
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import placed_ladder as module
-from vgp.machines.placement.dearest import Terms, dearest_way
+from vgp.machines.placement.dearest import Terms, find_dearest_course
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.request_parts import Rung
@@ -140,8 +140,8 @@ TERMS = st.builds(Terms, st.floats(0, 100), st.floats(1, 1e6), st.sampled_from([
 
 @given(st.lists(TERMS, min_size=1, max_size=5), st.floats(1, 7 * 86400))
 def test_no_way_is_dearer_than_the_dearest(rungs, limit_s):
-    way = dearest_way(rungs, limit_s)
-    most = sum(rung.usd_per_hour * held.both_s for rung, held in zip(rungs, way, strict=True))
+    way = find_dearest_course(rungs, limit_s)
+    most = sum(rung.usd_per_hour * held.total_s for rung, held in zip(rungs, way, strict=True))
     assert sum(held.jobs_s for held in way) <= limit_s * (1 + 1e-9), "hours of jobs, which run one at a time"
     spot_usd = max((rung.usd_per_hour for rung in rungs if rung.strategy == "spot"), default=0.0)
     for order in (rungs, rungs[::-1], sorted(rungs)):  # other ways to spend the same time
@@ -156,11 +156,11 @@ def test_no_way_is_dearer_than_the_dearest(rungs, limit_s):
 
 def test_two_jobs_at_once_are_counted_for_each_hour_on_demand_that_may_begin():
     ladder = [Terms(10, 7200, "spot"), Terms(12, 1800, "spot"), Terms(30, 5 * 3600), Terms(20, 1e6, "flex_start")]
-    assert dearest_way(ladder, 9 * 3600) == [(0, 0), (0, 5 * HANDOVER_S), (5 * 3600, 0), (4 * 3600, 0)]
-    assert dearest_way(ladder, 1.5 * 3600) == [(0, 0), (0, 2 * HANDOVER_S), (1.5 * 3600, 0), (0, 0)], (
+    assert find_dearest_course(ladder, 9 * 3600) == [(0, 0), (0, 5 * HANDOVER_S), (5 * 3600, 0), (4 * 3600, 0)]
+    assert find_dearest_course(ladder, 1.5 * 3600) == [(0, 0), (0, 2 * HANDOVER_S), (1.5 * 3600, 0), (0, 0)], (
         "the second hour has begun"
     )
-    assert dearest_way(ladder[:2], 3600) == [(1800, 0), (1800, 0)], "nobody is on demand"
+    assert find_dearest_course(ladder[:2], 3600) == [(1800, 0), (1800, 0)], "nobody is on demand"
 
 
 def test_gpus_of_the_catalog_have_peaks_but_those_without_tensor_cores():

@@ -68,7 +68,7 @@ COMMAND = ["python", "train.py", "--epochs", "{epochs}"]
 @pytest.mark.parametrize("launch", ["torchrun", "tensorflow", "jax", "plain", None])
 def test_every_launch_takes_a_command(launch: str | None) -> None:
     asked = Request(command=COMMAND, launch=launch, machine="g2-standard-24", nodes=2)  # type: ignore[arg-type]
-    assert asked.command == tuple(COMMAND) and asked.launched_by == (launch or "plain")
+    assert asked.command == tuple(COMMAND) and asked.launch_method == (launch or "plain")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,7 @@ def test_every_launch_takes_a_command(launch: str | None) -> None:
         ({"command": COMMAND, "launch": "tensorflow", "parameter_server": {"count": 0}}, "greater than or equal to 1"),
         ({"command": COMMAND, "launch": "jax", "reduction_server": {"count": 1}}, "not for 'jax'"),
         ({"command": ["torchrun", "train.py"], "launch": "torchrun"}, "torchrun in the command .* processes twice"),
+        ({"command": ["horovodrun", "train.py"], "launch": "torchrun"}, "SSH.* DistributedDataParallel.*'plain'"),
         ({"image": "mine:latest"}, "is :latest"),
         ({"image": "-"}, "is not an image"),
     ],

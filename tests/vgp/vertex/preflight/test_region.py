@@ -49,3 +49,20 @@ def test_without_compute_engine_the_catalog_still_tells(world):
     found = world.only("region.now", "unknown")
     assert "roles/compute.viewer" in found.hint
     assert [each.level for each in world.look() if each.check == "region.catalog"] == ["ok"] * 3
+
+
+def test_a_low_score_of_a_spot_machine_is_a_warning_and_no_permission_is_unknown(world):
+    world.steps = [replace(row, strategy="SPOT") if row.step == "train" else row for row in STEPS]
+    machine = ("us-central1", "g2-standard-24")
+    world.cloud.zones.advice[machine] = (0.7, 3600)
+
+    def spot():
+        return next(each for each in world.look() if each.check == "region.spot")
+
+    assert spot().level == "ok"
+    world.cloud.zones.advice[machine] = (0.3, 600)
+    found = spot()
+    assert found.level == "warning" and found.subject.endswith("g2-standard-24 in us-central1")
+    assert "obtainability 0.3 of 1" in found.seen and "--ladder --project test-project" in found.hint
+    world.forbid("compute.advice.capacity", "compute.advice.capacity")
+    assert spot().level == "unknown" and "roles/compute.viewer" in spot().hint

@@ -13,7 +13,7 @@ import pytest
 from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
 from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.check.spec.pipeline_spec import PipelineSpec, cached
+from vgp.check.spec.pipeline_spec import PipelineSpec, list_cached_tasks
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.settings.settings_model import Mlflow, Notify
@@ -202,7 +202,7 @@ def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings
 def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) -> None:
     before = json.dumps(SPEC)
     spec = PipelineSpec(pipeline_job.build_body(settings, SPEC, {}, caching=caching)["pipelineSpec"])
-    assert set(cached(spec)) == ({task.name for _, task in spec.walk()} if caching else set())
+    assert set(list_cached_tasks(spec)) == ({task.name for _, task in spec.walk()} if caching else set())
     assert json.dumps(SPEC) == before, "the caller's stays as it is"
 
 

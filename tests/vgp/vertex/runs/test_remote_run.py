@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.emulator.cloud import Cloud
-from vgp.check.spec.pipeline_spec import PipelineSpec, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache
 from vgp.vertex import clients
 from vgp.vertex.runs.remote_run import Run, read, restore_integers
 
@@ -93,7 +93,7 @@ def test_a_failed_step_keeps_the_rest_from_starting(cloud: Cloud, start: Callabl
 
 
 def test_a_cached_step_took_no_time_and_has_no_job(cloud: Cloud, start: Callable[..., str], look: Callable) -> None:
-    spec = switched(PipelineSpec(TRAINING), True).content
+    spec = switch_cache(PipelineSpec(TRAINING), True).content
     start(spec)
     cloud.clock.advance(3600)
     name = start(spec, id="again")

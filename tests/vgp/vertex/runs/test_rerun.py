@@ -11,7 +11,7 @@ from google.protobuf import json_format
 
 from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import RequestError
-from vgp.check.spec.pipeline_spec import PipelineSpec, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache
 from vgp.settings import Settings
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.remote_run import Run, read
@@ -41,7 +41,7 @@ def failed(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) 
 def inputs(job: Any) -> dict[str, Any]:
     """What the run does, without what became of it; in a rerun every step runs."""
     data = json_format.MessageToDict(type(job).pb(job))
-    data["pipelineSpec"] = switched(PipelineSpec(data["pipelineSpec"]), False).content
+    data["pipelineSpec"] = switch_cache(PipelineSpec(data["pipelineSpec"]), False).content
     names = ("pipelineSpec", "runtimeConfig", "serviceAccount", "network", "encryptionSpec", "templateUri")
     return {name: data.get(name) for name in names}
 
@@ -103,7 +103,7 @@ def test_from_the_failed_step_takes_finished_ones_from_the_cache(
 def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_on(
     cloud: Cloud, settings: Settings, start: Callable[..., str], look: Callable[[str], Run]
 ) -> None:
-    name = start(switched(PipelineSpec(TRAINING), True).content)
+    name = start(switch_cache(PipelineSpec(TRAINING), True).content)
     cloud.clock.advance(3600)
     job, _ = attempts.start(settings, build_body(look(name)))
     cloud.clock.advance(3600)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.check.spec.pipeline_spec import PipelineSpec, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache
 from vgp.check.spec.spec_difference import Difference
 from vgp.workflow.compiling import compile
 
@@ -21,7 +21,7 @@ def differences(before: Any, after: Any) -> list[Difference]:
 
 
 def unified(before: Any, after: Any) -> list[str]:
-    return compile.unified(PipelineSpec(before), PipelineSpec(after))
+    return compile.diff_texts(PipelineSpec(before), PipelineSpec(after))
 
 
 def changed(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def tasks(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_steps_that_are_cached_no_longer_are_named() -> None:
-    (change,) = differences(SPEC, switched(PipelineSpec(SPEC), False).content)
+    (change,) = differences(SPEC, switch_cache(PipelineSpec(SPEC), False).content)
     assert (change.field, change.before, change.after) == ("cached steps", "decide, evaluate, prepare, train", "none")
 
 

@@ -203,7 +203,7 @@ def test_mail_adds_nothing_to_the_most_and_its_step_has_no_settings(tmp_path: Pa
     assert step in [each.name for each in with_mail.spec.steps]
     assert cost_bound.most_usd(with_mail.report.steps) == cost_bound.most_usd(
         without.report.steps
-    ) and not cost_bound.unpriced(with_mail.report.steps)
+    ) and not cost_bound.find_unpriced_steps(with_mail.report.steps)
     every = [compile.compile_pipeline(name, own) for name in workflow_files.find_workflows(own.repository)]
     [line] = [line for line in compile.list_unknown_steps(own, every) if step in line]
     assert line.startswith(f"warning: [steps.{step}] of the settings has no effect")

@@ -91,7 +91,7 @@ def job_of(spec: PipelineSpec, inputs: dict[str, Any]) -> Any:
     values = {**defaults, "project": "p", "location": "l", **inputs}
     container = spec.content["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
     (payload,) = [word for word in container["args"] if "worker_pool_specs" in word]
-    text = task_inputs._joined(payload, None)
+    text = task_inputs._join_parts(payload, None)
 
     def value(match: re.Match[str]) -> str:
         found = values.get(match[1], {})

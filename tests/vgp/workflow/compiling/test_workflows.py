@@ -11,7 +11,7 @@ import pytest
 
 from vgp.__main__ import main
 from vgp.base.errors import RequestError
-from vgp.check.spec.pipeline_spec import cached
+from vgp.check.spec.pipeline_spec import list_cached_tasks
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Repository, Settings, find_repository, load
 from vgp.workflow.compiling import compile, workflow_files
@@ -277,7 +277,7 @@ def test_a_pipeline_that_is_not_placed_is_completed_all_the_same(write: Callable
     text = PLAIN.replace("@placed\n", "").replace("step(hello, pinned=True)", "hello").replace("target().run", "text")
     repository = write({"pipelines/mine.py": text}, 'bucket = "gs://a-bucket"\n')
     spec = workflow_files.compile_workflow("mine", Vertex(load(repository.file)), repository)
-    assert spec.content["defaultPipelineRoot"] == "gs://a-bucket/runs" and cached(spec) == []
+    assert spec.content["defaultPipelineRoot"] == "gs://a-bucket/runs" and list_cached_tasks(spec) == []
 
 
 @pytest.mark.parametrize("name", ["training", "batch_prediction"])
