@@ -23,10 +23,12 @@ from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
 from vgp.train.loop import arithmetic, finite_checks, gradients, model_building, optimizers, precision, profiling
 from vgp.train.loop.block_usage import NoCollectives
 from vgp.train.loop.buffers import MovingBuffers, find_changed, keep_buffers
+from vgp.train.loop.dry_run import DryRun, run_without_graph
 from vgp.train.loop.finite_checks import GradientNorm, Scaler
 from vgp.train.loop.gradients import Loss
 from vgp.train.loop.progress_line import Stopwatch
 from vgp.train.loop.sample_order import Plan, Schedule, seed_of
+from vgp.train.loop.sharding import Gradients, Sharded
 from vgp.train.loop.trainer_state import TrainerState
 from vgp.train.loop.weighting import RingSum, TreeSum, Weighting, split_loss
 from vgp.train.processes.rank import Rank
@@ -51,19 +53,17 @@ class Learner:
         self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
         self.assigned = assigned
         self.sharded = config.strategy == "fsdp"
-        self.gradients: gradients.Gradients
-        if self.sharded:
-            built, self.gradients = model_building.build_sharded(task, data, config, rank, self._patience_s)
-        else:
-            built = model_building.build_whole(task, data, config, rank)
+        built = model_building.build_to_shard(task, data, config, rank, self._patience_s) if self.sharded else (
+            model_building.build_whole(task, data, config, rank)
+        )  # fmt: skip
         self.module: nn.Module = built.module
         self.frozen, self.made_whole = built.frozen, built.made_whole
         self.module.train()  # a pretrained model may come in evaluation mode
         self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
         self.kernels = arithmetic.select_kernels(config.deterministic is True, rank.device, tf32=config.tf32)
-        with keep_buffers(self.module):
-            self.in_float32 = self._keep_float32(rows)
+        self.gradients: Gradients
+        self._choose_precision(rows, built)
         repeated = task.blocks(self.module)
         if config.compile:
             arithmetic.compile_blocks(
@@ -73,7 +73,7 @@ class Learner:
         if config.activation_checkpointing:
             arithmetic.recompute_blocks(repeated)
         if not self.sharded:
-            self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), repeated, config, rank)
+            self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), config, rank)
         self.schedule = Schedule(config, plan.steps, task)
         self.optimizer = optimizers.build_optimizers(task, self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
@@ -118,24 +118,66 @@ class Learner:
         """Seconds for which ranks wait for a rank that works alone, for example on building its model."""
         return self.config.checkpoint_patience_s + self.config.hang_after_s
 
-    def _keep_float32(self, rows: Batch) -> list[str]:
+    def _choose_precision(self, rows: Batch, built: model_building.Built) -> None:
+        """Makes modules with sensitive raw inputs compute in float32, and shards the model if the strategy is `fsdp`.
+
+        Both depend on a dry run of the loss. If the loss rejects it, the loss runs for real on the rows, without a
+        graph, and all parameters of a sharded model are gathered in float32.
+        """
+        config, device = self.config, self.rank.device
+        #: Why the loss rejects a dry run; "" = it does not.
+        self.obstacle = ""
+        #: Names of the parameters that are gathered in half precision.
+        self.rounded: list[str] = []
+        #: Names of the modules that compute in float32.
+        self.in_float32: list[str] = []
+        try:
+            dry = DryRun(Loss(self.module, self.task.loss), rows, device)
+            self.in_float32 = self._keep_float32(rows, dry)
+            if self.sharded and (dtype := precision.half(config)) and precision.EVERYTHING not in self.in_float32:
+                self.rounded = precision.find_rounded(self.module, dry, dtype, device.type)
+        except UserError:
+            raise
+        except Exception as error:  # the task's code may fail in any way; an error of its own occurs again below
+            self.obstacle = f"{type(error).__name__}: {str(error).partition('.')[0].partition(chr(10))[0]:.100}"
+        if self.rank.world_size > 1:
+            results = self.rank.exchange((self.obstacle, self.rounded), within_s=self._patience_s)
+            self.obstacle, self.rounded = next((result for result in results if result[0]), results[0])
+        if self.sharded:
+            self.gradients = model_building.shard(
+                built, self.task, config, self.rank, self.rounded, several=len(self.assigned) > 1
+            )
+        if self.obstacle:
+            forward = partial(self.gradients.loss if self.sharded else partial(self.task.loss, self.module), rows)
+            try:
+                with keep_buffers(self.module):
+                    self.in_float32 = self._keep_float32(rows, partial(run_without_graph, forward))
+            except torch.OutOfMemoryError as error:
+                raise UserError(self._memory_advice(0, error)) from None
+            self._free()
+
+    def _keep_float32(self, rows: Batch, forward: Callable[[], object]) -> list[str]:
         """Makes modules with sensitive raw inputs compute in float32; returns their names, equal on every rank."""
         has_floats, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
         if self.config.tf32:
             dtype = dtype or torch.float16  # which has as many bits as TF32
         if not has_floats or dtype is None:
             return []
-        forward = partial(self.gradients.loss, rows) if self.sharded else partial(self.task.loss, self.module, rows)
         names = precision.keep_float32(self.module, forward, dtype, self.rank.device.type)
-        if self.sharded:  # otherwise `self.gradients` does not exist yet
-            assert isinstance(self.gradients, gradients.Sharded)
-            self.gradients.free()
         if names and self.config.tf32:
             raise UserError(
                 f"tf32=true would round raw values that need all bits of float32: inputs of {join_names(names)}. "
                 "Standardise them in the task, or set tf32=false."
             )
         return names
+
+    def describe_gathers(self) -> str:
+        """Returns a sentence about the precision in which FSDP2 gathers the parameters."""
+        if self.obstacle:
+            return f"fsdp gathers all parameters in float32, because the loss cannot run without them: {self.obstacle}"
+        sizes = {name: parameter.numel() for name, parameter in self.module.named_parameters()}
+        share = sum(sizes[name] for name in self.rounded) / sum(sizes.values())
+        return f"fsdp gathers {share:.1%} of the parameters in {self.config.precision}, and the others in float32"
 
     def warm_up(self, batch: Batch) -> None:
         """Runs a forward and a backward pass without effect on the state, to see which buffers they change.
@@ -286,10 +328,13 @@ class Learner:
                 model_building.seed_step(self.config.seed, "validation", number, self.rank.device)
                 on_device = {name: value.to(self.rank.device) for name, value in batch.items()}
                 measured.append(self.gradients.loss(on_device, figures))
-        if isinstance(self.gradients, gradients.Sharded):
-            self.gradients.free()  # or the next step would use the parameters gathered here
+        self._free()  # or the next step would use the parameters gathered here
         self.module.train()
         return measured
+
+    def _free(self) -> None:
+        if isinstance(self.gradients, Sharded):
+            self.gradients.free()
 
     def broken(self) -> set[str]:
         """Returns names in this rank's state with a nan or infinity that were finite before the first step.
