@@ -63,6 +63,8 @@ class Learner:
         self.config = config = self.arithmetic.config
         self.kernels = arithmetic.select_kernels(config.deterministic is True, rank.device, tf32=config.tf32)
         self.gradients: Gradients
+        #: Called with the step in which memory ran out; returns a sentence for the error message.
+        self.out_of_memory: Callable[[int], str] = lambda step: ""
         self._choose_precision(rows, built)
         repeated = task.blocks(self.module)
         if config.compile:
@@ -102,8 +104,6 @@ class Learner:
         #: The weight of each microbatch's loss: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
                         for n in assigned]  # fmt: skip
-        #: Called with the step in which memory ran out; returns a sentence for the error message.
-        self.out_of_memory: Callable[[int], str] = lambda step: ""
         #: Tensors that were not finite before the first step, such as a mask of -inf.
         self.boundless: set[str] = set()
         #: Called after each update with the number of its step, for an average of the weights.
@@ -154,7 +154,8 @@ class Learner:
                     self.in_float32 = self._keep_float32(rows, partial(run_without_graph, forward))
             except torch.OutOfMemoryError as error:
                 raise UserError(self._memory_advice(0, error)) from None
-            self._free()
+            if self.sharded:
+                self._free()
 
     def _keep_float32(self, rows: Batch, forward: Callable[[], object]) -> list[str]:
         """Makes modules with sensitive raw inputs compute in float32; returns their names, equal on every rank."""
