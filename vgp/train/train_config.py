@@ -87,7 +87,8 @@ class TrainConfig(BaseModel):
     million parameters."""
     deterministic: Literal["auto", True, False] = "auto"
     """Whether two runs give identical bits; `false` selects the fastest GPU kernels, which may add in any order. `auto`
-    = `true`, except for models of at least 50 million parameters on a GPU."""
+    = `true`, except for models of at least 50 million parameters on a GPU, and models with an operation that has no
+    deterministic kernel."""
     exact: bool = False
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"

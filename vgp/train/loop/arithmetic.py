@@ -6,10 +6,11 @@ resumed run keeps them on every machine.
 
 import importlib.util
 import os
+import re
 import shutil
 import sysconfig
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,11 +47,14 @@ class Choice:
         return ", ".join(f"{name}={values[name]} ({self.reasons.get(name, 'as set')})" for name in AUTO_FIELDS)
 
 
-def resolve_arithmetic(config: TrainConfig, module: nn.Module, device: torch.device, begun: JsonObject) -> Choice:
+def resolve_arithmetic(
+    config: TrainConfig, module: nn.Module, device: torch.device, begun: JsonObject, operation: str = ""
+) -> Choice:
     """Resolves the `auto` fields of a configuration.
 
     Args:
         begun: The values that the resumed run resolved at its start; empty for a new run.
+        operation: The operation of PyTorch that has no deterministic kernel here (`NotDeterministic`); "" = none.
 
     Raises:
         UserError: compile=true, but this machine cannot compile.
@@ -62,6 +66,8 @@ def resolve_arithmetic(config: TrainConfig, module: nn.Module, device: torch.dev
         if getattr(config, name) == "auto":
             value, reason = resolve(config.model_copy(update=values), parameters, device)
             values[name], reasons[name] = (begun[name], "as the run began") if name in begun else (value, reason)
+    if operation and "deterministic" in reasons:
+        values["deterministic"], reasons["deterministic"] = False, f"{operation} has no deterministic kernel here"
     if slow := _slow(values.get("precision", config.precision), device):
         reasons["precision"] = f"{reasons.get('precision', 'as set')}; {slow}"
     settled = config.model_copy(update=values)
@@ -169,6 +175,38 @@ def make_deterministic(is_on: bool) -> None:
     # A debugging aid that costs a pass over all memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = not is_on
+
+
+class NotDeterministic(UserError):
+    """An operation that has no deterministic kernel on this device, though `deterministic` is true.
+
+    Attributes:
+        operation: Its name in PyTorch, for example `upsample_bilinear2d_backward_out_cuda`.
+    """
+
+    def __init__(self, operation: str):
+        super().__init__(
+            f"{operation} of PyTorch has no deterministic kernel on this device, and deterministic=true. Set "
+            "training_options.deterministic=false, without exact=true, or replace the operation in the model: "
+            "https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html lists them."
+        )
+        self.operation = operation
+
+
+@contextmanager
+def named_operations() -> Iterator[None]:
+    """Raises NotDeterministic for PyTorch's error about an operation without a deterministic kernel.
+
+    The text is that of `Context::alertNotDeterministic`:
+    https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/Context.cpp
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        found = re.search(r"(\w+) does not have a deterministic implementation", str(error))
+        if not found:
+            raise
+        raise NotDeterministic(found[1]) from None
 
 
 def allow_tf32(is_allowed: bool) -> None:

@@ -43,12 +43,13 @@ class Learner:
 
     def __init__(
         self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch,
-        begun: JsonObject | None = None,
+        begun: JsonObject | None = None, operation: str = "",
     ):  # fmt: skip
         """
         Args:
             rows: Some rows of the data, equal on every rank.
-            begun: The values of `config.OPEN` that the resumed run resolved at its start.
+            begun: The values of `AUTO_FIELDS` that the resumed run resolved at its start.
+            operation: The operation that has no deterministic kernel here; "" = none is known.
         """
         self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
         self.assigned = assigned
@@ -59,7 +60,7 @@ class Learner:
         self.module: nn.Module = built.module
         self.frozen, self.made_whole = built.frozen, built.made_whole
         self.module.train()  # a pretrained model may come in evaluation mode
-        self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun or {})
+        self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun or {}, operation)
         self.config = config = self.arithmetic.config
         self.kernels = arithmetic.select_kernels(config.deterministic is True, rank.device, tf32=config.tf32)
         self.gradients: Gradients
@@ -150,7 +151,7 @@ class Learner:
         if self.obstacle:
             forward = partial(self.gradients.loss if self.sharded else partial(self.task.loss, self.module), rows)
             try:
-                with keep_buffers(self.module):
+                with keep_buffers(self.module), arithmetic.named_operations():
                     self.in_float32 = self._keep_float32(rows, partial(run_without_graph, forward))
             except torch.OutOfMemoryError as error:
                 raise UserError(self._memory_advice(0, error)) from None
@@ -268,7 +269,8 @@ class Learner:
             self.config.seed, step, self.plan.microbatches, self.rank.device
         )  # for optimizers that draw
         try:
-            self.optimizer.step()
+            with arithmetic.named_operations():
+                self.optimizer.step()
         except torch.OutOfMemoryError as error:  # the first step allocates the optimizer's state
             raise UserError(self._memory_advice(step, error)) from None
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -288,14 +290,15 @@ class Learner:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         try:
-            with self.autocast, self.watch:
-                loss, divisor = split_loss(self.gradients.loss(batch))
-            self._require_gradient(step, loss)
-            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # half precision would round the weight
-            self.stopwatch.has_loss()
-            self.rank.trace.mark(step, "the backward pass")
-            weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
-            torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
+            with arithmetic.named_operations():
+                with self.autocast, self.watch:
+                    loss, divisor = split_loss(self.gradients.loss(batch))
+                self._require_gradient(step, loss)
+                loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # half precision would round the weight
+                self.stopwatch.has_loss()
+                self.rank.trace.mark(step, "the backward pass")
+                weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
+                torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
         except torch.OutOfMemoryError as error:
             raise UserError(self._memory_advice(step, error)) from None
         return self.weighting.add(loss.detach(), divisor)
@@ -324,7 +327,7 @@ class Learner:
         """
         self.module.eval()
         measured = []
-        with torch.no_grad(), self.autocast, keep_buffers(self.module):
+        with torch.no_grad(), self.autocast, keep_buffers(self.module), arithmetic.named_operations():
             for number, batch in zip(numbers, batches, strict=False):
                 model_building.seed_step(self.config.seed, "validation", number, self.rank.device)
                 on_device = {name: value.to(self.rank.device) for name, value in batch.items()}

@@ -4,6 +4,7 @@ Ranks exchange gradients at every step and meet about twice a second (`vgp.train
 only on values shared in the meetings, so all ranks take them at one step.
 """
 
+import gc
 import os
 import time
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ from vgp.protocol.capacity.progress import Pace, reporter
 from vgp.train.checkpoint.checkpoint_manifest import Manifest as Checkpoint
 from vgp.train.checkpoint.lease_holder import clock
 from vgp.train.loop import initial_state, profiling, run_results, validation_metric
+from vgp.train.loop.arithmetic import NotDeterministic
 from vgp.train.loop.batches import microbatches, tensors
 from vgp.train.loop.checkpoint_saving import Saving, device_kind
 from vgp.train.loop.curves import History
@@ -68,11 +70,11 @@ class Trainer:
         # One process of a machine decodes rows for the others, so no collective may start before all have them.
         size = sum(file.bytes for files in self.data.splits.values() for file in files)
         rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
-        self._make_ready()
+        operation = self._make_ready()
         checkpoint = initial_state.restore_newest(request, rank, self.learner)
         if self.learner.spoilt and not checkpoint:
             del self.learner, self.saving, self.health, self.average, self.best
-            self._make_ready()
+            self._build(operation)
         self.warm = None if checkpoint else self._warm_start()
         self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
@@ -93,12 +95,30 @@ class Trainer:
         self.pace = Pace()
         self._report_progress()
 
-    def _make_ready(self) -> None:
+    def _make_ready(self) -> str:
+        """Creates the learner and warms it up.
+
+        Returns:
+            The operation that has no deterministic kernel here, so that `deterministic=auto` is false; "" = none.
+        """
+        try:
+            self._build()
+            return ""
+        except NotDeterministic as error:
+            if self.config.deterministic != "auto" or self.config.exact:
+                raise
+            operation = error.operation
+        self.__dict__.pop("learner", None)
+        gc.collect()  # the model and its gradients are in cycles
+        self._build(operation)
+        return operation
+
+    def _build(self, operation: str = "") -> None:
         """Creates the learner and warms it up, with some rows of the data."""
         some_rows = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         self.learner = Learner(
             tasks.load(self.config.task, self.data.options), self.data, self.config, self.plan, self.rank,
-            self.assigned, tensors(some_rows, self.rank.device), self.request.begun,
+            self.assigned, tensors(some_rows, self.rank.device), self.request.begun, operation,
         )  # fmt: skip
         self.request = self.request.settled(self.learner.config)
         self.learner.out_of_memory = partial(profiling.write_memory_snapshot, self.request, self.rank)
