@@ -1,7 +1,7 @@
 """Training on one rank, from the first or the resumed step to the finished model.
 
-Ranks exchange gradients at every step and meet about twice a second (`vgp.train.loop.monitor`). All decisions depend
-only on values shared in the meetings, so all ranks take them at one step.
+Ranks exchange gradients at every step and meet every few steps (`vgp.train.loop.monitor`). All decisions depend only on
+values shared in the meetings, so all ranks take them at one step.
 """
 
 import gc
@@ -232,6 +232,9 @@ class Trainer:
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         validate = self.validation.is_validated_after(self.step, wanted=decision.validate)
+        if save or ends_epoch or validate or self.learner.norm.faulty:
+            self.monitor.complete()
+        self.monitor.show(self.step)
         if save or ends_epoch or validate:
             self.health.require_state(self.step)
         elif self.step == self.resumed_from + 1:
