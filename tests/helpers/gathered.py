@@ -36,6 +36,9 @@ class Traffic(TorchDispatchMode):
         self.gathers = self.early = 0
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if operator.namespace == "c10d" and operator.name() == "c10d::allreduce_":
+            size = sum(tensor.nbytes for tensor in args[0])
+            self.bytes[operator.name()] = self.bytes.get(operator.name(), 0) + size
         if operator.namespace == "c10d" and isinstance(args[0], Tensor):
             size = max(args[0].nbytes, args[1].nbytes)  # the whole one, not a rank's share
             self.bytes[operator.name()] = self.bytes.get(operator.name(), 0) + size
@@ -66,6 +69,7 @@ def figures(argument: dict[str, Any], rank: Any) -> dict[str, Any]:
         found[name] = {
             "losses": losses, "held": held(one), "gathered": traffic.bytes.get("c10d::_allgather_base_"),
             "reduced": traffic.bytes.get("c10d::_reduce_scatter_base_"), "line": one.describe_gathers(),
+            "all-reduced": traffic.bytes.get("c10d::allreduce_"),
             "early": traffic.early, "matrices": blocks, "others": one.parameter_count() - blocks,
         }  # fmt: skip
     return found

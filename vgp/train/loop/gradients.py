@@ -56,8 +56,9 @@ class Replicated:
 
     calls = 0  # as `Use.calls`
 
-    def __init__(self, loss: Loss, rank: Rank, *, unused: bool, within_s: float):
-        self.own, self.rank, self.unused, self.within_s = loss, rank, unused, within_s
+    def __init__(self, loss: Loss, config: TrainConfig, rank: Rank):
+        self.own, self.rank, self.unused, self.within_s = loss, rank, config.unused_parameters, config.hang_after_s
+        self.rounds = config.gradient_precision == "bf16"
         self.loss: nn.Module = loss
         if rank.world_size > 1 and loss.trained():
             self._wrap()
@@ -66,6 +67,8 @@ class Replicated:
         self.loss = DistributedDataParallel(
             self.own, gradient_as_bucket_view=True, forward_sync_buffers=False, find_unused_parameters=self.unused
         )
+        if self.rounds:
+            self.loss.register_comm_hook(None, _average_rounded)
 
     def rehearse(self, backward: Callable[[], object]) -> list[str]:
         """Runs a first backward pass; returns the names of parameters without a gradient.
@@ -115,6 +118,18 @@ class Replicated:
     def end_step(self) -> None: ...
 
 
+def _average_rounded(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Averages gradients over the ranks in one message of bfloat16; PyTorch's own hook works with NCCL only."""
+    gradients = bucket.buffer()
+    work = dist.all_reduce(gradients.bfloat16(), async_op=True)
+
+    def widen(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+        return gradients.copy_(future.value()[0]).div_(dist.get_world_size())
+
+    averaged: torch.futures.Future[torch.Tensor] = work.get_future().then(widen)
+    return averaged
+
+
 class Exact:
     """Adds the gradients of all microbatches along one binary tree, independent of their assignment to ranks."""
 
@@ -154,6 +169,4 @@ class Exact:
 
 def choose_exchange(loss: Loss, config: TrainConfig, rank: Rank) -> Replicated | Exact:
     """Returns the exchange of gradients of a model that every rank holds whole."""
-    if config.exact:
-        return Exact(loss, rank)
-    return Replicated(loss, rank, unused=config.unused_parameters, within_s=config.hang_after_s)
+    return Exact(loss, rank) if config.exact else Replicated(loss, config, rank)

@@ -54,7 +54,10 @@ class Sharded:
         )
         mesh = dist.device_mesh.init_device_mesh(rank.device.type, (rank.world_size,))
         pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
-        policy = MixedPrecisionPolicy(precision.half(config) if places else None, cast_forward_inputs=False)
+        policy = MixedPrecisionPolicy(
+            param_dtype=precision.half(config) if places else None,
+            reduce_dtype=torch.bfloat16 if config.gradient_precision == "bf16" else None, cast_forward_inputs=False,
+        )  # fmt: skip
         split = partial(
             fully_shard, mesh=mesh, offload_policy=pinned if config.cpu_offload else OffloadPolicy(), mp_policy=policy
         )
@@ -63,7 +66,7 @@ class Sharded:
         #: The blocks, whose class FSDP2 has changed.
         self.blocks = [split(block) for block in blocks]
         self.unit = split(loss)
-        for unit in (*self.blocks, self.unit) if places else ():
+        for unit in (*self.blocks, self.unit):
             _adopt(unit, places)
         self.loss: nn.Module = loss
         self.unit.set_reduce_scatter_unused_params(True)  # keeps message lengths equal if branches differ between ranks
@@ -151,6 +154,10 @@ class _InFloat32(FSDPParam):
 
     def init_dtype_attrs(self, mp_policy: MixedPrecisionPolicy) -> None:
         super().init_dtype_attrs(mp_policy if self.is_rounded else replace(mp_policy, param_dtype=None))
+        self.reduce_dtype = mp_policy.reduce_dtype  # one for the unit
+
+    def to_accumulated_grad_if_needed(self) -> None:
+        """Keeps the gradient of several microbatches in the type of the parameter until it is exchanged."""
 
     def init_unsharded_param(self) -> None:
         super().init_unsharded_param()  # type: ignore[no-untyped-call]

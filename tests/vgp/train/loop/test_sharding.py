@@ -16,6 +16,9 @@ RUNS = {
     "unused": ("Task", False, BF16 | FSDP | {"unused_parameters": True}),
     "fp16": ("Task", False, {"precision": "fp16"} | FSDP),
     "fp32": ("Task", False, {"precision": "fp32"} | FSDP),
+    "ddp, rounded": ("Task", True, BF16 | {"gradient_precision": "bf16"}),
+    "rounded": ("Task", False, BF16 | FSDP | {"gradient_precision": "bf16"}),
+    "fp32, rounded": ("Task", False, {"precision": "fp32", "gradient_precision": "bf16"} | FSDP),
     "reader": ("Reader", False, BF16 | FSDP),
 }
 run_all = functools.cache(lambda: launch("gathered:figures", RUNS, nproc=2))
@@ -52,6 +55,15 @@ def test_blocks_are_gathered_in_half_precision_and_only_once_a_step_if_they_fit(
 
 def test_a_block_is_gathered_while_the_block_before_it_computes():
     assert run_all()["tight"]["early"] == 3  # the rest, the first block and the second one, before a matrix product
+
+
+def test_gradients_cross_in_bfloat16_if_asked_and_are_added_over_microbatches_in_float32():
+    runs = run_all()
+    assert 2 * runs["rounded"]["reduced"] == 2 * runs["fp32, rounded"]["reduced"] == runs["tight"]["reduced"]
+    assert 2 * runs["ddp, rounded"]["all-reduced"] == pytest.approx(runs["ddp"]["all-reduced"], rel=1e-3)
+    norms = {name: [step["norm"] for step in run["losses"]] for name, run in runs.items()}
+    for name, exact in (("rounded", "tight"), ("ddp, rounded", "ddp"), ("fp32, rounded", "fp32")):
+        assert norms[name] != norms[exact] and norms[name] == pytest.approx(norms[exact], rel=2e-3), name
 
 
 def test_the_log_names_the_share_in_half_precision_or_the_obstacle():
