@@ -105,9 +105,10 @@ class TrainConfig(BaseModel):
     cpu_offload: bool = False
     """Whether `fsdp` keeps weights and optimizer state in host memory: slower, for models that do not fit on the
     GPUs."""
-    activation_checkpointing: bool = False
+    activation_checkpointing: Literal[True, False, "selective"] = False
     """Whether to recompute the repeated blocks of the model (`Task.blocks`) in the backward pass to save memory: the
-    same gradients, about a third more work."""
+    same gradients, about a third more work. `selective` keeps the results of matrix products and attention and
+    recomputes the cheap rest: less memory saved, little more work."""
     validate_every_steps: int = Field(0, ge=0)
     """Steps between validations; 0 = at the end of every epoch, unless `validate_every_s` is set. A run always
     validates after its last step."""

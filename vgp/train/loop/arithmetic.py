@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, noop_context_fn
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
@@ -222,11 +222,25 @@ def attention_order(deterministic: bool, capability: tuple[int, int]) -> list[SD
     return [SDPBackend.CUDNN_ATTENTION, *_DETERMINISTIC]
 
 
-def recompute_blocks(blocks: Sequence[nn.Module]) -> None:
+#: Operators whose results `activation_checkpointing=selective` keeps: those with the most work for their memory.
+_KEPT = tuple(
+    getattr(torch.ops.aten, name).default
+    for name in (
+        "mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+    )
+)  # fmt: skip
+
+
+def recompute_blocks(blocks: Sequence[nn.Module], *, is_selective: bool = False) -> None:
     """Turns on activation checkpointing: keeps only the inputs of a block, and runs it again in the backward pass.
 
     Dropout draws equal masks in both passes. Blocks with batch norm are left out: a second pass would count their batch
     twice.
+
+    Args:
+        is_selective: Whether to keep the results of matrix products and attention too.
 
     Raises:
         UserError: no block can be recomputed.
@@ -234,11 +248,12 @@ def recompute_blocks(blocks: Sequence[nn.Module]) -> None:
     eligible = [block for block in blocks if not any(isinstance(m, _BatchNorm) for m in block.modules())]
     if not eligible:
         raise UserError(
-            "activation_checkpointing=true finds no blocks to recompute: keep the model's repeated blocks, without "
+            "activation_checkpointing finds no blocks to recompute: keep the model's repeated blocks, without "
             "batch norm, in an nn.ModuleList, or name them in the task's `blocks`."
         )
+    contexts = partial(create_selective_checkpoint_contexts, list(_KEPT)) if is_selective else noop_context_fn
     for block in eligible:
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)
 
 
 def compile_blocks(module: nn.Module, parts: Sequence[nn.Module], *, deterministic: bool, asked: bool) -> None:

@@ -67,14 +67,16 @@ class Learner:
         #: Called with the step in which memory ran out; returns a sentence for the error message.
         self.out_of_memory: Callable[[int], str] = lambda step: ""
         self._choose_precision(rows, built)
-        repeated = task.blocks(self.module)
+        is_selective = config.activation_checkpointing == "selective"
+        if is_selective:  # the compiler must see which results to keep
+            arithmetic.recompute_blocks(task.blocks(self.module), is_selective=True)
         if config.compile:
             arithmetic.compile_blocks(
                 self.module, task.compiled(self.module), deterministic=config.deterministic is True,
                 asked="compile" not in self.arithmetic.reasons,
             )  # fmt: skip
-        if config.activation_checkpointing:
-            arithmetic.recompute_blocks(repeated)
+        if config.activation_checkpointing and not is_selective:
+            arithmetic.recompute_blocks(task.blocks(self.module))
         if not self.sharded:
             self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), config, rank)
         self.schedule = Schedule(config, plan.steps, task)

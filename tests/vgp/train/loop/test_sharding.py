@@ -13,6 +13,7 @@ RUNS = {
     "roomy": ("Task", True, BF16 | FSDP),
     "tight": ("Task", False, BF16 | FSDP),
     "recomputed": ("Task", False, BF16 | FSDP | {"activation_checkpointing": True}),
+    "selective": ("Task", False, BF16 | FSDP | {"activation_checkpointing": "selective"}),
     "unused": ("Task", False, BF16 | FSDP | {"unused_parameters": True}),
     "fp16": ("Task", False, {"precision": "fp16"} | FSDP),
     "fp32": ("Task", False, {"precision": "fp32"} | FSDP),
@@ -27,7 +28,7 @@ run_all = functools.cache(lambda: launch("gathered:figures", RUNS, nproc=2))
 def test_a_sharded_run_has_the_bits_of_autocast_on_a_replicated_model():
     runs = run_all()
     expected = runs["ddp"]["losses"]
-    for name in ("roomy", "tight", "recomputed", "unused", "reader"):
+    for name in ("roomy", "tight", "recomputed", "selective", "unused", "reader"):
         for found, wanted in zip(runs[name]["losses"], expected, strict=True):
             assert found["parts"] == wanted["parts"], name
             assert found["norm"] == pytest.approx(wanted["norm"], rel=1e-6), name  # added in another order
