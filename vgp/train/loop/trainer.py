@@ -7,6 +7,7 @@ values shared in the meetings, so all ranks take them at one step.
 import gc
 import os
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -198,6 +199,12 @@ class Trainer:
 
     def train(self) -> JsonObject:
         """Runs all steps, validations and saves, then writes the model; returns the figures ({} unless rank 0)."""
+        for _ in self.steps():
+            pass
+        return self._finish(time.monotonic() - self.began)
+
+    def steps(self) -> Iterator[int]:
+        """Runs the steps with their meetings, validations and saves; yields the number of steps done after each."""
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
         while not self.is_done:
             self.profiler.begin_step(self.step)
@@ -206,7 +213,7 @@ class Trainer:
             self.profiler.end_step(self.step)
             if self.step == self.monitor.next_step or self.learner.norm.faulty:
                 self._act(self.monitor.meet(self.step, save=self.saving.is_due, validate=self.validation.is_due))
-        return self._finish(time.monotonic() - self.began)
+            yield self.step
 
     @property
     def is_done(self) -> bool:
