@@ -46,9 +46,11 @@ class LanguageModel(Task):
     model_options = ("vocabulary_of",)
     #: Options and their defaults; 0 for vocab = bytes, else the size of a BPE vocabulary. `vocabulary_of` names a
     #: model's folder whose vocabulary is taken over, so that the two can be compared. 0 for head_width = by the depth.
+    #: With `separate_texts` a token sees only those of its own text, not the texts before it in its window.
     settings: ClassVar[Mapping[str, Any]] = {
         "depth": 4, "sequence_length": 256, "vocab": 0, "vocabulary_of": "", "head_width": 0,
         "validation_share": 0.05, "test_share": 0.1, "prompt": "", "sample_tokens": 400,
+        "separate_texts": False,
     }  # fmt: skip
 
     def __init__(self, options: Mapping[str, Any] | None = None):
@@ -160,7 +162,7 @@ class LanguageModel(Task):
     def model(self, data: "Manifest") -> "nn.Module":
         from vgp.networks.transformer import Transformer
 
-        return Transformer(self.shape(data))
+        return Transformer(self.shape(data), separates=self.chosen["separate_texts"])
 
     def loss(self, model: "nn.Module", batch: Batch) -> WeightedLoss:
         """Of the tokens that are predicted, in nats."""
@@ -245,6 +247,8 @@ def _check(chosen: Mapping[str, Any]) -> None:
     for name, (low, high) in limits.items():
         if not (isinstance(chosen[name], int) and low <= chosen[name] <= high):
             raise UserError(f"{name}={chosen[name]!r}: a whole number from {low} to {high:,}.")
+    if not isinstance(chosen["separate_texts"], bool):
+        raise UserError(f"separate_texts={chosen['separate_texts']!r}: true or false.")
     width = chosen["head_width"]
     if width and (width not in HEAD_WIDTHS or chosen["depth"] * WIDTH_PER_LAYER % width):
         raise UserError(
