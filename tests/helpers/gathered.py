@@ -68,7 +68,8 @@ def figures(argument: dict[str, Any], rank: Any) -> dict[str, Any]:
         blocks = sum(p.numel() for p in one.module.blocks.parameters() if p.ndim == 2)
         found[name] = {
             "losses": losses, "held": held(one), "gathered": traffic.bytes.get("c10d::_allgather_base_"),
-            "reduced": traffic.bytes.get("c10d::_reduce_scatter_base_"), "line": one.describe_gathers(),
+            "reduced": traffic.bytes.get("c10d::_reduce_scatter_base_"),
+            "line": one.rounding.describe_gathers(one.module, config),
             "all-reduced": traffic.bytes.get("c10d::allreduce_"),
             "early": traffic.early, "matrices": blocks, "others": one.parameter_count() - blocks,
         }  # fmt: skip

@@ -93,6 +93,18 @@ def test_a_model_recomputed_in_bfloat16_goes_on_exactly_as_one_that_is_not(plain
     assert all(value.dtype != torch.bfloat16 for value in whole.values())
 
 
+def test_a_sharded_compiled_run_in_bfloat16_resumes_exactly(blocky, tmp_path, capfd):
+    switches = {"strategy": "fsdp", "precision": "bf16", "compile": True, "gradient_precision": "bf16"}
+    recomputed = {"activation_checkpointing": "selective"}
+    run(tmp_path / "whole", blocky, nproc=2, **switches, **recomputed)
+    resumed(tmp_path / "resumed", blocky, tmp_path / "whole", nproc=2, **switches, **recomputed)
+    found, whole = (newest(folder) for folder in (tmp_path / "resumed", tmp_path / "whole"))
+    assert all(torch.equal(found[name], whole[name]) for name in whole)
+    assert "of the parameters in bf16, and the others in float32" in capfd.readouterr().err
+    with pytest.raises(UserError, match='gradient_precision: "bf16" -> '):
+        run(tmp_path / "resumed", blocky, nproc=2, **switches | {"gradient_precision": "fp32"})
+
+
 class Net(nn.Module):
     def __init__(self, *layers):
         super().__init__()

@@ -22,6 +22,7 @@ validation.py     the validation loss and the task's metrics
 validation_metric.py  the metric that selects the best validation
 arithmetic.py     resolves `auto` settings, and sets kernels and compilation
 precision.py      bfloat16, float16 and the modules that need float32
+rounding.py       chooses what computes and is gathered in float32
 dry_run.py        runs a loss without its weights
 finite_checks.py  finds gradients and states that are not finite, and scales a loss in float16
 health.py         ends a run with losses, gradients or states that are not finite

@@ -20,10 +20,19 @@ from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import training_state
 from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
-from vgp.train.loop import arithmetic, finite_checks, gradients, model_building, optimizers, precision, profiling
+from vgp.train.loop import (
+    arithmetic,
+    finite_checks,
+    gradients,
+    model_building,
+    optimizers,
+    precision,
+    profiling,
+    rounding,
+)
 from vgp.train.loop.block_usage import NoCollectives
 from vgp.train.loop.buffers import MovingBuffers, find_changed, keep_buffers
-from vgp.train.loop.dry_run import DryRun, run_without_graph
+from vgp.train.loop.dry_run import run_without_graph
 from vgp.train.loop.finite_checks import GradientNorm, Scaler
 from vgp.train.loop.gradients import Loss
 from vgp.train.loop.progress_line import Stopwatch
@@ -66,7 +75,15 @@ class Learner:
         self.gradients: Gradients
         #: Called with the step in which memory ran out; returns a sentence for the error message.
         self.out_of_memory: Callable[[int], str] = lambda step: ""
-        self._choose_precision(rows, built)
+        self.rounding = rounding.find_rounding(
+            Loss(self.module, task.loss), rows, config, rank, within_s=self._patience_s
+        )
+        if self.sharded:
+            self.gradients = model_building.shard(
+                built, task, config, rank, self.rounding.gathered_half, several=len(assigned) > 1
+            )
+        if self.rounding.obstacle:
+            self.rounding.in_float32 = self._find_float32(rows)
         is_selective = config.activation_checkpointing == "selective"
         if is_selective:  # the compiler must see which results to keep
             arithmetic.recompute_blocks(task.blocks(self.module), is_selective=True)
@@ -87,7 +104,7 @@ class Learner:
         self.stopwatch = Stopwatch(rank.device)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        everything = precision.EVERYTHING in self.in_float32
+        everything = precision.EVERYTHING in self.rounding.in_float32
         self.autocast = nullcontext() if everything else precision.autocast(config, rank.device)
         #: Called before an update or a validation changes the state, which a writer may be copying.
         self.before_update: Callable[[], None] = lambda: None
@@ -121,67 +138,18 @@ class Learner:
         """Seconds for which ranks wait for a rank that works alone, for example on building its model."""
         return self.config.checkpoint_patience_s + self.config.hang_after_s
 
-    def _choose_precision(self, rows: Batch, built: model_building.Built) -> None:
-        """Makes modules with sensitive raw inputs compute in float32, and shards the model if the strategy is `fsdp`.
-
-        Both depend on a dry run of the loss. If the loss rejects it, the loss runs for real on the rows, without a
-        graph, and all parameters of a sharded model are gathered in float32.
-        """
-        config, device = self.config, self.rank.device
-        #: Why the loss rejects a dry run; "" = it does not.
-        self.obstacle = ""
-        #: Names of the parameters that are gathered in half precision.
-        self.rounded: list[str] = []
-        #: Names of the modules that compute in float32.
-        self.in_float32: list[str] = []
+    def _find_float32(self, rows: Batch) -> list[str]:
+        """Makes modules with sensitive raw inputs compute in float32, by a run on the rows without a graph."""
+        forward = partial(self.gradients.loss if self.sharded else partial(self.task.loss, self.module), rows)
         try:
-            dry = DryRun(Loss(self.module, self.task.loss), rows, device)
-            self.in_float32 = self._keep_float32(rows, dry)
-            if self.sharded and (dtype := precision.half(config)) and precision.EVERYTHING not in self.in_float32:
-                self.rounded = precision.find_rounded(self.module, dry, dtype, device.type)
-        except UserError:
-            raise
-        except Exception as error:  # the task's code may fail in any way; an error of its own occurs again below
-            self.obstacle = f"{type(error).__name__}: {str(error).partition('.')[0].partition(chr(10))[0]:.100}"
-        if self.rank.world_size > 1:
-            results = self.rank.exchange((self.obstacle, self.rounded), within_s=self._patience_s)
-            self.obstacle, self.rounded = next((result for result in results if result[0]), results[0])
-        if self.sharded:
-            self.gradients = model_building.shard(
-                built, self.task, config, self.rank, self.rounded, several=len(self.assigned) > 1
-            )
-        if self.obstacle:
-            forward = partial(self.gradients.loss if self.sharded else partial(self.task.loss, self.module), rows)
-            try:
-                with keep_buffers(self.module), arithmetic.named_operations():
-                    self.in_float32 = self._keep_float32(rows, partial(run_without_graph, forward))
-            except torch.OutOfMemoryError as error:
-                raise UserError(self._memory_advice(0, error)) from None
+            with keep_buffers(self.module), arithmetic.named_operations():
+                run = partial(run_without_graph, forward)
+                return rounding.keep_float32(self.module, run, rows, self.config, self.rank.device)
+        except torch.OutOfMemoryError as error:
+            raise UserError(self._memory_advice(0, error)) from None
+        finally:
             if self.sharded:
                 self._free()
-
-    def _keep_float32(self, rows: Batch, forward: Callable[[], object]) -> list[str]:
-        """Makes modules with sensitive raw inputs compute in float32; returns their names, equal on every rank."""
-        has_floats, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
-        if self.config.tf32:
-            dtype = dtype or torch.float16  # which has as many bits as TF32
-        if not has_floats or dtype is None:
-            return []
-        names = precision.keep_float32(self.module, forward, dtype, self.rank.device.type)
-        if names and self.config.tf32:
-            raise UserError(
-                f"tf32=true would round raw values that need all bits of float32: inputs of {join_names(names)}. "
-                "Standardise them in the task, or set tf32=false."
-            )
-        return names
-
-    def describe_gathers(self) -> str:
-        """Returns a sentence about the precision in which FSDP2 gathers the parameters."""
-        if self.obstacle:
-            return f"fsdp gathers all parameters in float32, because the loss cannot run without them: {self.obstacle}"
-        sizes = {name: parameter.numel() for name, parameter in self.module.named_parameters()}
-        share = sum(sizes[name] for name in self.rounded) / sum(sizes.values())
-        return f"fsdp gathers {share:.1%} of the parameters in {self.config.precision}, and the others in float32"
 
     def warm_up(self, batch: Batch) -> None:
         """Runs a forward and a backward pass without effect on the state, to see which buffers they change.

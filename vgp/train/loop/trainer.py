@@ -164,11 +164,11 @@ class Trainer:
         if about := self.learner.task.describe(self.data):
             report(about)
         report(f"chosen: {self.learner.arithmetic}")
-        if layers := self.learner.in_float32:
+        if layers := self.learner.rounding.in_float32:
             half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
             report(f"in float32, because {half} would round their raw inputs too much: {join_names(layers, 5)}")
         if self.learner.sharded and self.learner.config.precision != "fp32":
-            report(self.learner.describe_gathers())
+            report(self.learner.rounding.describe_gathers(self.learner.module, self.learner.config))
         if frozen := self.learner.frozen:
             report(f"frozen, {len(frozen)} parameters: {join_names(frozen, 5)}")
         if match := self.warm:
