@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch._dynamo  # noqa: F401 - before `digits`, which looks for it
 from faulty import prepared
 
 from vgp.train.loop import monitor, trainer
