@@ -61,13 +61,17 @@ def build_model(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
     import torch
     from torch import nn
 
-    from vgp.train.loop import gradients
+    from vgp.train.loop import gradients, sharding
     from vgp.train.train_config import TrainConfig
 
     rows = int(argument["megabytes"] * 2**20 / 4 / WIDTH / 3 / LAYERS)
     module = nn.Sequential(*(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS)))
     loss = gradients.Loss(module, lambda model, values: model(values).sum())
-    gradients.choose_exchange(loss, list(module), TrainConfig(strategy=argument["strategy"]), rank)
+    config = TrainConfig(strategy=argument["strategy"], precision="fp32")
+    if config.strategy == "fsdp":
+        sharding.Sharded(loss, list(module), config, rank)
+    else:
+        gradients.choose_exchange(loss, config, rank)
     return module, torch.optim.AdamW(module.parameters(), fused=True)
 
 

@@ -1,20 +1,25 @@
-"""How many steps per second does our step make, against a plain PyTorch loop, Lightning Fabric and Accelerate?
+"""Steps per second of our training against a plain hand-written PyTorch loop, Lightning Fabric and Accelerate.
 
     python -m benchmarks.steps runs/data --nproc 2
     python -m benchmarks.steps runs/data --weak         # 1 and 2 processes, with as many samples for each
 
-Model, data, batch size, microbatches, clipping, schedule, optimizer and processes are equal, and the loops run in turn.
-The plain loop shuffles once and then slices tensors in memory; it cannot resume: no seeds, no order by step, no shared
-losses. Fabric and Accelerate (extra `benchmarks`) run the plain loop through their wrappers. Figures are medians of
-turns, because other work on the machine affects all loops; a ratio is the median of the ratios within each turn.
+Same model, data, batch size, clipping, schedule and optimizer, one microbatch for each process, in the same processes,
+in turn. Each rival runs as its authors would run it: with PyTorch's default kernels, data that is shuffled once and
+sliced in memory, no seeds, no order by step, no checkpoints. Ours runs as a user gets it: with deterministic kernels,
+data from the files, meetings of the ranks, checks of losses and state at the ends of epochs, curves, and a save in
+each turn. Only validations are left out, of which the rivals have none. Fabric and Accelerate (extra `benchmarks`) are
+skipped if they are not installed. Medians of turns; a ratio is the median of each turn's own.
 """
 
 import argparse
+import importlib.util
+import itertools
 import math
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from operator import truediv
 from typing import Any
 
@@ -27,31 +32,53 @@ TURNS, STEPS = 5, 100
 
 
 def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
-    """Returns the steps per second of all loops, turn by turn; runs in every rank."""
+    """Returns the steps per second of each contender, turn by turn; runs in every rank."""
     import torch
 
-    from vgp.train.train_config import TrainConfig
-
-    config = TrainConfig(**argument["config"])
     if argument.get("weak"):
         torch.set_num_threads(1)
-    loops = {
-        "plain PyTorch loop": plain(argument["data"], config, rank),
-        "training.learner": ours(argument["data"], config, rank),
-    }
-    if not argument.get("weak"):
-        loops["Lightning Fabric"] = plain(argument["data"], config, rank, fabric(rank))
-        loops["Accelerate"] = plain(argument["data"], config, rank, accelerate(config, rank))
+    data, config = argument["data"], config_of(argument)
+    with kernels():
+        loops = {"plain PyTorch loop": plain(data, config, rank)}
+        wrappers = {} if argument.get("weak") else {"lightning_fabric": fabric, "accelerate": accelerate}
+        for module, wrapper in wrappers.items():
+            if importlib.util.find_spec(module):
+                loops[module] = plain(data, config, rank, wrapper(rank))
+    loops["ours"] = ours(argument, rank)
     rates: dict[str, list[float]] = {name: [] for name in loops}
     for turn in range(TURNS + 1):
         for name, steps in loops.items():
-            began = time.perf_counter()
-            steps(turn * STEPS)
-            rates[name] += [STEPS / (time.perf_counter() - began)] if turn else []
+            with nullcontext() if name == "ours" else kernels():
+                began = time.perf_counter()
+                steps(turn * STEPS)
+                rates[name] += [STEPS / (time.perf_counter() - began)] if turn else []
     return rates
 
 
-def load_task(data: str) -> Any:
+@contextmanager
+def kernels() -> Iterator[None]:
+    """Sets PyTorch's default kernels for the block, and restores those of our training after it."""
+    import torch
+
+    was, tuned = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.benchmark = False
+    yield
+    torch.use_deterministic_algorithms(was)
+    torch.backends.cudnn.benchmark = tuned
+
+
+def config_of(argument: dict[str, Any]) -> Any:
+    from vgp.train.train_config import TrainConfig
+
+    manifest, _ = prepared(argument["data"])
+    return TrainConfig(
+        task=manifest.task, epochs=1_000, global_batch_size=argument["batch"], checkpoint_every_steps=STEPS,
+        validate_every_steps=10**6,
+    )  # fmt: skip
+
+
+def prepared(data: str) -> Any:
     from vgp.data import tasks
     from vgp.protocol import manifest as manifests
 
@@ -60,7 +87,7 @@ def load_task(data: str) -> Any:
 
 
 class Bare:
-    """PyTorch's own way to wrap a model, skip communication, run backward and clip."""
+    """How PyTorch itself wraps a model, goes backward and clips."""
 
     def __init__(self, rank: Any):
         self.distributed = rank.world_size > 1
@@ -70,11 +97,8 @@ class Bare:
 
         if not self.distributed:
             return module, optimizer
-        # The model's buffers are constants of the data, so they need no broadcast with every step.
+        # The model's buffers are constants of the data: who knows that does not broadcast them with every step.
         return DistributedDataParallel(module, gradient_as_bucket_view=True, forward_sync_buffers=False), optimizer
-
-    def microbatch(self, model: Any, last: bool) -> Any:
-        return nullcontext() if last or not self.distributed else model.no_sync()
 
     def backward(self, loss: Any) -> None:
         loss.backward()
@@ -86,7 +110,7 @@ class Bare:
 
 
 def fabric(rank: Any) -> Any:
-    """Returns the wrapper of Lightning Fabric, in the existing process group."""
+    """The same through Lightning Fabric, in the process group that is there already."""
     from lightning_fabric import Fabric
     from lightning_fabric.plugins.environments import TorchElasticEnvironment
     from lightning_fabric.strategies import DDPStrategy
@@ -102,9 +126,6 @@ def fabric(rank: Any) -> Any:
         def prepare(self, module: Any, optimizer: Any) -> Any:
             return outer.setup(module, optimizer)
 
-        def microbatch(self, model: Any, last: bool) -> Any:
-            return outer.no_backward_sync(model, enabled=not last and self.distributed)
-
         def backward(self, loss: Any) -> None:
             outer.backward(loss)
 
@@ -114,8 +135,8 @@ def fabric(rank: Any) -> Any:
     return Wrapped(rank)
 
 
-def accelerate(config: Any, rank: Any) -> Any:
-    """Returns the wrapper of Accelerate, in the existing process group."""
+def accelerate(rank: Any) -> Any:
+    """The same through Accelerate, in the process group that is there already."""
     from accelerate import Accelerator, DistributedDataParallelKwargs
 
     outer = Accelerator(
@@ -125,9 +146,6 @@ def accelerate(config: Any, rank: Any) -> Any:
     class Wrapped(Bare):
         def prepare(self, module: Any, optimizer: Any) -> Any:
             return outer.prepare(module, optimizer)
-
-        def microbatch(self, model: Any, last: bool) -> Any:
-            return nullcontext() if last else outer.no_sync(model)
 
         def backward(self, loss: Any) -> None:
             outer.backward(loss)
@@ -139,13 +157,13 @@ def accelerate(config: Any, rank: Any) -> Any:
 
 
 def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[int], None]:
-    """Runs a hand-written loop."""
+    """The loop that one would write by hand."""
     import torch
 
     from vgp.data.rows import open_rows
     from vgp.train.loop.weighting import mean
 
-    manifest, task = load_task(data)
+    manifest, task = prepared(data)
     columns = {
         name: torch.from_numpy(values).to(rank.device) for name, values in open_rows(data, "train").columns.items()
     }
@@ -157,18 +175,16 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
     schedule = torch.optim.lr_scheduler.LambdaLR(
         getattr(optimizer, "optimizer", optimizer), lambda step: 0.5 * (1 + math.cos(math.pi * min(step, 600) / 600))
     )
-    own, size = config.microbatches // rank.world_size, config.global_batch_size // config.microbatches
+    size = config.global_batch_size // rank.world_size
     rows = len(next(iter(columns.values())))
     order = torch.randperm(rows)
     columns = {name: values[order] for name, values in columns.items()}
 
     def steps(first: int) -> None:
         for step in range(first, first + STEPS):
-            for number in range(own):
-                start = (step * own + number) * size % (rows - size)
-                batch = {name: values[start : start + size] for name, values in columns.items()}
-                with wrapper.microbatch(model, number == own - 1):
-                    wrapper.backward(mean(task.loss(model, batch)) / own)
+            start = step * size % (rows - size)
+            batch = {name: values[start : start + size] for name, values in columns.items()}
+            wrapper.backward(mean(task.loss(model, batch)))
             wrapper.clip(model, optimizer, config.clip_norm)
             optimizer.step()
             schedule.step()
@@ -177,28 +193,27 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
     return steps
 
 
-def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
-    """Runs the step of `vgp.train.loop.trainer`, with its data loading and the losses that ranks share."""
-    from vgp.data.rows import open_rows
-    from vgp.train.loop.batches import microbatches, tensors
-    from vgp.train.loop.learner import Learner
-    from vgp.train.loop.sample_order import Plan, assignment
-    from vgp.train.loop.weighting import gather
+def ours(argument: dict[str, Any], rank: Any) -> Callable[[int], None]:
+    """The training that `vgp.train.fit` launches, cut into turns."""
+    from vgp.data import task_names
+    from vgp.protocol import manifest as manifests
+    from vgp.train.checkpoint.checkpoint_store import store_at
+    from vgp.train.loop.trainer import Trainer
+    from vgp.train.loop.training_request import Start, TrainingRequest, plan_run
 
-    manifest, task = load_task(data)
-    rows = open_rows(data, "train")
-    plan = Plan(len(rows), 100, config.global_batch_size, config.microbatches, config.seed)
-    assigned = assignment(plan.microbatches, rank.world_size, rank.rank)
-    first = tensors(rows.take(plan.rows(0, 1, range(assigned.start, assigned.start + 1))), rank.device)
-    learner = Learner(task, manifest, config, plan, rank, assigned, first)
-    learner.warm_up(first)
-    batches = microbatches(rows, plan, assigned, 0, rank.device)
+    config, data, folder = config_of(argument), argument["data"], argument["folder"]
+    plan, settings, _ = plan_run(
+        config, manifests.load(data), task_names.spec(config.task), rank.world_size, store_at(folder), -1
+    )
+    request = TrainingRequest(
+        config=config, plan=plan, settings=settings, data=data, model=f"{folder}/model", checkpoints=folder, run=0,
+        job="", launch_id="be", start=Start(folder=folder, run=-1),
+    )  # fmt: skip
+    training = Trainer(request, rank).steps()
 
     def steps(first: int) -> None:
-        pending: list[Any] = []
-        for step in range(first, first + STEPS):
-            pending += learner.step(step, batches)
-        gather([float(loss) for loss in pending], len(pending))
+        for _ in itertools.islice(training, STEPS):
+            pass
 
     return steps
 
@@ -216,18 +231,17 @@ def main() -> None:
         against_others(given.data, given.nproc, given.batch)
 
 
-def measure(data: str, nproc: int, batch: int, microbatches: int, **more: Any) -> dict[str, list[float]]:
+def measured(data: str, nproc: int, batch: int, **more: Any) -> dict[str, list[float]]:
     from vgp.train.processes.launch import launch
 
-    config = {"global_batch_size": batch, "microbatches": microbatches}
-    rates: dict[str, list[float]] = launch(
-        "benchmarks.steps:compare", {"data": data, "config": config, **more}, nproc=nproc
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        argument = {"data": data, "batch": batch, "folder": folder, **more}
+        rates: dict[str, list[float]] = launch("benchmarks.steps:compare", argument, nproc=nproc)
     return rates
 
 
 def against_others(data: str, nproc: int, batch: int) -> None:
-    rates = measure(data, nproc, batch, 4)
+    rates = measured(data, nproc, batch)
     base = rates["plain PyTorch loop"]
     table = Table("", "steps/s", "samples/s", "ratio", title=f"{nproc} processes; {machine.describe()}")
     for name, values in rates.items():
@@ -237,8 +251,8 @@ def against_others(data: str, nproc: int, batch: int) -> None:
 
 
 def weak(data: str, batch: int) -> None:
-    """Compares two processes with twice the samples to one process on one core; perfect is twice the samples/s."""
-    found = {nproc: measure(data, nproc, batch * nproc, 2 * nproc, weak=True) for nproc in (1, 2)}
+    """Twice the processes with twice the samples; perfect = twice the samples/s of one process on one core."""
+    found = {nproc: measured(data, nproc, batch * nproc, weak=True) for nproc in (1, 2)}
     table = Table("", "1 process, samples/s", "2 processes", "efficiency", title=machine.describe())
     for name in found[1]:
         one, two = (statistics.median(found[n][name]) * batch * n for n in (1, 2))

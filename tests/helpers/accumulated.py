@@ -11,6 +11,7 @@ from training.tasks.language_model import LanguageModel
 from vgp.networks.shape import Shape
 from vgp.networks.transformer import Transformer
 from vgp.train.loop import gradients
+from vgp.train.loop.sharding import Sharded
 from vgp.train.loop.weighting import mean
 from vgp.train.train_config import TrainConfig
 
@@ -48,7 +49,11 @@ def added(argument: dict[str, Any], rank: Any) -> dict[str, Any]:
     for name, (changes, stays) in argument.items():
         config = TrainConfig(task="language_model", **changes)
         module = model()
-        way = gradients.choose_exchange(gradients.Loss(module, task.loss), task.blocks(module), config, rank)
+        loss = gradients.Loss(module, task.loss)
+        if config.strategy == "fsdp":
+            way = Sharded(loss, task.blocks(module), config, rank)
+        else:
+            way = gradients.choose_exchange(loss, config, rank)
         if not stays:
             way.stays = False
         for _ in range(2):  # the second step as well

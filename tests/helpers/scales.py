@@ -97,6 +97,21 @@ class Scales(Task):
         return nn.functional.binary_cross_entropy_with_logits(model(batch), batch["label"])
 
 
+class Full(Scales):
+    """Runs out of memory in its first forward pass."""
+
+    def loss(self, model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+
+
+class Reader(Scales):
+    """Reads the value of an output, so the model runs for real to find its sensitive layers."""
+
+    def loss(self, model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+        loss = super().loss(model, batch)
+        return loss if loss.detach() < torch.inf else loss * 2
+
+
 def batch(step: int, microbatch: int) -> dict[str, Tensor]:
     """Every column has the same say in the label, and so have the kind and the flag."""
     random = torch.Generator().manual_seed(1_000 * step + microbatch)
@@ -114,9 +129,10 @@ def curves(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     """Every step's loss, for each configuration; the same on every rank."""
     found = {"plain": plain()}
     for name, changes in argument.items():
+        task = globals()[changes.get("task", "Scales")]()
         config = TrainConfig(epochs=1, learning_rate=0.01, **changes)
         assigned = assignment(PLAN.microbatches, rank.world_size, rank.rank)
-        learner = Learner(Scales(), None, config, PLAN, rank, assigned, batch(0, 0))
+        learner = Learner(task, None, config, PLAN, rank, assigned, batch(0, 0))
         learner.warm_up(batch(0, assigned.start))
         batches = (batch(step, number) for step in range(PLAN.steps) for number in assigned)
         losses = torch.stack([sum(learner.step(step, batches)) for step in range(PLAN.steps)]) / len(assigned)

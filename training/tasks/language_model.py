@@ -46,9 +46,11 @@ class LanguageModel(Task):
     model_options = ("vocabulary_of",)
     #: Options and their defaults. vocab: size of a BPE vocabulary; 0: bytes. vocabulary_of: folder of a model whose
     #: vocabulary is reused, so that both models can be compared. head_width: width of a head; 0: chosen by depth.
+    #: separate_texts: a token sees only the tokens of its own text, not those of earlier texts in its window.
     settings: ClassVar[Mapping[str, Any]] = {
         "depth": 4, "sequence_length": 256, "vocab": 0, "vocabulary_of": "", "head_width": 0,
         "validation_share": 0.05, "test_share": 0.1, "prompt": "", "sample_tokens": 400,
+        "separate_texts": False,
     }  # fmt: skip
 
     def __init__(self, options: Mapping[str, Any] | None = None):
@@ -163,7 +165,7 @@ class LanguageModel(Task):
     def model(self, data: "Manifest") -> "nn.Module":
         from vgp.networks.transformer import Transformer
 
-        return Transformer(self.shape(data))
+        return Transformer(self.shape(data), separates=self.chosen["separate_texts"])
 
     def loss(self, model: "nn.Module", batch: Batch) -> WeightedLoss:
         """Returns the loss of the predicted tokens, in nats, and their number."""
@@ -248,6 +250,8 @@ def _check(values: Mapping[str, Any]) -> None:
     for name, (low, high) in limits.items():
         if not (isinstance(values[name], int) and low <= values[name] <= high):
             raise UserError(f"{name}={values[name]!r}: give a whole number from {low} to {high:,}.")
+    if not isinstance(values["separate_texts"], bool):
+        raise UserError(f"separate_texts={values['separate_texts']!r}: give true or false.")
     width = values["head_width"]
     if width and (width not in HEAD_WIDTHS or values["depth"] * WIDTH_PER_LAYER % width):
         raise UserError(

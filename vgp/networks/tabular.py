@@ -185,6 +185,6 @@ def quantile_loss(predicted: Tensor, scale: Tensor, label_B: Tensor, quantiles: 
         label_B: float (B,).
     """
     error = ((label_B.double()[:, None] - predicted) / scale).float()
-    share = torch.tensor(quantiles, device=error.device)
+    share = torch.tensor(quantiles).to(error.device, non_blocking=True)
     pinball = torch.maximum(share * error[:, 1:], (share - 1) * error[:, 1:])
     return pinball.mean() + error[:, 0].square().mean() / 2

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vgp.networks.attention import attend, number_texts
 from vgp.networks.head import TiedHead
 from vgp.networks.shape import Shape
 
@@ -22,11 +23,15 @@ ROTARY_BASE = 10_000.0
 
 
 class Transformer(nn.Module):
-    """Tokens in, logits of the next token out."""
+    """Tokens in, logits of the next token out.
 
-    def __init__(self, shape: Shape):
+    Args:
+        separates: Whether tokens see only those of their own text, which the last token of the vocabulary opens.
+    """
+
+    def __init__(self, shape: Shape, *, separates: bool = False):
         super().__init__()
-        self.shape = shape
+        self.shape, self.separates = shape, separates
         self.embedding = nn.Embedding(shape.vocab, shape.width)
         self.blocks = nn.ModuleList(Block(shape.width, shape.heads, shape.hidden) for _ in range(shape.depth))
         self.norm = Norm(shape.width)
@@ -56,9 +61,10 @@ class Transformer(nn.Module):
         """
         length = tokens_BT.shape[1]
         rotation = self.get_buffer("cosine_TK")[:length], self.get_buffer("sine_TK")[:length]
+        texts_BT = number_texts(tokens_BT, self.shape.vocab - 1) if self.separates else None
         x_BTD = as_autocast(self.embedding(tokens_BT))
         for block in self.blocks:
-            x_BTD = block(x_BTD, rotation)
+            x_BTD = block(x_BTD, rotation, texts_BT)
         logits_or_losses: Tensor = self.head(self.norm(x_BTD), self.embedding.weight, targets_BT, summed=summed)
         return logits_or_losses
 
@@ -77,18 +83,18 @@ class Block(nn.Module):
         self.up = nn.Linear(width, hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
 
-    def forward(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-        x_BTD = x_BTD + self.attend(self.attention_norm(x_BTD), rotation)
+    def forward(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor], texts_BT: Tensor | None = None) -> Tensor:
+        x_BTD = x_BTD + self.attend(self.attention_norm(x_BTD), rotation, texts_BT)
         y_BTD = self.feed_norm(x_BTD)
         added_BTD: Tensor = self.down(F.silu(self.gate(y_BTD)) * self.up(y_BTD))
         return x_BTD + added_BTD
 
-    def attend(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    def attend(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor], texts_BT: Tensor | None) -> Tensor:
         """Computes causal self-attention."""
         rows, length, _ = x_BTD.shape
         q_BHTK, k_BHTK, v_BHTK = self.qkv(x_BTD).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q_BHTK, k_BHTK = rotate(q_BHTK, *rotation), rotate(k_BHTK, *rotation)
-        seen_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
+        seen_BHTK = attend(q_BHTK, k_BHTK, v_BHTK, texts_BT)
         output_BTD: Tensor = self.output(seen_BHTK.transpose(1, 2).reshape(rows, length, -1))
         return output_BTD
 

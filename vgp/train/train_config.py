@@ -32,6 +32,9 @@ OPERATIONAL = (
     "memory_snapshot",
 )
 
+#: Decisive fields that the first checkpoints did not have.
+_LATER = ("tf32", "gradient_precision")
+
 #: Fields whose `auto` the run resolves at its start, from its model and device.
 AUTO_FIELDS = ("precision", "compile", "deterministic")
 
@@ -82,12 +85,16 @@ class TrainConfig(BaseModel):
     tf32: bool = False
     """Whether a GPU may round the inputs of float32 products and convolutions to 10 bits (TF32), which is faster.
     Rejected if the model multiplies raw values that lose their meaning when rounded."""
+    gradient_precision: Literal["fp32", "bf16"] = "fp32"
+    """Precision of gradients while they cross between processes. `bf16` halves the traffic; each process's gradient is
+    rounded to 8 bits before the sum."""
     compile: Literal["auto", True, False] = "auto"
     """Whether to use `torch.compile`: a slower start, then faster steps. `auto` = on a GPU, for models of at least 50
     million parameters."""
     deterministic: Literal["auto", True, False] = "auto"
     """Whether two runs give identical bits; `false` selects the fastest GPU kernels, which may add in any order. `auto`
-    = `true`, except for models of at least 50 million parameters on a GPU."""
+    = `true`, except for models of at least 50 million parameters on a GPU, and models with an operation that has no
+    deterministic kernel."""
     exact: bool = False
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
@@ -98,9 +105,10 @@ class TrainConfig(BaseModel):
     cpu_offload: bool = False
     """Whether `fsdp` keeps weights and optimizer state in host memory: slower, for models that do not fit on the
     GPUs."""
-    activation_checkpointing: bool = False
+    activation_checkpointing: Literal[True, False, "selective"] = False
     """Whether to recompute the repeated blocks of the model (`Task.blocks`) in the backward pass to save memory: the
-    same gradients, about a third more work."""
+    same gradients, about a third more work. `selective` keeps the results of matrix products and attention and
+    recomputes the cheap rest: less memory saved, little more work."""
     validate_every_steps: int = Field(0, ge=0)
     """Steps between validations; 0 = at the end of every epoch, unless `validate_every_s` is set. A run always
     validates after its last step."""
@@ -218,6 +226,8 @@ class TrainConfig(BaseModel):
             )
         if self.exact and self.strategy == "fsdp":
             raise ValueError("exact=true works with strategy=ddp only")
+        if self.exact and self.gradient_precision != "fp32":
+            raise ValueError("exact=true adds gradients in float32: leave gradient_precision at fp32")
         if self.exact and self.deterministic is False:
             raise ValueError("exact=true needs deterministic kernels: leave deterministic at auto or true")
         if self.cpu_offload and self.strategy != "fsdp":
@@ -242,9 +252,11 @@ class TrainConfig(BaseModel):
     def decisive_fields(self) -> JsonObject:
         """Returns the fields that decide the result, which a resume compares with the checkpoint.
 
-        `tf32` is included only if true, so that checkpoints from versions without this field still resume.
+        Later fields are included only if they differ from their default, so that checkpoints from versions without
+        them still resume.
         """
-        return self.model_dump(exclude={*OPERATIONAL, *(() if self.tf32 else ("tf32",))})
+        defaults = {name for name in _LATER if getattr(self, name) == type(self).model_fields[name].default}
+        return self.model_dump(exclude={*OPERATIONAL, *defaults})
 
 
 def parse_config(values: JsonObject) -> TrainConfig:

@@ -1,11 +1,13 @@
 """The switches for large models: sharding, offload, activation checkpointing, compilation, bfloat16."""
 
 import shutil
+from collections import Counter
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from vgp.base.exits import UserError
 from vgp.data import bundle
@@ -91,6 +93,18 @@ def test_a_model_recomputed_in_bfloat16_goes_on_exactly_as_one_that_is_not(plain
     assert all(value.dtype != torch.bfloat16 for value in whole.values())
 
 
+def test_a_sharded_compiled_run_in_bfloat16_resumes_exactly(blocky, tmp_path, capfd):
+    switches = {"strategy": "fsdp", "precision": "bf16", "compile": True, "gradient_precision": "bf16"}
+    recomputed = {"activation_checkpointing": "selective"}
+    run(tmp_path / "whole", blocky, nproc=2, **switches, **recomputed)
+    resumed(tmp_path / "resumed", blocky, tmp_path / "whole", nproc=2, **switches, **recomputed)
+    found, whole = (newest(folder) for folder in (tmp_path / "resumed", tmp_path / "whole"))
+    assert all(torch.equal(found[name], whole[name]) for name in whole)
+    assert "of the parameters in bf16, and the others in float32" in capfd.readouterr().err
+    with pytest.raises(UserError, match='gradient_precision: "bf16" -> '):
+        run(tmp_path / "resumed", blocky, nproc=2, **switches | {"gradient_precision": "fp32"})
+
+
 class Net(nn.Module):
     def __init__(self, *layers):
         super().__init__()
@@ -123,6 +137,46 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
     (kept, expected), (kept_less, grads) = found
     assert kept_less < kept
     assert len(grads) == 4 and all(map(torch.equal, grads, expected))
+
+
+class Operators(TorchDispatchMode):
+    """Counts the calls of each operator."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = Counter()
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        self.calls[operator.overloadpacket.__name__] += 1
+        return operator(*args, **(kwargs or {}))
+
+
+def test_selective_recomputation_repeats_what_is_cheap_and_no_matrix_product():
+    found = {}
+    for name in ("plain", "selective", "whole"):
+        torch.manual_seed(0)
+        net = Net(nn.Tanh())
+        if name != "plain":
+            arithmetic.recompute_blocks(find_blocks(net), is_selective=name == "selective")
+        with Operators() as operators:
+            net(torch.ones(2, 4, requires_grad=True)).backward()
+        found[name] = operators.calls, [p.grad for p in net.parameters() if p.grad is not None]
+    calls = {name: (calls["addmm"], calls["tanh"]) for name, (calls, _) in found.items()}
+    assert calls == {"plain": (2, 2), "selective": (2, 4), "whole": (4, 4)}
+    assert all(map(torch.equal, found["selective"][1], found["plain"][1]))
+
+
+def test_a_compiled_block_recomputes_selectively():
+    grads = []
+    for is_selective in (False, True):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4))
+        if is_selective:
+            arithmetic.recompute_blocks([net], is_selective=True)
+        arithmetic.compile_blocks(net, [net], deterministic=True, asked=True)
+        net(torch.ones(2, 4, requires_grad=True)).sum().backward()
+        grads.append([p.grad for p in net.parameters()])
+    torch.testing.assert_close(*grads)
 
 
 def test_blocks_that_cannot_be_recomputed_are_named():

@@ -18,6 +18,7 @@ from vgp.train.train_config import OPERATIONAL, TrainConfig, parse_config
         ({"precision": "fp8"}, "precision='fp8': input should be 'auto', 'fp32', 'bf16' or 'fp16'"),
         ({"microbatches": 8, "global_batch_size": 4}, "microbatches=8 is more than global_batch_size=4"),
         ({"keep": 1}, "keep=1: input should be greater than or equal to 3"),
+        ({"exact": True, "gradient_precision": "bf16"}, "exact=true adds gradients in float32"),
         ({"exact": True, "strategy": "fsdp"}, "exact=true works with strategy=ddp only"),
     ],
 )
@@ -48,6 +49,8 @@ def test_operational_fields_do_not_decide_the_numbers():
     assert changed.decisive_fields() == parse_config({}).decisive_fields()
     assert set(OPERATIONAL) < set(TrainConfig.model_fields)
     assert parse_config({"seed": 1}).decisive_fields() != parse_config({}).decisive_fields()
+    assert "gradient_precision" not in parse_config({}).decisive_fields()
+    assert parse_config({"gradient_precision": "bf16"}).decisive_fields()["gradient_precision"] == "bf16"
     assert "tf32" not in parse_config({}).decisive_fields() and parse_config({"tf32": True}).decisive_fields()["tf32"]
 
 

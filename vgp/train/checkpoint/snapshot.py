@@ -136,18 +136,23 @@ class Arena:
         if self.pinned or not self.bytes:
             return
         self.pinned = True
-        runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
-        address = self.memory.data_ptr()
-        error = runtime.cudaHostRegister(address, self.memory.numel(), 0)
-        if int(error):
+        if error := pin(self.memory, self):
             print(f"warning: {self.bytes:,} bytes of host memory could not be pinned ({error}); copies for checkpoints "
                   "will be slower", file=sys.stderr, flush=True)  # fmt: skip
-        else:
-            weakref.finalize(self, runtime.cudaHostUnregister, address).atexit = False
 
     def _view(self, start: int, like: Tensor) -> Tensor:
         flat = self.memory[start : start + like.numel() * like.element_size()]
         return flat.view(like.dtype).view(like.shape)
+
+
+def pin(memory: Tensor, owner: object) -> str:
+    """Registers host memory with CUDA while `owner` lives; returns CUDA's error, "" = none."""
+    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    error = runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0)
+    if int(error):
+        return str(error)
+    weakref.finalize(owner, runtime.cudaHostUnregister, memory.data_ptr()).atexit = False
+    return ""
 
 
 def _form(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:

@@ -6,10 +6,11 @@ resumed run keeps them on every machine.
 
 import importlib.util
 import os
+import re
 import shutil
 import sysconfig
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, noop_context_fn
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
@@ -46,11 +47,14 @@ class Choice:
         return ", ".join(f"{name}={values[name]} ({self.reasons.get(name, 'as set')})" for name in AUTO_FIELDS)
 
 
-def resolve_arithmetic(config: TrainConfig, module: nn.Module, device: torch.device, begun: JsonObject) -> Choice:
+def resolve_arithmetic(
+    config: TrainConfig, module: nn.Module, device: torch.device, begun: JsonObject, operation: str = ""
+) -> Choice:
     """Resolves the `auto` fields of a configuration.
 
     Args:
         begun: The values that the resumed run resolved at its start; empty for a new run.
+        operation: The operation of PyTorch that has no deterministic kernel here (`NotDeterministic`); "" = none.
 
     Raises:
         UserError: compile=true, but this machine cannot compile.
@@ -62,6 +66,8 @@ def resolve_arithmetic(config: TrainConfig, module: nn.Module, device: torch.dev
         if getattr(config, name) == "auto":
             value, reason = resolve(config.model_copy(update=values), parameters, device)
             values[name], reasons[name] = (begun[name], "as the run began") if name in begun else (value, reason)
+    if operation and "deterministic" in reasons:
+        values["deterministic"], reasons["deterministic"] = False, f"{operation} has no deterministic kernel here"
     if slow := _slow(values.get("precision", config.precision), device):
         reasons["precision"] = f"{reasons.get('precision', 'as set')}; {slow}"
     settled = config.model_copy(update=values)
@@ -171,6 +177,38 @@ def make_deterministic(is_on: bool) -> None:
     torch.backends.cudnn.benchmark = not is_on
 
 
+class NotDeterministic(UserError):
+    """An operation that has no deterministic kernel on this device, though `deterministic` is true.
+
+    Attributes:
+        operation: Its name in PyTorch, for example `upsample_bilinear2d_backward_out_cuda`.
+    """
+
+    def __init__(self, operation: str):
+        super().__init__(
+            f"{operation} of PyTorch has no deterministic kernel on this device, and deterministic=true. Set "
+            "training_options.deterministic=false, without exact=true, or replace the operation in the model: "
+            "https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html lists them."
+        )
+        self.operation = operation
+
+
+@contextmanager
+def named_operations() -> Iterator[None]:
+    """Raises NotDeterministic for PyTorch's error about an operation without a deterministic kernel.
+
+    The text is that of `Context::alertNotDeterministic`:
+    https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/Context.cpp
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        found = re.search(r"(\w+) does not have a deterministic implementation", str(error))
+        if not found:
+            raise
+        raise NotDeterministic(found[1]) from None
+
+
 def allow_tf32(is_allowed: bool) -> None:
     """Allows or forbids TF32. Convolutions use it by default; 10 bits round 101,325 +- 100 to 101,312 or 101,376."""
     torch.backends.cuda.matmul.allow_tf32 = is_allowed
@@ -184,11 +222,25 @@ def attention_order(deterministic: bool, capability: tuple[int, int]) -> list[SD
     return [SDPBackend.CUDNN_ATTENTION, *_DETERMINISTIC]
 
 
-def recompute_blocks(blocks: Sequence[nn.Module]) -> None:
+#: Operators whose results `activation_checkpointing=selective` keeps: those with the most work for their memory.
+_KEPT = tuple(
+    getattr(torch.ops.aten, name).default
+    for name in (
+        "mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+    )
+)  # fmt: skip
+
+
+def recompute_blocks(blocks: Sequence[nn.Module], *, is_selective: bool = False) -> None:
     """Turns on activation checkpointing: keeps only the inputs of a block, and runs it again in the backward pass.
 
     Dropout draws equal masks in both passes. Blocks with batch norm are left out: a second pass would count their batch
     twice.
+
+    Args:
+        is_selective: Whether to keep the results of matrix products and attention too.
 
     Raises:
         UserError: no block can be recomputed.
@@ -196,11 +248,12 @@ def recompute_blocks(blocks: Sequence[nn.Module]) -> None:
     eligible = [block for block in blocks if not any(isinstance(m, _BatchNorm) for m in block.modules())]
     if not eligible:
         raise UserError(
-            "activation_checkpointing=true finds no blocks to recompute: keep the model's repeated blocks, without "
+            "activation_checkpointing finds no blocks to recompute: keep the model's repeated blocks, without "
             "batch norm, in an nn.ModuleList, or name them in the task's `blocks`."
         )
+    contexts = partial(create_selective_checkpoint_contexts, list(_KEPT)) if is_selective else noop_context_fn
     for block in eligible:
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)
 
 
 def compile_blocks(module: nn.Module, parts: Sequence[nn.Module], *, deterministic: bool, asked: bool) -> None:

@@ -42,6 +42,8 @@ class BlockUsage:
         #: A checksum of all calls so far, in order; must be equal on every rank.
         self.calls = 0
         self.rehearsing = False
+        #: The root and the blocks in the order of their calls in the first pass.
+        self.order: list[nn.Module] = []
         self._watched: set[nn.Module] = set()
         for unit in (root, *blocks):
             unit.register_forward_pre_hook(self._call, prepend=True)  # runs before the unit is gathered
@@ -55,6 +57,7 @@ class BlockUsage:
             UserError: the ranks call different blocks.
         """
         self.used.clear()
+        self.order.clear()
         self.rehearsing = True
         backward()
         self.rehearsing = False
@@ -88,6 +91,7 @@ class BlockUsage:
         name = self.names.get(unit, "the model")
         self.calls = zlib.crc32(name.encode(), self.calls)
         if self.rehearsing:
+            self.order.append(unit)
             self._require_same(name)
 
     def _return(self, root: nn.Module, inputs: object, output: object) -> None:

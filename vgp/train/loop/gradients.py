@@ -2,25 +2,24 @@
 
 Replicated   the whole model on every rank; DistributedDataParallel averages gradients during the backward pass
 Exact        the whole model on every rank; gradients are added in an order independent of the number of ranks
-Sharded      a share of the model on every rank (FSDP2)
+Sharded      a share of the model on every rank (`vgp.train.loop.sharding`)
 
 With each of them, a parameter that no microbatch of a step has used has no gradient in that step on any rank.
 """
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._pytree import tree_map_only
 
 from vgp.base.exits import UserError
 from vgp.data.task import Batch
-from vgp.train.loop.block_usage import BlockUsage, unused_message
+from vgp.train.loop.block_usage import unused_message
 from vgp.train.loop.weighting import TreeSum
 from vgp.train.processes.rank import Rank
 from vgp.train.train_config import TrainConfig
@@ -57,8 +56,9 @@ class Replicated:
 
     calls = 0  # as `Use.calls`
 
-    def __init__(self, loss: Loss, rank: Rank, *, unused: bool, within_s: float):
-        self.own, self.rank, self.unused, self.within_s = loss, rank, unused, within_s
+    def __init__(self, loss: Loss, config: TrainConfig, rank: Rank):
+        self.own, self.rank, self.unused, self.within_s = loss, rank, config.unused_parameters, config.hang_after_s
+        self.rounds = config.gradient_precision == "bf16"
         self.loss: nn.Module = loss
         if rank.world_size > 1 and loss.trained():
             self._wrap()
@@ -67,6 +67,8 @@ class Replicated:
         self.loss = DistributedDataParallel(
             self.own, gradient_as_bucket_view=True, forward_sync_buffers=False, find_unused_parameters=self.unused
         )
+        if self.rounds:
+            self.loss.register_comm_hook(None, _average_rounded)
 
     def rehearse(self, backward: Callable[[], object]) -> list[str]:
         """Runs a first backward pass; returns the names of parameters without a gradient.
@@ -116,6 +118,18 @@ class Replicated:
     def end_step(self) -> None: ...
 
 
+def _average_rounded(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Averages gradients over the ranks in one message of bfloat16; PyTorch's own hook works with NCCL only."""
+    gradients = bucket.buffer()
+    work = dist.all_reduce(gradients.bfloat16(), async_op=True)
+
+    def widen(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+        return gradients.copy_(future.value()[0]).div_(dist.get_world_size())
+
+    averaged: torch.futures.Future[torch.Tensor] = work.get_future().then(widen)
+    return averaged
+
+
 class Exact:
     """Adds the gradients of all microbatches along one binary tree, independent of their assignment to ranks."""
 
@@ -153,105 +167,6 @@ class Exact:
             parameter.grad = value.view_as(parameter) if count else None
 
 
-class Sharded:
-    """FSDP2: parameters, gradients and optimizer state are split along their first dimension.
-
-    FSDP2 gathers the model's blocks one at a time, and the rest of the model as one more unit. Autocast alone selects
-    bfloat16, as for a replicated model: FSDP2's own mixed precision casts inputs, rotary tables, means and norms by
-    module, and rounds values of 101,325 +- 100 all to 101,376.
-    """
-
-    keeps_gathered = False
-
-    def __init__(
-        self, loss: Loss, blocks: Sequence[nn.Module], rank: Rank, *, cpu_offload: bool, unused: bool, within_s: float
-    ):
-        """Shards the model, which may be on the CPU (its blocks move one at a time) or on the meta device."""
-        from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
-
-        pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
-        mesh = dist.device_mesh.init_device_mesh(rank.device.type, (rank.world_size,))
-        policy = pinned if cpu_offload else OffloadPolicy()
-        for member in (*blocks, loss):
-            member.register_forward_hook(_own_memory)
-        #: The blocks, whose class FSDP2 has changed.
-        self.blocks = [fully_shard(block, mesh=mesh, offload_policy=policy) for block in blocks]
-        self.unit = fully_shard(loss, mesh=mesh, offload_policy=policy)
-        self.loss: nn.Module = loss
-        self.unit.set_reduce_scatter_unused_params(True)  # keeps message lengths equal if branches differ between ranks
-        self.world_size = rank.world_size
-        #: Whether gathered parameters may stay for all microbatches of a step; equal on every rank.
-        self.stays = all(rank.exchange(_fits_whole(loss, rank.device), within_s=within_s))
-        self.use = BlockUsage(loss.module, loss, blocks, rank, every_step=unused, within_s=within_s)
-
-    @property
-    def unused(self) -> bool:
-        return self.use.every_step
-
-    @property
-    def calls(self) -> int:
-        return self.use.calls
-
-    def rehearse(self, backward: Callable[[], object]) -> list[str]:
-        return self.use.rehearse(backward)
-
-    def weight(self, share: float) -> float:
-        return share * self.world_size
-
-    @contextlib.contextmanager
-    def microbatch(self, last: bool) -> Iterator[None]:
-        """Wraps a microbatch; gradients are exchanged once a step, with the last microbatch.
-
-        Parameters gathered for the first microbatch stay for all if they fit, which saves two gathers in each
-        microbatch: gradients that are not yet exchanged take as much memory.
-        """
-        self.unit.set_requires_gradient_sync(last)
-        if self.stays and not last:
-            self._keep_gathered(True)
-        elif self.stays and self.keeps_gathered:
-            self.unit.set_reshard_after_backward(True)
-        yield
-        if last and self.keeps_gathered:
-            self._keep_gathered(False)
-
-    def _keep_gathered(self, keeps: bool) -> None:
-        if keeps != self.keeps_gathered:
-            self.unit.set_reshard_after_backward(not keeps)
-            for block in self.blocks:
-                block.set_reshard_after_forward(not keeps)
-            self.keeps_gathered = keeps
-
-    def end_step(self) -> None:
-        self.use.end_step()
-
-    def free(self) -> None:
-        """Frees the gathered parameters of a forward pass without a backward pass."""
-        from torch.distributed.fsdp import FSDPModule
-
-        for member in self.loss.modules():
-            if isinstance(member, FSDPModule):
-                member.reshard()
-
-
-def _fits_whole(loss: Loss, device: torch.device) -> bool:
-    """Whether all weights take at most a quarter of the device's memory; their gradients take another quarter."""
-    if device.type != "cuda":
-        return True
-    whole = sum(parameter.numel() * parameter.element_size() for parameter in loss.parameters())
-    return 4 * whole <= torch.cuda.get_device_properties(device).total_memory
-
-
-def _own_memory(module: nn.Module, inputs: object, output: object) -> object:
-    """Clones views in a module's output: FSDP2 hooks onto the output, and `+=` on a view silently drops the hook."""
-    return tree_map_only(Tensor, lambda t: t.clone() if t.requires_grad and t._base is not None else t, output)
-
-
-Gradients: TypeAlias = Replicated | Exact | Sharded
-
-
-def choose_exchange(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Gradients:
-    """Returns the exchange of gradients for a configuration."""
-    within_s, unused = config.hang_after_s, config.unused_parameters
-    if config.strategy == "fsdp":
-        return Sharded(loss, blocks, rank, cpu_offload=config.cpu_offload, unused=unused, within_s=within_s)
-    return Exact(loss, rank) if config.exact else Replicated(loss, rank, unused=unused, within_s=within_s)
+def choose_exchange(loss: Loss, config: TrainConfig, rank: Rank) -> Replicated | Exact:
+    """Returns the exchange of gradients of a model that every rank holds whole."""
+    return Exact(loss, rank) if config.exact else Replicated(loss, config, rank)

@@ -20,13 +20,24 @@ from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import training_state
 from vgp.train.checkpoint.checkpoint_reader import CheckpointReader
-from vgp.train.loop import arithmetic, finite_checks, gradients, model_building, optimizers, precision, profiling
+from vgp.train.loop import (
+    arithmetic,
+    finite_checks,
+    gradients,
+    model_building,
+    optimizers,
+    precision,
+    profiling,
+    rounding,
+)
 from vgp.train.loop.block_usage import NoCollectives
 from vgp.train.loop.buffers import MovingBuffers, find_changed, keep_buffers
+from vgp.train.loop.dry_run import run_without_graph
 from vgp.train.loop.finite_checks import GradientNorm, Scaler
 from vgp.train.loop.gradients import Loss
 from vgp.train.loop.progress_line import Stopwatch
 from vgp.train.loop.sample_order import Plan, Schedule, seed_of
+from vgp.train.loop.sharding import Gradients, Sharded
 from vgp.train.loop.trainer_state import TrainerState
 from vgp.train.loop.weighting import RingSum, TreeSum, Weighting, split_loss
 from vgp.train.processes.rank import Rank
@@ -41,39 +52,50 @@ class Learner:
 
     def __init__(
         self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch,
-        begun: JsonObject | None = None,
+        begun: JsonObject | None = None, operation: str = "",
     ):  # fmt: skip
         """
         Args:
             rows: Some rows of the data, equal on every rank.
-            begun: The values of `config.OPEN` that the resumed run resolved at its start.
+            begun: The values of `AUTO_FIELDS` that the resumed run resolved at its start.
+            operation: The operation that has no deterministic kernel here; "" = none is known.
         """
         self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
         self.assigned = assigned
         self.sharded = config.strategy == "fsdp"
-        self.gradients: gradients.Gradients
-        if self.sharded:
-            built, self.gradients = model_building.build_sharded(task, data, config, rank, self._patience_s)
-        else:
-            built = model_building.build_whole(task, data, config, rank)
+        built = model_building.build_to_shard(task, data, config, rank, self._patience_s) if self.sharded else (
+            model_building.build_whole(task, data, config, rank)
+        )  # fmt: skip
         self.module: nn.Module = built.module
         self.frozen, self.made_whole = built.frozen, built.made_whole
         self.module.train()  # a pretrained model may come in evaluation mode
-        self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun or {})
+        self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun or {}, operation)
         self.config = config = self.arithmetic.config
         self.kernels = arithmetic.select_kernels(config.deterministic is True, rank.device, tf32=config.tf32)
-        with keep_buffers(self.module):
-            self.in_float32 = self._keep_float32(rows)
-        repeated = task.blocks(self.module)
+        self.gradients: Gradients
+        #: Called with the step in which memory ran out; returns a sentence for the error message.
+        self.out_of_memory: Callable[[int], str] = lambda step: ""
+        self.rounding = rounding.find_rounding(
+            Loss(self.module, task.loss), rows, config, rank, within_s=self._patience_s
+        )
+        if self.sharded:
+            self.gradients = model_building.shard(
+                built, task, config, rank, self.rounding.gathered_half, several=len(assigned) > 1
+            )
+        if self.rounding.obstacle:
+            self.rounding.in_float32 = self._find_float32(rows)
+        is_selective = config.activation_checkpointing == "selective"
+        if is_selective:  # the compiler must see which results to keep
+            arithmetic.recompute_blocks(task.blocks(self.module), is_selective=True)
         if config.compile:
             arithmetic.compile_blocks(
                 self.module, task.compiled(self.module), deterministic=config.deterministic is True,
                 asked="compile" not in self.arithmetic.reasons,
             )  # fmt: skip
-        if config.activation_checkpointing:
-            arithmetic.recompute_blocks(repeated)
+        if config.activation_checkpointing and not is_selective:
+            arithmetic.recompute_blocks(task.blocks(self.module))
         if not self.sharded:
-            self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), repeated, config, rank)
+            self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), config, rank)
         self.schedule = Schedule(config, plan.steps, task)
         self.optimizer = optimizers.build_optimizers(task, self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
@@ -82,7 +104,7 @@ class Learner:
         self.stopwatch = Stopwatch(rank.device)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        everything = precision.EVERYTHING in self.in_float32
+        everything = precision.EVERYTHING in self.rounding.in_float32
         self.autocast = nullcontext() if everything else precision.autocast(config, rank.device)
         #: Called before an update or a validation changes the state, which a writer may be copying.
         self.before_update: Callable[[], None] = lambda: None
@@ -102,8 +124,6 @@ class Learner:
         #: The weight of each microbatch's loss: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
                         for n in assigned]  # fmt: skip
-        #: Called with the step in which memory ran out; returns a sentence for the error message.
-        self.out_of_memory: Callable[[int], str] = lambda step: ""
         #: Tensors that were not finite before the first step, such as a mask of -inf.
         self.boundless: set[str] = set()
         #: Called after each update with the number of its step, for an average of the weights.
@@ -118,24 +138,18 @@ class Learner:
         """Seconds for which ranks wait for a rank that works alone, for example on building its model."""
         return self.config.checkpoint_patience_s + self.config.hang_after_s
 
-    def _keep_float32(self, rows: Batch) -> list[str]:
-        """Makes modules with sensitive raw inputs compute in float32; returns their names, equal on every rank."""
-        has_floats, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
-        if self.config.tf32:
-            dtype = dtype or torch.float16  # which has as many bits as TF32
-        if not has_floats or dtype is None:
-            return []
-        forward = partial(self.gradients.loss, rows) if self.sharded else partial(self.task.loss, self.module, rows)
-        names = precision.keep_float32(self.module, forward, dtype, self.rank.device.type)
-        if self.sharded:  # otherwise `self.gradients` does not exist yet
-            assert isinstance(self.gradients, gradients.Sharded)
-            self.gradients.free()
-        if names and self.config.tf32:
-            raise UserError(
-                f"tf32=true would round raw values that need all bits of float32: inputs of {join_names(names)}. "
-                "Standardise them in the task, or set tf32=false."
-            )
-        return names
+    def _find_float32(self, rows: Batch) -> list[str]:
+        """Makes modules with sensitive raw inputs compute in float32, by a run on the rows without a graph."""
+        forward = partial(self.gradients.loss if self.sharded else partial(self.task.loss, self.module), rows)
+        try:
+            with keep_buffers(self.module), arithmetic.named_operations():
+                run = partial(run_without_graph, forward)
+                return rounding.keep_float32(self.module, run, rows, self.config, self.rank.device)
+        except torch.OutOfMemoryError as error:
+            raise UserError(self._memory_advice(0, error)) from None
+        finally:
+            if self.sharded:
+                self._free()
 
     def warm_up(self, batch: Batch) -> None:
         """Runs a forward and a backward pass without effect on the state, to see which buffers they change.
@@ -225,7 +239,8 @@ class Learner:
             self.config.seed, step, self.plan.microbatches, self.rank.device
         )  # for optimizers that draw
         try:
-            self.optimizer.step()
+            with arithmetic.named_operations():
+                self.optimizer.step()
         except torch.OutOfMemoryError as error:  # the first step allocates the optimizer's state
             raise UserError(self._memory_advice(step, error)) from None
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -245,14 +260,15 @@ class Learner:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         try:
-            with self.autocast, self.watch:
-                loss, divisor = split_loss(self.gradients.loss(batch))
-            self._require_gradient(step, loss)
-            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # half precision would round the weight
-            self.stopwatch.has_loss()
-            self.rank.trace.mark(step, "the backward pass")
-            weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
-            torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
+            with arithmetic.named_operations():
+                with self.autocast, self.watch:
+                    loss, divisor = split_loss(self.gradients.loss(batch))
+                self._require_gradient(step, loss)
+                loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # half precision would round the weight
+                self.stopwatch.has_loss()
+                self.rank.trace.mark(step, "the backward pass")
+                weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
+                torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
         except torch.OutOfMemoryError as error:
             raise UserError(self._memory_advice(step, error)) from None
         return self.weighting.add(loss.detach(), divisor)
@@ -281,15 +297,18 @@ class Learner:
         """
         self.module.eval()
         measured = []
-        with torch.no_grad(), self.autocast, keep_buffers(self.module):
+        with torch.no_grad(), self.autocast, keep_buffers(self.module), arithmetic.named_operations():
             for number, batch in zip(numbers, batches, strict=False):
                 model_building.seed_step(self.config.seed, "validation", number, self.rank.device)
                 on_device = {name: value.to(self.rank.device) for name, value in batch.items()}
                 measured.append(self.gradients.loss(on_device, figures))
-        if isinstance(self.gradients, gradients.Sharded):
-            self.gradients.free()  # or the next step would use the parameters gathered here
+        self._free()  # or the next step would use the parameters gathered here
         self.module.train()
         return measured
+
+    def _free(self) -> None:
+        if isinstance(self.gradients, Sharded):
+            self.gradients.free()
 
     def broken(self) -> set[str]:
         """Returns names in this rank's state with a nan or infinity that were finite before the first step.

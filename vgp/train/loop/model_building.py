@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import gc
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,9 +27,10 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint.training_state import own_share
-from vgp.train.loop import gradients, optimizers
-from vgp.train.loop.gradients import Gradients, Loss
+from vgp.train.loop import optimizers
+from vgp.train.loop.gradients import Loss
 from vgp.train.loop.sample_order import seed_of
+from vgp.train.loop.sharding import Sharded
 from vgp.train.loop.tensor_recording import Recording, Unrecordable, View
 from vgp.train.processes.rank import Rank
 from vgp.train.train_config import TrainConfig
@@ -44,6 +45,8 @@ class Built:
     frozen: list[str]
     #: Why a sharded model was first built whole on every rank; "" = it was not.
     made_whole: str = ""
+    #: The weights that have no memory until the model is sharded.
+    deferred: "Deferred | None" = None
 
 
 def build_whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> Built:
@@ -52,10 +55,8 @@ def build_whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> 
     return Built(module, optimizers.freeze(module, config.freeze))
 
 
-def build_sharded(
-    task: Task, data: Manifest, config: TrainConfig, rank: Rank, patience_s: float
-) -> tuple[Built, Gradients]:
-    """Builds the model sharded over all ranks, with the values of the whole model.
+def build_to_shard(task: Task, data: Manifest, config: TrainConfig, rank: Rank, patience_s: float) -> Built:
+    """Builds the model that `shard` splits, if possible without memory for its large weights.
 
     Args:
         patience_s: How long ranks wait for a rank that builds its model.
@@ -71,11 +72,18 @@ def build_sharded(
     if made_whole:
         recorded = None
     module = recorded.module if recorded else _new_model(task, data, config)
-    frozen = optimizers.freeze(module, config.freeze)
-    cut = gradients.choose_exchange(Loss(module, task.loss), task.blocks(module), config, rank)
-    if recorded:
-        fill(module, recorded, rank, on_cpu=config.cpu_offload)
-    return Built(module, frozen, made_whole), cut
+    return Built(module, optimizers.freeze(module, config.freeze), made_whole, recorded)
+
+
+def shard(
+    built: Built, task: Task, config: TrainConfig, rank: Rank, rounded: Collection[str], *, several: bool
+) -> Sharded:
+    """Splits a new model over all ranks, with the values of the whole model; arguments as for `Sharded`."""
+    loss = Loss(built.module, task.loss)
+    sharded = Sharded(loss, task.blocks(built.module), config, rank, rounded, several=several)
+    if built.deferred:
+        fill(built.module, built.deferred, rank, on_cpu=config.cpu_offload)
+    return sharded
 
 
 def _new_model(task: Task, data: Manifest, config: TrainConfig) -> nn.Module:

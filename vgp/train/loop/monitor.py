@@ -1,6 +1,9 @@
-"""The meetings of the ranks, about twice a second, and the progress and curves that follow from them.
+"""The meetings of the ranks, every few steps, and the progress and curves that follow from them.
 
-The ranks share their losses since the last meeting, requests to stop, and whether rank 0's clock wants a checkpoint.
+The ranks share requests to stop, whether rank 0's clock wants a checkpoint, and the losses up to the meeting before: a
+GPU has computed those by now, so that no meeting waits for the steps that it still computes. The last losses are shared
+before a validation, a checkpoint and the end. A host is therefore ahead of its GPU by the steps of at most two
+intervals, which also bounds the time to a stop.
 """
 
 import math
@@ -8,7 +11,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 import torch
@@ -17,6 +20,7 @@ from torch import Tensor
 from vgp.networks.shape import Workload
 from vgp.protocol import environment as variables
 from vgp.train.loop.curves import Curves, History
+from vgp.train.loop.finite_checks import GradientNorm
 from vgp.train.loop.health import Health
 from vgp.train.loop.profiling import Requests
 from vgp.train.loop.progress_line import PaceMonitor, Progress, throughput
@@ -28,8 +32,45 @@ from vgp.train.loop.weighting import gather, global_mean
 from vgp.train.processes.gpu_readings import Gpu, Reading, gpu_scalars
 from vgp.train.processes.rank import Rank
 
+#: Seconds between meetings, counted in steps of the last interval, and the most steps.
 _MEETING_EVERY_S = 0.5
 _MOST_STEPS = 4096
+#: Seconds between readings of a GPU.
+_READING_EVERY_S = 2.0
+
+
+class Snapshot:
+    """The losses and the gradient norm of the steps of an interval, on their way to host memory."""
+
+    def __init__(self, losses: Sequence[Tensor], norm: GradientNorm, calls: int, *, step: int, count: int):
+        """
+        Args:
+            losses: The losses of this rank's microbatches.
+            calls: A checksum of the blocks that this rank has called (FSDP2).
+            step: The steps done at the end of the interval.
+            count: The steps of the interval.
+        """
+        self.step, self.count, self.calls, self.width = step, count, calls, losses[0].numel()
+        device = losses[0].device
+        state = torch.stack([norm.total.double(), norm.fault.double()]).to(device, non_blocking=True)
+        values = torch.cat([state, torch.stack(list(losses)).flatten().double()])
+        self.event: torch.cuda.Event | None = None
+        if device.type == "cuda":
+            host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self.values = host.copy_(values, non_blocking=True)
+            self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self.event.record()
+        else:
+            self.values = values
+
+    def read(self) -> list[float]:
+        """Returns the norm of the last step's gradient, the first step whose gradient was not finite (-1 = none), the
+        checksum of the calls, and the losses; waits until the device has computed the interval.
+        """
+        if self.event:
+            self.event.synchronize()
+        total, fault, *losses = self.values.tolist()
+        return [total, fault, float(self.calls), *losses]
 
 
 @dataclass(frozen=True)
@@ -66,12 +107,15 @@ class Monitor:
         self.intervals = [request.config.checkpoint_every_steps, request.config.validate_every_steps]
         self.rank, self.health, self.history = rank, health, history
         self.norm = health.learner.norm
+        #: The interval before the last meeting, whose losses are not shared yet.
+        self.pending: Snapshot | None = None
         self.progress = Progress(
             self.plan.steps, step, self.plan.global_batch_size, terminal=rank.terminal, workload=work,
             device=device_name(rank), devices=rank.world_size,
         )  # fmt: skip
         self.curves = Curves(curves_folder(request), step) if rank.leads else None
         self.gpu = Gpu(str(torch.cuda.get_device_properties().uuid)) if rank.device.type == "cuda" else None
+        self.reading, self.read_at = Reading(), -math.inf
         self.pace = PaceMonitor(rank.local_world_size)
         self.work = work
         #: The total weight of the losses of all steps so far, and their rows.
@@ -81,9 +125,10 @@ class Monitor:
         self.peak_bytes = 0
         #: Number of skipped steps at the last meeting (`Scaler`).
         self.skipped = health.learner.scaler.skipped if health.learner.scaler else 0
-        #: Figures of the last meeting: the last step's loss and gradient norm before clipping, the longest wait of a
-        #: rank for its batches in a step, and the speed.
+        #: Figures of the last meeting: the last shared loss and gradient norm before clipping, the longest wait of a
+        #: rank for its batches in a step, and the speed. And the step count that the shared losses go up to.
         self.latest: dict[str, float] = {}
+        self.known = step
         #: Steps between the last two meetings, and their seconds.
         self.steps, self.elapsed_s = 0, 0.0
         #: The last step with a point on the curves.
@@ -117,40 +162,62 @@ class Monitor:
         """
         self.rank.trace.mark(step, "the meeting of the ranks")
         count = len(self.losses) // len(self._assigned(self.rank.rank))
+        pending, learner = self.pending, self.health.learner
+        self.pending = Snapshot(self.losses, self.norm, learner.gradients.calls, step=step, count=count)
+        self.losses.clear()
+        shared = pending.read() if pending else []  # waits for the interval before, which bounds the host's lead
         elapsed = time.monotonic() - self.met_at
         values = [float(self.rank.stopping), float(save + 2 * validate), self._next_interval(elapsed / count)]
-        values += [float(self.norm.total), float(self.health.learner.gradients.calls)]
-        losses_here = torch.stack(self.losses).flatten().tolist()  # waits for the device
-        reading = self.gpu.read() if self.gpu else Reading()
-        values += [self.health.learner.stopwatch.waited_s / count]
-        values += [float(self.requests.take() if self.requests else 0)]
-        values += [self.health.learner.stopwatch.take(), float(peak_bytes(self.rank.device)), *astuple(reading)]
+        values += [learner.stopwatch.waited_s / count, float(self.requests.take() if self.requests else 0)]
+        values += [learner.stopwatch.take(), float(peak_bytes(self.rank.device)), *astuple(self._read_gpu())]
         head = len(values)
-        values += losses_here
-        width = self.losses[0].numel()  # 2 for a sum and its weight
-        everyone = gather(values, head + count * len(self._assigned(0)) * width)
-        self.losses.clear()
-        losses = self._global_losses(everyone[:, head:], count, width, step - count)
+        everyone = gather(values + shared, head + self._length(pending))
+        self.interval = int(everyone[0, 2])
+        self.peak_bytes = int(everyone[:, 6].max())
+        self._compare(everyone[:, 5].tolist(), elapsed / (count * len(self._assigned(0))), elapsed)
+        self.progress.gpus = [Reading(*values) for values in everyone[:, 7:head].tolist()]
+        self.latest |= {
+            "data_wait_s": float(everyone[:, 3].max()), "samples_per_s": count * self.plan.global_batch_size / elapsed,
+        }  # fmt: skip
+        self.elapsed_s, self.steps = elapsed, count
         self._log_skipped()
         self._warn_of_buffers()
-        fault = self.norm.first_fault()
+        if pending:
+            self._add_losses(everyone[:, head:], pending)
+        flags = int(everyone[0, 1])
+        return Decision(stop=bool(everyone[:, 0].any()), save=bool(flags & 1), validate=bool(flags & 2),
+                        profile=int(everyone[0, 4]))  # fmt: skip
+
+    def complete(self) -> None:
+        """Shares the losses of all steps so far, which waits for the device; every rank must call it after a meeting.
+
+        Raises:
+            UserError: a loss or a gradient was not finite.
+        """
+        pending, self.pending = self.pending, None
+        if pending:
+            self._add_losses(gather(pending.read(), self._length(pending)), pending)
+
+    def _length(self, snapshot: Snapshot | None) -> int:
+        """Returns the number of values that the rank with the most microbatches reads of a snapshot."""
+        return 3 + snapshot.count * len(self._assigned(0)) * snapshot.width if snapshot else 0
+
+    def _add_losses(self, everyone: Tensor, snapshot: Snapshot) -> None:
+        """Checks the values of all ranks (world_size, length) and adds the losses to the history."""
+        step, count = snapshot.step, snapshot.count
+        losses = self._global_losses(everyone[:, 3:], count, snapshot.width, step - count)
+        fault = int(everyone[0, 1])
         for number, loss in enumerate(losses, step - count):
             self.health.require_finite(number, loss, gradient_is_finite=number != fault)
             self.history.add(number, loss)
-        self.health.require_same_step(step - 1, everyone[:, 3], everyone[:, 4])
-        self.interval = int(everyone[0, 2])
-        self.peak_bytes = int(everyone[:, 8].max())
-        self._compare(everyone[:, 7].tolist(), elapsed / (count * len(self._assigned(0))), elapsed)
-        self.progress.gpus = [Reading(*values) for values in everyone[:, 9:head].tolist()]
-        self.latest = {
-            "loss/train": losses[-1], "gradient_norm": float(everyone[0, 3]),
-            "data_wait_s": float(everyone[:, 5].max()), "samples_per_s": count * self.plan.global_batch_size / elapsed,
-        }  # fmt: skip
-        self.elapsed_s, self.steps = elapsed, count
-        self._show(step)
-        flags = int(everyone[0, 1])
-        return Decision(stop=bool(everyone[:, 0].any()), save=bool(flags & 1), validate=bool(flags & 2),
-                        profile=int(everyone[0, 6]))  # fmt: skip
+        self.health.require_same_step(step - 1, everyone[:, 0], everyone[:, 2])
+        self.latest |= {"loss/train": losses[-1], "gradient_norm": float(everyone[0, 0])}
+        self.known = step
+
+    def _read_gpu(self) -> Reading:
+        if self.gpu and time.monotonic() - self.read_at > _READING_EVERY_S:
+            self.reading, self.read_at = self.gpu.read(), time.monotonic()
+        return self.reading
 
     def go_on(self, step: int) -> None:
         """Schedules the next meeting; call it after the actions of the last decision."""
@@ -236,23 +303,24 @@ class Monitor:
 
     def stopped(self, step: int) -> None:
         """Shows that training stops early, after `step` steps."""
-        self._show(step, stopped=True)
+        self.show(step, stopped=True)
 
-    def _show(self, step: int, *, stopped: bool = False) -> None:
-        if not self.curves:
+    def show(self, step: int, *, stopped: bool = False) -> None:
+        """Shows the progress after `step` steps, with the last shared loss."""
+        if not self.curves or "loss/train" not in self.latest:
             return
         done = step == self.plan.steps
         self.progress.show(step, self.latest["loss/train"], epoch=self.plan.epoch(step), done=done, stopped=stopped)
-        if (done or stopped or self.curves.due) and self.drawn < step:
+        if (done or stopped or self.curves.due) and self.drawn < self.known:
             rates = {n: float(group["lr"]) for n, group in enumerate(self.health.learner.optimizer.param_groups)}
-            self.drawn = step
+            self.drawn = self.known
             self.curves.add(
                 self.latest
                 | {f"learning_rate/{n}" if n else "learning_rate": rate for n, rate in rates.items()}
                 | throughput(
                     self.progress.workload, self.latest["samples_per_s"], self.progress.device, self.rank.world_size
                 )
-                | {"memory/peak_gib": self.peak_bytes / 2**30} | gpu_scalars(self.progress.gpus), step
+                | {"memory/peak_gib": self.peak_bytes / 2**30} | gpu_scalars(self.progress.gpus), self.known
             )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from vgp.base.documents.json_text import JsonObject
+from vgp.train.loop.dry_run import DryRun, Uses
 from vgp.train.train_config import TrainConfig
 
 #: Layers that autocast computes in half precision.
@@ -57,7 +58,7 @@ def half(config: TrainConfig) -> torch.dtype | None:
 def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
     """Returns the autocast context of the forward pass; a null context for float32, as a disabled autocast costs time.
 
-    With FSDP the cache is off: its weights in half precision would add up to a whole model on every rank.
+    With FSDP the cache is off: its copies of weights would add up to a whole model on every rank.
     """
     dtype = half(config)
     return torch.autocast(device.type, dtype, cache_enabled=config.strategy != "fsdp") if dtype else nullcontext()
@@ -71,15 +72,15 @@ def keep_float32(
     Returns their names; if `EVERYTHING` is among them, the caller must turn autocast off.
 
     Args:
-        forward: Runs the model in float32 on some rows. Values computed from parameters are not checked, so that the
-            result depends only on the data and the form of the model.
+        forward: Runs the model in float32 on some rows, for example a `DryRun`. Values computed from parameters are
+            not checked, so that the result depends only on the data and the form of the model.
         device: The device type of the computation.
     """
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, _ROUNDED)}
     spoilt: set[nn.Module] = set()
 
     def check(layer: nn.Module, inputs: tuple[object, ...]) -> None:
-        raw = [value for value in inputs if isinstance(value, Tensor) and not value.requires_grad]
+        raw = [value for value in inputs if type(value) is Tensor and not value.requires_grad]
         if any(_is_spoilt(value, 1 if isinstance(layer, _ConvNd) else -1, dtype) for value in raw):
             spoilt.add(layer)
 
@@ -101,6 +102,21 @@ def keep_float32(
         member.forward = partial(_in_float32, member.forward, device)
     names = [f"{name or type(m).__name__} (all of it: its own code multiplies them)" for name, m in own.items()]
     return [EVERYTHING] * watch.is_outside + names + [name for name, layer in layers.items() if layer in spoilt]
+
+
+def find_rounded(module: nn.Module, run: DryRun, dtype: torch.dtype, device: str) -> list[str]:
+    """Returns the names of the parameters that autocast rounds to `dtype` before every use in a dry run.
+
+    Call it after `keep_float32`. Parameters that the run does not use are not among them.
+    """
+    training = module.training
+    try:
+        module.eval()
+        with torch.autocast(device, dtype, cache_enabled=False), Uses(run, dtype) as uses:
+            run()
+    finally:
+        module.train(training)
+    return [name for name in run.weights if name in uses.rounded - uses.exact]
 
 
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]

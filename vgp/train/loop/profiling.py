@@ -225,7 +225,7 @@ def memory_fixes(config: TrainConfig, microbatches: int, rows: int, device: torc
     sharded = config.strategy == "fsdp"
     fixes = {
         f"microbatches={2 * microbatches} or more (now {microbatches} of {rows} rows)": rows > 1,
-        "activation_checkpointing=true": not config.activation_checkpointing,
+        "activation_checkpointing=true": config.activation_checkpointing is not True,
         "precision=auto": half and config.precision == "fp32",
         "strategy=fsdp with several GPUs": not sharded and not config.exact,
         "more GPUs": sharded,

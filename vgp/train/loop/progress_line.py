@@ -119,12 +119,14 @@ _SHARE = 0.1
 
 
 class Stopwatch:
-    """A stopwatch for the time that this rank works alone. On a GPU it measures one microbatch per meeting."""
+    """A stopwatch for the time that this rank works alone. On a GPU it measures one microbatch at a time."""
 
     def __init__(self, device: torch.device):
         self.events: list[torch.cuda.Event] = []
         if device.type == "cuda":
             self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
+        #: Whether the events may record the next pass, and the seconds between those of the last one on the device.
+        self.is_free, self.forward_s = True, 0.0
         self.reset()
         self.began = 0.0
 
@@ -139,22 +141,23 @@ class Stopwatch:
         self.waited_s += time.perf_counter() - self.began
         if self.events:
             self.host_s += time.perf_counter() - self.began
-            self.events[0].record()
+            if self.is_free:
+                self.events[0].record()
 
     def has_loss(self) -> None:
-        if self.events:
+        if self.events and self.is_free:
             self.events[1].record()
-        else:
+            self.is_free = False
+        elif not self.events:
             self.host_s += time.perf_counter() - self.began
         self.forwards += 1
 
     def take(self) -> float:
-        """Returns the seconds for a microbatch and resets; call it when the device is idle."""
-        forward_s = 0.0
-        if self.events and self.forwards:
-            self.events[1].synchronize()
-            forward_s = self.events[0].elapsed_time(self.events[1]) / 1000
-        own_s = self.host_s / max(self.forwards, 1) + forward_s
+        """Returns the seconds for a microbatch and resets; on a GPU with the last measured pass, without waiting."""
+        if self.events and not self.is_free and self.events[1].query():  # type: ignore[no-untyped-call]
+            self.forward_s = self.events[0].elapsed_time(self.events[1]) / 1000
+            self.is_free = True
+        own_s = self.host_s / max(self.forwards, 1) + self.forward_s
         self.reset()
         return own_s
 

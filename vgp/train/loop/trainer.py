@@ -1,11 +1,13 @@
 """Training on one rank, from the first or the resumed step to the finished model.
 
-Ranks exchange gradients at every step and meet about twice a second (`vgp.train.loop.monitor`). All decisions depend
-only on values shared in the meetings, so all ranks take them at one step.
+Ranks exchange gradients at every step and meet every few steps (`vgp.train.loop.monitor`). All decisions depend only on
+values shared in the meetings, so all ranks take them at one step.
 """
 
+import gc
 import os
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -20,6 +22,7 @@ from vgp.protocol.capacity.progress import Pace, reporter
 from vgp.train.checkpoint.checkpoint_manifest import Manifest as Checkpoint
 from vgp.train.checkpoint.lease_holder import clock
 from vgp.train.loop import initial_state, profiling, run_results, validation_metric
+from vgp.train.loop.arithmetic import NotDeterministic
 from vgp.train.loop.batches import microbatches, tensors
 from vgp.train.loop.checkpoint_saving import Saving, device_kind
 from vgp.train.loop.curves import History
@@ -68,11 +71,11 @@ class Trainer:
         # One process of a machine decodes rows for the others, so no collective may start before all have them.
         size = sum(file.bytes for files in self.data.splits.values() for file in files)
         rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
-        self._make_ready()
+        operation = self._make_ready()
         checkpoint = initial_state.restore_newest(request, rank, self.learner)
         if self.learner.spoilt and not checkpoint:
             del self.learner, self.saving, self.health, self.average, self.best
-            self._make_ready()
+            self._build(operation)
         self.warm = None if checkpoint else self._warm_start()
         self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
@@ -93,12 +96,30 @@ class Trainer:
         self.pace = Pace()
         self._report_progress()
 
-    def _make_ready(self) -> None:
+    def _make_ready(self) -> str:
+        """Creates the learner and warms it up.
+
+        Returns:
+            The operation that has no deterministic kernel here, so that `deterministic=auto` is false; "" = none.
+        """
+        try:
+            self._build()
+            return ""
+        except NotDeterministic as error:
+            if self.config.deterministic != "auto" or self.config.exact:
+                raise
+            operation = error.operation
+        self.__dict__.pop("learner", None)
+        gc.collect()  # the model and its gradients are in cycles
+        self._build(operation)
+        return operation
+
+    def _build(self, operation: str = "") -> None:
         """Creates the learner and warms it up, with some rows of the data."""
         some_rows = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         self.learner = Learner(
             tasks.load(self.config.task, self.data.options), self.data, self.config, self.plan, self.rank,
-            self.assigned, tensors(some_rows, self.rank.device), self.request.begun,
+            self.assigned, tensors(some_rows, self.rank.device), self.request.begun, operation,
         )  # fmt: skip
         self.request = self.request.settled(self.learner.config)
         self.learner.out_of_memory = partial(profiling.write_memory_snapshot, self.request, self.rank)
@@ -143,9 +164,11 @@ class Trainer:
         if about := self.learner.task.describe(self.data):
             report(about)
         report(f"chosen: {self.learner.arithmetic}")
-        if layers := self.learner.in_float32:
+        if layers := self.learner.rounding.in_float32:
             half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
             report(f"in float32, because {half} would round their raw inputs too much: {join_names(layers, 5)}")
+        if self.learner.sharded and self.learner.config.precision != "fp32":
+            report(self.learner.rounding.describe_gathers(self.learner.module, self.learner.config))
         if frozen := self.learner.frozen:
             report(f"frozen, {len(frozen)} parameters: {join_names(frozen, 5)}")
         if match := self.warm:
@@ -176,6 +199,12 @@ class Trainer:
 
     def train(self) -> JsonObject:
         """Runs all steps, validations and saves, then writes the model; returns the figures ({} unless rank 0)."""
+        for _ in self.steps():
+            pass
+        return self._finish(time.monotonic() - self.began)
+
+    def steps(self) -> Iterator[int]:
+        """Runs the steps with their meetings, validations and saves; yields the number of steps done after each."""
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
         while not self.is_done:
             self.profiler.begin_step(self.step)
@@ -184,7 +213,7 @@ class Trainer:
             self.profiler.end_step(self.step)
             if self.step == self.monitor.next_step or self.learner.norm.faulty:
                 self._act(self.monitor.meet(self.step, save=self.saving.is_due, validate=self.validation.is_due))
-        return self._finish(time.monotonic() - self.began)
+            yield self.step
 
     @property
     def is_done(self) -> bool:
@@ -210,6 +239,9 @@ class Trainer:
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         validate = self.validation.is_validated_after(self.step, wanted=decision.validate)
+        if save or ends_epoch or validate or self.learner.norm.faulty:
+            self.monitor.complete()
+        self.monitor.show(self.step)
         if save or ends_epoch or validate:
             self.health.require_state(self.step)
         elif self.step == self.resumed_from + 1:

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
+from vgp.train.checkpoint.snapshot import pin
 from vgp.train.checkpoint.training_state import own_share
 from vgp.train.train_config import TrainConfig
 
@@ -160,6 +161,10 @@ def _wide(parameter: Tensor) -> Tensor:
     return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
 
 
+#: The least size of a tensor in pinned memory; smaller ones may share a page.
+_PINNED_BYTES = 1 << 20
+
+
 class _BestState(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -182,6 +187,8 @@ class Best:
         self.sign = 1.0 if direction == "min" else -1.0
         self.patience, self.min_delta = config.patience, config.min_delta
         self.weights = {name: _zeros(tensor) for name, tensor in module.state_dict().items()} if keeps else {}
+        #: The end of the last copy of weights from a GPU, if there was one.
+        self.copied: torch.cuda.Event | None = None
         #: The metric of the best validation, its step count, and the number of validations after it.
         self.value: float | None = None
         self.step = self.since = 0
@@ -204,18 +211,41 @@ class Best:
             self.since += 1
             return
         self.value, self.step, self.since = value, step, 0
-        for name, tensor in self.module.state_dict().items() if self.weights else ():
-            own_share(self.weights[name]).copy_(own_share(tensor))
+        if self.weights:
+            self._copy({name: own_share(tensor) for name, tensor in self.module.state_dict().items()})
+
+    def _copy(self, live: Mapping[str, Tensor]) -> None:
+        """Copies the weights; from a GPU while the host continues, since later updates are queued behind the copy.
+
+        Not verified on a GPU.
+        """
+        is_on_gpu = any(tensor.is_cuda for tensor in live.values())
+        if is_on_gpu and not self.copied:
+            for kept in map(own_share, self.weights.values()):
+                if kept.nbytes >= _PINNED_BYTES:
+                    pin(kept, self)  # without it, copies are slower
+        for name, tensor in live.items():
+            own_share(self.weights[name]).copy_(tensor, non_blocking=True)
+        if is_on_gpu:
+            self.copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self.copied.record()
+
+    def _settle(self) -> None:
+        """Waits until the weights are in host memory."""
+        if self.copied:
+            self.copied.synchronize()
 
     @torch.no_grad()
     def take(self) -> None:
         """Puts the weights of the best validation into the model."""
+        self._settle()
         current = self.module.state_dict()
         for name, tensor in current.items():
             own_share(tensor).copy_(own_share(self.weights[name]))
         self.module.load_state_dict(current)  # for modules whose state_dict holds copies
 
     def tensors(self) -> Mapping[str, Tensor]:
+        self._settle()
         return self.weights
 
     def scalars(self) -> JsonObject:

@@ -126,7 +126,8 @@ class Weighting:
         """
         if not self.unit:
             return share
-        return torch.tensor(whole / (self.plan.global_batch_size * self.unit), device=share.device)
+        value = whole / (self.plan.global_batch_size * self.unit)
+        return torch.full((), value, device=share.device)  # `torch.tensor` would wait for the device
 
     def add(self, loss: Tensor, weight: Tensor | float | None) -> Tensor:
         """Adds a microbatch; returns its mean loss, or its sum and weight as float64 (2,). Waits for no device."""
@@ -136,7 +137,9 @@ class Weighting:
             raise UserError(_both_kinds())
         if weight is None:
             return loss
-        both = torch.stack([loss.double(), torch.as_tensor(weight, dtype=torch.float64, device=loss.device).detach()])
+        if not isinstance(weight, Tensor):
+            weight = torch.full((), weight, device=loss.device, dtype=torch.float64)
+        both = torch.stack([loss.double(), weight.detach().to(loss.device, torch.float64, non_blocking=True)])
         if not self.open:
             self.sum.add(both[1:].clone())
         return both

@@ -266,6 +266,7 @@ def test_tokens_of_any_text_lead_back_to_it():
         ({"deep": 3}, "no option 'deep'.*depth"),
         ({"depth": 0}, "depth=0: give a whole number from 1 to 128"),
         ({"vocab": 70_000}, "vocab=70000"),
+        ({"separate_texts": "yes"}, "separate_texts='yes': give true or false"),
         ({"head_width": 96}, "head_width=96: give 64 or 128, a divisor of the model's width 256; or 0"),
         ({"head_width": 128, "depth": 5}, "head_width=128: .* width 320"),
         ({"test_share": 0}, "test_share=0"),

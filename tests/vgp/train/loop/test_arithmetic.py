@@ -1,5 +1,7 @@
 """What is chosen where the configuration leaves it open. The GPU is only told of: what it is asked, it answers."""
 
+import shutil
+import signal
 import sysconfig
 
 import pytest
@@ -7,7 +9,11 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend
 
-from vgp.base.exits import UserError
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.data import bundle
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.checkpoint_store import DiskStore
+from vgp.train.fit import train
 from vgp.train.loop import arithmetic
 from vgp.train.loop.training_request import _chosen_then
 from vgp.train.train_config import parse_config
@@ -122,3 +128,48 @@ def test_float32_is_not_rounded_to_tf32_on_a_gpu():
     assert torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32
     arithmetic.select_kernels(True, CPU)
     torch.use_deterministic_algorithms(False)
+
+
+# ---- operations without a deterministic kernel
+
+
+@pytest.fixture
+def train_unordered(digits, tmp_path):
+    """Trains digits whose backward pass has no deterministic kernel, in a folder, on two processes."""
+    data = shutil.copytree(digits, tmp_path / "data")
+    text = (data / "manifest.json").read_text()
+    (data / "manifest.json").write_text(text.replace("digits:Digits", "unordered:Unordered"))
+
+    def run(folder, **changes):
+        settings = {"task": "unordered:Unordered", "epochs": 2, "global_batch_size": 96, **changes}
+        places = {"model": tmp_path / folder / "model", "checkpoints": tmp_path / folder / "checkpoints"}
+        return train(parse_config(settings), data=data, **places, nproc=2)
+
+    return run
+
+
+def test_a_model_without_a_deterministic_kernel_trains_and_resumes_and_names_the_operation(
+    train_unordered, tmp_path, monkeypatch, capfd
+):
+    """`put_` writes every element once here, so that the results can be compared."""
+    expected = train_unordered("whole")
+    assert "deterministic=false (put_ has no deterministic kernel here)" in expected["chosen"]
+    assert expected["chosen"] in capfd.readouterr().err
+    monkeypatch.setenv("DIGITS_SIGNAL", f"1:20:{signal.SIGKILL}")
+    with pytest.raises(ProcessFailed):
+        train_unordered("killed", checkpoint_every_steps=4)
+    monkeypatch.delenv("DIGITS_SIGNAL")
+    resumed = train_unordered("killed", checkpoint_every_steps=4)
+    assert resumed["resumed_from"] and resumed["deterministic"] is False
+    weights = [(tmp_path / folder / "model" / bundle.WEIGHTS).read_bytes() for folder in ("whole", "killed")]
+    assert weights[0] == weights[1]
+    store = DiskStore(tmp_path / "killed" / "checkpoints")
+    newest = recovery.read_manifest(store, recovery.list_manifests(store, 0)[0])
+    assert newest.settings["config"]["deterministic"] is False
+    assert train_unordered("sharded", strategy="fsdp")["deterministic"] is False
+
+
+@pytest.mark.parametrize("setting", ["deterministic", "exact"])
+def test_a_user_who_asks_for_equal_bits_reads_the_operation_and_the_setting(train_unordered, setting):
+    with pytest.raises(UserError, match="put_ of PyTorch has no deterministic.*Set training_options.deterministic=fal"):
+        train_unordered("refused", **{setting: True})

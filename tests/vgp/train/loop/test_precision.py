@@ -12,6 +12,7 @@ STRATEGIES = {
     "ddp": {},
     "exact": {"exact": True},
     "fsdp": {"strategy": "fsdp"},
+    "read": {"task": "Reader"},
     "fsdp, recomputed": {"strategy": "fsdp", "activation_checkpointing": True},
 }
 
@@ -21,7 +22,8 @@ def test_every_strategy_and_precision_learns_what_plain_float32_learns_on_inputs
     runs = {f"{name} {precision}": {"precision": precision, **changes}
             for name, changes in STRATEGIES.items() for precision in ("fp32", "bf16")}  # fmt: skip
     runs |= {f"{name} fp16": {"precision": "fp16", **STRATEGIES[name]} for name in ("ddp", "fsdp")}
-    del runs["ddp fp32"], runs["fsdp, recomputed fp32"]  # plain, and no other arithmetic than fsdp's
+    for name in ("ddp", "read", "fsdp, recomputed"):
+        del runs[f"{name} fp32"]  # plain, and no other arithmetic than fsdp's
     curves = launch("scales:curves", runs, nproc=2)
     plain = curves.pop("plain")
     assert plain[-1] < 0.8 * plain[0]
@@ -29,6 +31,11 @@ def test_every_strategy_and_precision_learns_what_plain_float32_learns_on_inputs
         assert losses == pytest.approx(plain, rel=1e-4 if name.endswith("fp32") else 1e-2), name
     assert curves["ddp bf16"] != plain != curves["ddp fp16"]
     assert "Warning" not in capfd.readouterr().err
+
+
+def test_the_first_forward_pass_that_runs_out_of_memory_names_settings_that_need_less():
+    with pytest.raises(UserError, match="ran out of memory in step 0: CUDA out of memory.*\n.*activation_checkpoint"):
+        launch("scales:curves", {"full": {"task": "Full", "precision": "bf16"}}, nproc=1)
 
 
 def test_tf32_is_refused_where_the_model_multiplies_raw_values():

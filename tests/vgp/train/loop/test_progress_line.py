@@ -83,3 +83,38 @@ def test_the_stopwatch_counts_batch_and_forward_pass_of_a_microbatch_and_not_wha
         clock.now += 8.0
     assert watch.take() == 0.75
     assert watch.take() == 0
+
+
+class Event:
+    """What the host sees of an event on a GPU that has computed up to `Event.now`; waiting is an error."""
+
+    now = 0.0
+
+    def __init__(self, enable_timing):
+        self.time = 0.0
+
+    def record(self):
+        self.time = Event.now + 5  # the host is five seconds ahead
+
+    def query(self):
+        return Event.now >= self.time
+
+    def elapsed_time(self, other):
+        assert other.query()
+        return (other.time - self.time) * 1000
+
+
+def test_on_a_gpu_the_stopwatch_never_waits_for_the_device(monkeypatch):
+    """It has the last pass that the device has ended, and does not record another one before."""
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    clock = SimpleNamespace(now=5.0)
+    monkeypatch.setattr(progress_line, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    watch, taken = Stopwatch(torch.device("cuda")), []
+    for forward_s in (1, 2, 3, 4):
+        watch.begin()
+        clock.now += 0.5
+        watch.has_batch()
+        Event.now += forward_s
+        watch.has_loss()
+        taken.append(watch.take())
+    assert taken == [0.5, 0.5, 1.5, 1.5]

@@ -331,6 +331,14 @@ def test_a_best_that_nothing_has_written_is_refused():
     assert (best.value, best.step, best.since) == (None, 0, 0)
 
 
+def test_the_best_weights_are_read_after_their_copy_from_the_gpu_has_ended():
+    best, waits = Best(torch.nn.Linear(2, 1), parse_config({}), "min", keeps=True), []
+    best.copied = SimpleNamespace(synchronize=lambda: waits.append("waited"))
+    assert not waits and best.tensors() and waits == ["waited"]
+    best.take()
+    assert waits == ["waited"] * 2
+
+
 def test_better_is_by_more_than_min_delta_in_the_direction_of_the_metric():
     for direction, values in (("min", [1.0, 0.95, 0.5, 0.45]), ("max", [0.5, 0.55, 1.0, 1.05])):
         best = Best(torch.nn.Linear(2, 1), parse_config({"min_delta": 0.1, "patience": 2}), direction, keeps=False)
