@@ -28,7 +28,7 @@ from vgp.base.storage.slot import Slot
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.decision import decision
-from vgp.decision.decision import Decision
+from vgp.decision.decision import Decision, EvidenceCheck
 from vgp.decision.release import release as releases
 from vgp.decision.release.release import Inputs, release
 from vgp.decision.report import card
@@ -39,6 +39,7 @@ from vgp.protocol import pins as store
 from vgp.registry import registry as registries
 from vgp.registry import reigning, versions
 from vgp.registry.documents import Record
+from vgp.registry.evidence import Day
 
 #: What changes something outside of the process.
 EFFECTS: tuple[tuple[Any, str], ...] = (
@@ -46,6 +47,7 @@ EFFECTS: tuple[tuple[Any, str], ...] = (
     (Folder, "replace"), (Slot, "put"),
 )  # fmt: skip
 MODEL = "flights"
+DAYS = tuple(Day(name=f"2026-10-{day:02}", gain=day % 3, rows=1.0) for day in range(1, 32))
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def night(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
         rows=9,
         groups=9,
         reference="champion" if champion else "baseline",
+        evidence=EvidenceCheck(days=DAYS, new_days=31, total=1, needed=40, ahead=True) if champion else None,
+        lower_bound=0.1,
     )
     decision.write(better, there / "decision")
     (there / "report").write_text("<!doctype html>")
@@ -152,11 +156,12 @@ def told(found: Record) -> list[Any]:
     """The record without its times and places."""
     events = [(one.number, one.what, one.version, one.before, one.who, one.key) for one in found.events]
     return [events, found.aliases, [(v.number, v.state, sorted(v.files)) for v in found.versions],
-            [(spent.key, spent.level) for spent in found.spent]]  # fmt: skip
+            [(spent.key, spent.level) for spent in found.spent], found.evidence]  # fmt: skip
 
 
 def judged(root: str, found: Record) -> str:
-    """What is wrong: a champion that is not whole, a half of a release, a gap, a level that is spent twice."""
+    """What is wrong: a champion that is not whole, half of a release, a gap, a level that is spent twice, or days that
+    are counted without the promotion or twice."""
     registry, champion = registries.open(root, MODEL), found.champion()
     if champion is None:
         return "no champion"
@@ -165,6 +170,9 @@ def judged(root: str, found: Record) -> str:
         return "a version without its alias"
     if max(Counter((one.what, one.key) for one in found.events).values()) > 1:
         return "an event twice"
+    counted = found.evidence.all_days if found.evidence else 0
+    if counted != (len(DAYS) if len(found.versions) > 1 else 0):
+        return "days counted without the promotion, or twice"
     replaced = len(found.versions) - 1  # the first model replaced none
     return "" if len(found.spent) == replaced else "a level not spent, or twice"
 

@@ -1,14 +1,15 @@
 """A gate over a year of nights, simulated.
 
 Every gate sees the same data, in clusters: a night's test rows are those of 31 days unless said otherwise, and one unit
-is the standard deviation between days of the difference in loss. `gate` is what `decide` does: the same functions,
-called with arrays.
+is the standard deviation between days of the difference in loss. `gate` is the test of one night with all of the error:
+the functions of `decide`, called with arrays. `process` has both halves.
 
 __main__.py   the command: python -m benchmarks.gate
 worlds.py     what days are like on which no model is better
 gates.py      what promotes: ours, and others
 nights.py     nights that share nothing
 years.py      years of overlapping windows
+process.py    years with both halves: tonight's test, and the evidence of all nights
 windows.py    the gain that a longer test window shows
 
 Shapes: S nights or Y years at once, G clusters.

@@ -42,6 +42,7 @@ def version(registry: Registry, record: Record, shown: Version) -> Values:
         "missing": [] if shown.state == "deleted" else versions.missing(registry, shown),
         "files": {name: file.model_dump() for name, file in shown.files.items()},
         "reign": reign(record) if is_champion else None,
+        "evidence": evidence(record) if is_champion else None,
         "withstood": {"challengers": len(stood), "last": stood[-1].at} if stood else None,
         "history": [event.model_dump(exclude={"key"}) for event in about if event.what != "kept"],
     }
@@ -62,6 +63,14 @@ def reign(record: Record) -> Values | None:
         "replaced": brief(record, before) if before else None,
         "rollback_to": behind[-1] if behind else None,
     }
+
+
+def evidence(record: Record) -> Values | None:
+    """Returns the evidence that challengers beat the champion; None before the first night that collected any."""
+    if record.evidence is None or CHAMPION not in record.aliases:
+        return None
+    now = record.evidence_now()
+    return {"total": now.total, "needed": now.needed, "days": now.days, "last_day": now.last_day, "words": now.words}
 
 
 def crowned(record: Record) -> Event | None:

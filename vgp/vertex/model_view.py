@@ -84,7 +84,7 @@ def version(answer: Values, now: datetime) -> RenderableType:
     if missing := answer.get("missing"):
         wrong = f"not whole: {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
         head.append(f"\n{wrong}", "bold red")
-    rows = [*_reign(answer["reign"], answer["reason"], now), *_standing(answer), *_origin(answer)]
+    rows = [*_reign(answer["reign"], answer["reason"], now), *_evidence(answer), *_standing(answer), *_origin(answer)]
     history = [
         (time(one["at"]), _did(one, answer["number"]), printable(one["who"]), _why(one["why"], answer["reason"]))
         for one in answer["history"]
@@ -119,6 +119,11 @@ def _way_back(reign: Values) -> str:
         return "to none: promote another one"
     further = "" if reign["by"] == "promoted" else f" --from {reign['version']}"
     return f"to version {reign['rollback_to']}: vgp models rollback{further}"
+
+
+def _evidence(answer: Values) -> list[tuple[Cell, Cell]]:
+    known = answer.get("evidence")
+    return [("evidence", f"{known['words'].partition(': ')[2]}; {format_count(known['days'], 'day')}")] if known else []
 
 
 def _standing(answer: Values) -> list[tuple[Cell, Cell]]:
