@@ -28,7 +28,7 @@ from vgp.base.storage.slot import Slot
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.decision import decision
-from vgp.decision.decision import Decision
+from vgp.decision.decision import Decision, EvidenceCheck
 from vgp.decision.release import release as releases
 from vgp.decision.release.release import Inputs, release
 from vgp.decision.report import card
@@ -39,6 +39,7 @@ from vgp.protocol import pins as store
 from vgp.registry import registry as registries
 from vgp.registry import reigning, versions
 from vgp.registry.documents import Record
+from vgp.registry.evidence import Day
 
 #: Calls that change something outside of the process.
 EFFECTS: tuple[tuple[Any, str], ...] = (
@@ -46,6 +47,7 @@ EFFECTS: tuple[tuple[Any, str], ...] = (
     (Folder, "replace"), (Slot, "put"),
 )  # fmt: skip
 MODEL = "flights"
+DAYS = tuple(Day(name=f"2026-10-{day:02}", gain=day % 3, rows=1.0) for day in range(1, 32))
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def write_outputs(folder: Path, run: str, *, weights: bytes, champion: str) -> I
         rows=9,
         groups=9,
         reference="champion" if champion else "baseline",
+        evidence=EvidenceCheck(days=DAYS, new_days=31, total=1, needed=40, ahead=True) if champion else None,
+        lower_bound=0.1,
     )
     decision.write(better, there / "decision")
     (there / "report").write_text("<!doctype html>")
@@ -156,11 +160,15 @@ def summarize(found: Record) -> list[Any]:
     """Returns the record without its times and places."""
     events = [(one.number, one.what, one.version, one.before, one.who, one.key) for one in found.events]
     return [events, found.aliases, [(v.number, v.state, sorted(v.files)) for v in found.versions],
-            [(spent.key, spent.level) for spent in found.spent]]  # fmt: skip
+            [(spent.key, spent.level) for spent in found.spent], found.evidence]  # fmt: skip
 
 
 def find_fault(root: str, found: Record) -> str:
-    """Returns the fault of the registry: an incomplete champion or release, a gap, a level spent twice; "" for none."""
+    """Returns the fault of the registry; "" for none.
+
+    Faults are an incomplete champion or release, a gap, a level spent twice, and days counted twice or without the
+    promotion.
+    """
     registry, champion = registries.open(root, MODEL), found.champion()
     if champion is None:
         return "no champion"
@@ -169,6 +177,9 @@ def find_fault(root: str, found: Record) -> str:
         return "a version without its alias"
     if max(Counter((one.what, one.key) for one in found.events).values()) > 1:
         return "an event twice"
+    counted = found.evidence.all_days if found.evidence else 0
+    if counted != (len(DAYS) if len(found.versions) > 1 else 0):
+        return "days counted without the promotion, or twice"
     replaced = len(found.versions) - 1  # the first model replaced no other
     return "" if len(found.spent) == replaced else "a level not spent, or twice"
 

@@ -23,7 +23,7 @@ def decide(
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
         champion: URI of the champion's pins, for the report's history. Empty: no champion.
-        terms: Rules of the promotion, from resolve: margin, confidence, nights, approve.
+        terms: Rules of the promotion and evidence of earlier nights, from resolve.
 
     Returns:
         report: Self-contained HTML report.

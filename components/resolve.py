@@ -33,6 +33,7 @@ def resolve(
     margin: float = 0.0,
     confidence: float = 0.95,
     nights: int = 365,
+    worst_day: float = 0.0,
     when: str = "always",
     retrain_every: str = "30 days",
     wait: str = "7 days",

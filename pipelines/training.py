@@ -58,6 +58,7 @@ def training(
     margin: float = 0.0,
     confidence: float = 0.95,
     nights: int = 365,
+    worst_day: float = 0.0,
     when: str = "always",
     retrain_every: str = "30 days",
     wait: str = "7 days",
@@ -100,6 +101,8 @@ def training(
         confidence: Probability that no decision of a year promotes a model by luck, in (0.5, 1).
         nights: Decisions planned for a year, which share the error 1 - confidence; 52 for a weekly schedule. The first
             model, which replaces none, uses the whole error.
+        worst_day: What one day may cost at worst: the increase of the loss, on average over the rows of that day. With
+            it only the evidence of all nights promotes, and rare bad days promote no worse model. 0: not stated.
         when: Reason to train. always: every run trains. drift: columns drifted from the champion's training data, the
             champion is worse on new rows, or it is older than retrain_every. new data: any new data. never: the run
             reports drift and trains only with force.

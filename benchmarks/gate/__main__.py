@@ -8,7 +8,7 @@ Prints the Markdown tables of docs/internals/benchmarks.md. The numbers depend o
 import argparse
 import time
 
-from benchmarks.gate import nights, windows, years
+from benchmarks.gate import nights, process, windows, years
 
 
 def main() -> None:
@@ -23,6 +23,7 @@ def main() -> None:
     nights.two_ways(given.nights)
     years.sliding(given.years)
     years.spells(given.years)
+    process.halves(given.years)
     windows.smallest_gains()
     print(f"\n{given.nights:,} nights, {given.years} years; {time.monotonic() - began:.0f} s.")
 

@@ -17,16 +17,20 @@ def smallest_gains() -> None:
     ] + [[f"{rows:,} rows", *(_cell(rows, nights, False) for nights in DECISIONS)] for rows in (100, 1_000, 10_000)]
     columns = ["test rows of", "a single decision", *(f"of {nights} a year" for nights in DECISIONS[1:])]
     table(
-        "The gain that one decision sees with 80% probability, in standard deviations of a day, or row", columns, rows
+        "The gain that the test of one night sees with 80% probability, in standard deviations of a day, or row",
+        columns,
+        rows,
     )
 
 
 def _cell(groups: int, nights: int, order: bool) -> str:
-    return f"{smallest_gain(groups, nights, order):.2g}" if groups >= levels.fewest(_level(nights)) else "none"
+    enough = groups >= levels.fewest(_level(nights, order))
+    return f"{smallest_gain(groups, nights, order):.2g}" if enough else "none"
 
 
-def _level(nights: int) -> float:
-    return levels.tonight(CONFIDENCE, nights)
+def _level(nights: int, order: bool) -> float:
+    """Returns the level of the test, which shares it with the evidence if there are days and several nights."""
+    return levels.tonight(CONFIDENCE, nights) / (2 if order and nights > 1 else 1)
 
 
 def smallest_gain(groups: int, nights: int, order: bool, drawn: int = DRAWN) -> float:
@@ -38,6 +42,6 @@ def smallest_gain(groups: int, nights: int, order: bool, drawn: int = DRAWN) -> 
         summary, caution = summarize(values), levels.CAUTION if nights > 1 else 0.0
         error = np.sqrt(summary.variance)
         stretch = clusters.error_stretch(estimate_correlation(values, caution)) if order else 1.0
-        critical = levels.critical(_level(nights), summary.degrees, summary.third / error**3) * stretch
+        critical = levels.critical(_level(nights, order), summary.degrees, summary.third / error**3) * stretch
         needed.append(critical * error - summary.estimate)
     return float(np.quantile(np.concatenate(needed), levels.POWER))

@@ -12,9 +12,10 @@ The gate promotes if all three conditions hold:
    because over all rows too wide and too narrow intervals would cancel.
 3. Fair: no slice has a significantly higher loss (one-sided, robust to groups, Holm over all slices).
 
-A challenger with the champion's weights is never promoted. Without a champion, or if its files are gone, the baseline
-is the model to beat; a champion that exists but cannot be scored is kept. Condition 1 carries the burden of proof and
-the year's level; conditions 2 and 3 are vetoes, tested at the confidence of one night.
+Condition 1 is also met if the evidence of all nights suffices (`evidence`): test and evidence have half of the year's
+error each. A challenger with the champion's weights is never promoted. Without a champion, or if its files are gone,
+the baseline is the model to beat; a champion that exists but cannot be scored is kept. Condition 1 carries the burden
+of proof and the year's level; conditions 2 and 3 are vetoes, tested at the confidence of one night.
 
 A model that passes waits as a candidate if gradient boosting or the baseline is significantly better (unless
 `approve = despite_rivals`), or if a constant prediction from the train labels is better. If the test rows lack a class,
@@ -32,12 +33,14 @@ import numpy as np
 
 from vgp.base.exits import exits
 from vgp.decision import decision, levels, reason, vetoes
-from vgp.decision.decision import INTERVAL_CONFIDENCE, Approval, Decision, Reference, RivalCheck
+from vgp.decision import evidence as nightly
+from vgp.decision.decision import INTERVAL_CONFIDENCE, Approval, Decision, Reference, RivalCheck, Terms
 from vgp.decision.levels import Compared, compared
 from vgp.evaluation import predictions, record
 from vgp.evaluation.clusters import Contrast
 from vgp.evaluation.predictions import Header, Predictions
 from vgp.protocol import outcome
+from vgp.registry.evidence import Evidence
 
 __all__ = ["Decision", "decide"]
 
@@ -47,7 +50,7 @@ RIVALS: tuple[Reference, ...] = ("champion", "baseline")
 
 def decide(
     evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float = 0.95, nights: int = decision.NIGHTS,
-    approve: Approval = "auto",
+    approve: Approval = "auto", worst_day: float = 0.0, evidence: Evidence | None = None,
 ) -> Decision:  # fmt: skip
     """Compares challenger and champion on the saved predictions; writes `decision.json` beside them and returns it.
 
@@ -59,11 +62,14 @@ def decide(
         nights: Decisions planned for a year. The one-sided level is (1 - confidence) / nights, or 1 - confidence as
             long as there is no champion to replace.
         approve: With `despite_rivals`, a model that a simple model beats is promoted without a person.
+        worst_day: What one day may cost on average over its rows at worst, in the unit of the loss: the evidence of all
+            nights then decides alone. 0 = not stated.
+        evidence: The evidence before this night, against the champion that was scored; None = none is collected.
 
     Raises:
-        UserError: an argument out of range, or no readable predictions.
+        UserError: an argument out of range, no readable predictions, or a `worst_day` that these rows refute.
     """
-    decision.check(margin, confidence, nights)
+    decision.check(margin, confidence, nights, worst_day)
     if _nothing_scored(evaluation_dir):
         result = Decision(
             promote=False, decided=False, reason=predictions.UNDECIDED, rows=0, groups=0,
@@ -71,7 +77,10 @@ def decide(
         )  # fmt: skip
     else:
         data = predictions.read(evaluation_dir)
-        result = _decide(data, margin, confidence, nights, approve)
+        result = _decide(data, Terms(
+            margin=margin, confidence=confidence, nights=nights, approve=approve, worst_day=worst_day,
+            evidence=evidence,
+        ))  # fmt: skip
         if doubts := data.header.doubts:
             result = result.model_copy(update={"reason": f"{result.reason} In doubt: {' '.join(doubts)}"})
     decision.save(result, evaluation_dir)
@@ -88,15 +97,15 @@ def _nothing_scored(evaluation_dir: str | Path) -> bool:
     )
 
 
-def _decide(data: Predictions, margin: float, confidence: float, nights: int, approve: Approval) -> Decision:
-    decision.check(margin, confidence, nights, bounded=not data.header.quantiles)
-    draft = _draft(data, margin, confidence, nights).model_copy(update={"approve": approve})
+def _decide(data: Predictions, terms: Terms) -> Decision:
+    decision.check(terms.margin, terms.confidence, terms.nights, terms.worst_day, bounded=not data.header.quantiles)
+    draft = _draft(data, terms)
     if draft.champion_problem and not data.header.champion_gone:
         kept = draft.model_copy(update={"reference": "champion"})
         return kept.model_copy(update={"reason": reason.explain_unscored_champion(kept)})
     if (absent := _absent(data)) and not draft.same:
         return draft.model_copy(update={"decided": False, "reason": reason.explain_missing_classes(draft, absent)})
-    return _compared(data, draft, draft.reference) if draft.reference else draft
+    return _compared(data, draft, draft.reference, terms) if draft.reference else draft
 
 
 def _absent(data: Predictions) -> tuple[str, ...]:
@@ -105,7 +114,7 @@ def _absent(data: Predictions) -> tuple[str, ...]:
     return tuple(name for name, count in zip(data.header.classes, counts, strict=True) if not count)
 
 
-def _draft(data: Predictions, margin: float, confidence: float, nights: int) -> Decision:
+def _draft(data: Predictions, terms: Terms) -> Decision:
     """Returns the decision before any comparison."""
     header = data.header
     reference = next((model for model in RIVALS if model in header.models), None)
@@ -115,9 +124,10 @@ def _draft(data: Predictions, margin: float, confidence: float, nights: int) -> 
         reference=reference,
         champion_problem=header.champion_problem,
         same=header.same,
-        margin=margin,
-        confidence=confidence,
-        nights=nights if _replaces(header, reference) else 1,
+        margin=terms.margin,
+        confidence=terms.confidence,
+        nights=terms.nights if _replaces(header, reference) else 1,
+        approve=terms.approve,
         rows=len(data),
         group=" and ".join(filter(None, (header.group, header.second_group))),
         group_assumed=header.group_assumed,
@@ -135,23 +145,32 @@ def _replaces(header: Header, reference: Reference | None) -> bool:
     return reference == "champion" or bool(header.champion_problem)
 
 
-def _compared(data: Predictions, draft: Decision, reference: Reference) -> Decision:
+def _compared(data: Predictions, draft: Decision, reference: Reference, terms: Terms) -> Decision:
     found = compared(data, reference)
     counts, level = found.gain.clusters, levels.tonight(draft.confidence, draft.nights)
     draft = draft.model_copy(update={"groups": min(counts), "clusters": counts if data.header.group else ()})
-    if not draft.same and not levels.enough(level, found.gain):
+    if terms.evidence and reference == "champion" and not draft.same:
+        weighed = nightly.weigh(data, found, draft, terms.evidence, terms.worst_day)
+        draft = draft.model_copy(update={"no_evidence" if isinstance(weighed, str) else "evidence": weighed})
+    check = draft.evidence
+    level, alone = level / 2 if check else level, check is not None and check.alone
+    if not draft.same and not (draft.groups > 1 if alone else levels.enough(level, found.gain)):
         why = reason.explain_too_few_groups(draft, levels.fewest(level), found.gain.degrees)
-        return draft.model_copy(update={"reason": why})
-    if draft.groups >= levels.FEWEST_CLUSTERS:
+        return draft.model_copy(update={"reason": why, "details": nightly.describe_evidence(draft)})
+    if draft.groups >= levels.FEWEST_CLUSTERS or alone:
         draft = draft.model_copy(update=comparison_figures(data, reference, found, draft.confidence))
     if draft.same:
         return draft.model_copy(update={"reason": reason.explain_same_model(draft)})
-    draft = draft.model_copy(update=bounds_figures(found.gain, draft))
+    if not alone:
+        draft = draft.model_copy(update=bounds_figures(found.gain, draft, level))
     vetoed = bool(draft.worse_slices) or (draft.calibration is not None and draft.calibration.worse)
     passes, waits = draft.better and not vetoed, reason.needs_approval(draft)
     decided = draft.model_copy(update={"promote": passes and not waits, "candidate": passes and waits})
     return decided.model_copy(
-        update={"reason": reason.explain_comparison(decided), "details": reason.describe_test(decided)}
+        update={
+            "reason": reason.explain_comparison(decided),
+            "details": f"{reason.describe_test(decided)} {nightly.describe_evidence(decided)}".rstrip(),
+        }
     )
 
 
@@ -202,9 +221,9 @@ def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: 
     )
 
 
-def bounds_figures(gain: Contrast, draft: Decision) -> dict[str, object]:
+def bounds_figures(gain: Contrast, draft: Decision, level: float) -> dict[str, object]:
     """Returns the test's fields of a `Decision`; decisions that share a year's error assume more correlated groups."""
-    level, caution = levels.tonight(draft.confidence, draft.nights), levels.CAUTION if draft.nights > 1 else 0.0
+    caution = levels.CAUTION if draft.nights > 1 else 0.0
     wide = levels.widened(gain, caution)
     return {
         "level": level,

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -10,12 +11,14 @@ from pydantic import ValidationError
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import files
+from vgp.base.text.figures import format_significant
 from vgp.base.text.printable import quote
 from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.outcome import Slice
 from vgp.registry import documents as names
 from vgp.registry import reigning
+from vgp.registry.evidence import Day, Evidence
 
 FILE_NAME = file_names.DECISION
 #: Default number of training nights a year, and the most that may be planned: one an hour.
@@ -26,6 +29,7 @@ INTERVAL_CONFIDENCE = 0.95
 Reference = Literal["champion", "baseline"]
 #: Who promotes a better model: the run unless a simple model is better; a person; or the run in any case.
 Approval = Literal["auto", "manual", "despite_rivals"]
+NO_DAYS = "the test rows have no days (set `time`, or `group` to a column of dates)"
 #: Relative difference below which losses count as equal: probabilities are float32.
 ROUNDING = 1e-6
 
@@ -97,6 +101,31 @@ class ConstantCheck(Frozen):
         return self.challenger > self.constant + ROUNDING * abs(self.constant)
 
 
+class EvidenceCheck(Frozen):
+    """Tonight's part of the evidence of all nights; see `vgp.registry.evidence`."""
+
+    #: The days of the test rows, with the challenger's gain less the margin.
+    days: tuple[Day, ...]
+    #: Number of these days that no earlier night has taken.
+    new_days: int
+    #: The evidence after tonight, and the evidence that promotes.
+    total: float
+    needed: float
+    #: Whether tonight's challenger is ahead on tonight's rows (Student's t, one-sided 20 %).
+    ahead: bool
+    #: What one day may cost on average over its rows; 0 = not stated.
+    worst_day: float = 0.0
+    #: Smallest unit of a bet: the rounding error of the loss.
+    least: float = 0.0
+    #: Whether it has all of the error: with `worst_day`, or if the test rows are too few for tonight's test.
+    alone: bool = False
+
+    @property
+    def passes(self) -> bool:
+        """Whether the evidence promotes tonight's challenger."""
+        return self.ahead and self.total >= self.needed
+
+
 class Decision(Frozen):
     """The content of `decision.json`."""
 
@@ -157,6 +186,10 @@ class Decision(Frozen):
     clusters: tuple[int, ...] = ()
     calibration: CalibrationCheck | None = None
     slices: tuple[SliceCheck, ...] = ()
+    #: The evidence of all nights; None if only tonight's test decides.
+    evidence: EvidenceCheck | None = None
+    #: Why no evidence is collected, as a clause; "" if it is, or without a registry's champion.
+    no_evidence: str = ""
     #: Comparisons with simple models other than the model to beat.
     rivals: tuple[RivalCheck, ...] = ()
     #: Comparisons with constants; () if the train labels are unknown.
@@ -164,8 +197,14 @@ class Decision(Frozen):
 
     @property
     def spends(self) -> float | None:
-        """Returns the part of the year's error that the decision spends: its level if it could replace a champion."""
-        return self.level if self.reference == "champion" or self.champion_problem else None
+        """Returns the part of the year's error that the decision spends if it could replace a champion.
+
+        With evidence it is the share of both halves; 0 if the evidence decides alone, which holds for any number of
+        nights.
+        """
+        if not (self.reference == "champion" or self.champion_problem):
+            return None
+        return 2 * (self.level or 0.0) if self.evidence else self.level
 
     @property
     def outcome(self) -> Literal["promote", "candidate", "keep", "not decided"]:
@@ -191,7 +230,12 @@ class Decision(Frozen):
 
     @property
     def better(self) -> bool:
-        """Whether the gain is significantly above the margin."""
+        """Whether the gain is significantly above the margin, by tonight's test or by the evidence of all nights."""
+        return self.better_tonight or (self.evidence is not None and self.evidence.passes)
+
+    @property
+    def better_tonight(self) -> bool:
+        """Whether tonight's test shows a gain above the margin."""
         return self.lower_bound is not None and self.lower_bound > self.margin
 
     @property
@@ -207,8 +251,10 @@ class Decision(Frozen):
         return tuple(s for s in self.slices if s.p_value is not None)
 
 
-def check(margin: float, confidence: float, nights: int = NIGHTS, *, bounded: bool = False) -> None:
-    """Raises UserError for a margin, a confidence or a number of nights that is out of range.
+def check(
+    margin: float, confidence: float, nights: int = NIGHTS, worst_day: float = 0.0, *, bounded: bool = False
+) -> None:
+    """Raises UserError for a margin, a confidence, a number of nights or a worst day that is out of range.
 
     Args:
         bounded: Whether the loss is in nats or bits, so that the margin must lie between -1 and 1.
@@ -219,10 +265,39 @@ def check(margin: float, confidence: float, nights: int = NIGHTS, *, bounded: bo
         raise UserError(
             f"nights = {nights}: the number of training nights a year, from 1 to {MOST_NIGHTS:,}, such as 365 or 52."
         )
+    if not 0 <= worst_day < math.inf:
+        raise UserError(
+            f"worst_day = {worst_day}: it must be above 0, in the unit of the loss: what one day may cost at worst, "
+            "on average over its rows. 0 = not stated."
+        )
     if not math.isfinite(margin):
         raise UserError(f"margin = {margin}: it must be a finite difference in the decision's loss, for example 0.002.")
     if bounded and not -1 < margin < 1:
         raise UserError(f"margin = {margin}: it must lie between -1 and 1 (log loss or bits), for example 0.002.")
+
+
+def explain_absence(groups: Sequence[str]) -> str:
+    """Returns why rows with these grouping columns give no evidence, as a clause; "" if they may."""
+    if len(groups) > 1:
+        return f"rows of one {groups[1]} return on many days, so luck with them would count as a gain every day again"
+    return "" if groups else NO_DAYS
+
+
+def check_worst_day(worst_day: float, groups: Sequence[str] | None, deviation: float = 0.0) -> None:
+    """Raises UserError if `worst_day` is set and the evidence cannot decide, or days differ by more than it.
+
+    Args:
+        groups: The grouping columns of the rows; None = known to be days.
+        deviation: Standard deviation of the days that were seen, 0 = unknown.
+    """
+    if worst_day and groups is not None and (why := explain_absence(groups)):
+        raise UserError(f"worst_day = {worst_day:g} makes the evidence of all nights decide alone, but {why}.")
+    if 0 < worst_day < deviation:
+        raise UserError(
+            f"worst_day = {worst_day:g} is far below the days that were seen: a day's gain has a standard deviation of "
+            f"{format_significant(deviation, 3)}. Set it to what the worst day may cost, on average over its rows, "
+            f"such as {format_significant(10 * deviation, 2)}, or leave it at 0."
+        )
 
 
 def save(decision: Decision, directory: str | Path) -> None:
@@ -264,6 +339,14 @@ class Terms(Frozen):
     #: Decisions planned for a year.
     nights: int = NIGHTS
     approve: Approval = "auto"
+    #: What one day may cost on average over its rows at worst, in the unit of the loss; 0 = not stated.
+    worst_day: float = 0.0
+    #: The evidence before this night, which the step `resolve` adds; None = none is collected.
+    evidence: Evidence | None = None
+
+
+#: Terms that are parameters of a run.
+ASKED = tuple(name for name in Terms.model_fields if name != "evidence")
 
 
 def read_terms(values: JsonObject) -> Terms:
@@ -274,7 +357,7 @@ def read_terms(values: JsonObject) -> Terms:
     except ValidationError as error:
         first = error.errors()[0]
         raise UserError(f"{'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}.") from None
-    check(terms.margin, terms.confidence, terms.nights)
+    check(terms.margin, terms.confidence, terms.nights, terms.worst_day)
     return terms
 
 

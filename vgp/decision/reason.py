@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from vgp.base.text.figures import format_percent, format_significant
 from vgp.decision.decision import Decision, Reference, RivalCheck
 from vgp.evaluation.regression import LOSSES
+from vgp.registry.evidence import describe_total
 
 
 def name_reference(decision: Decision) -> str:
@@ -124,9 +125,17 @@ def _assumed(decision: Decision) -> str:
 def explain_comparison(decision: Decision) -> str:
     """Returns the reason of a decision that rests on a comparison, without its statistics."""
     return (
-        f"{verdict_of(decision)}: {_compare(decision)}.{_explain_reference(decision)}{_explain_constant(decision)}"
-        f"{_explain_rival(decision)}{_explain_next(decision)}"
+        f"{verdict_of(decision)}: {_compare(decision)}.{_explain_evidence(decision)}{_explain_reference(decision)}"
+        f"{_explain_constant(decision)}{_explain_rival(decision)}{_explain_next(decision)}"
     )
+
+
+def _explain_evidence(decision: Decision) -> str:
+    """Returns a sentence if the evidence of all nights, and not tonight's test, shows that the model is better."""
+    check = decision.evidence
+    if check is None or not check.passes or decision.better_tonight:
+        return ""
+    return f" {describe_total(check.total, check.needed)}, over all nights of this champion."
 
 
 def _compare(decision: Decision) -> str:
@@ -244,10 +253,13 @@ def _describe_groups(decision: Decision) -> str:
 
 
 def _describe_bound(decision: Decision) -> str:
-    assert decision.level is not None and decision.degrees is not None
+    if decision.level is None:  # the evidence decides alone
+        return "It is ahead." if decision.evidence and decision.evidence.ahead else "It is not ahead."
+    assert decision.degrees is not None
     by = " by both groups" if len(decision.clusters) > 1 else ""
+    half = "half of " if decision.evidence else ""
     share = (
-        f", its share of the {format_percent(1 - decision.confidence)} error allowed for {decision.nights:,} "
+        f", its share of {half}the {format_percent(1 - decision.confidence)} error allowed for {decision.nights:,} "
         "decisions a year"
     )
     level = format_percent(decision.level) + (share if decision.nights > 1 else "")

@@ -11,6 +11,7 @@ from typing import Any
 from vgp.base.exits import UserError
 from vgp.base.text.printable import quote
 from vgp.registry.documents import CANDIDATE, CHAMPION, Event, Record, Spent, State, Version, What, now
+from vgp.registry.evidence import Evidence
 
 #: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models#Model.FIELDS.version_aliases
 ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
@@ -143,6 +144,11 @@ def spend(record: Record, spent: Spent) -> Record:
     return record.model_copy(update={"spent": (*record.spent, spent)})
 
 
+def weigh(record: Record, evidence: Evidence) -> Record:
+    """Records the evidence after a night."""
+    return record.model_copy(update={"format": 2, "evidence": evidence})
+
+
 def list_champions(record: Record) -> list[int]:
     """Returns the stack of champions, the present one last: a promotion pushes, a rollback pops.
 
@@ -234,7 +240,10 @@ def _without_alias(record: Record, number: int, name: str) -> Record:
 
 def _set_alias(record: Record, name: str, number: int | None) -> Record:
     others = {alias: target for alias, target in record.aliases.items() if alias != name}
-    return record.model_copy(update={"aliases": others if number is None else {**others, name: number}})
+    record = record.model_copy(update={"aliases": others if number is None else {**others, name: number}})
+    if name == CHAMPION and record.evidence:  # it was about the champion before
+        return record.model_copy(update={"evidence": record.evidence.against(number)})
+    return record
 
 
 def _set_state(record: Record, number: int, state: State) -> Record:

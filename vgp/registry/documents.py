@@ -19,6 +19,7 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import quote
 from vgp.data import task_names
 from vgp.protocol import file_names
+from vgp.registry.evidence import Evidence
 
 # ---- model names
 
@@ -62,7 +63,8 @@ def _slug(text: str) -> str:
     return (slug if slug[:1].isalpha() or not slug else f"model-{slug}")[:_LONGEST].rstrip("-")
 
 
-FORMAT = 1
+#: A record has format 2 from its first evidence on, so that an older library asks for an update.
+FORMAT = 2
 FILE_NAME = file_names.REGISTRY
 CHAMPION = "champion"
 CANDIDATE = "candidate"
@@ -170,12 +172,14 @@ class Spent(Frozen):
 class Record(Frozen):
     """The registry record of one model."""
 
-    format: Literal[1] = 1
+    format: Literal[1, 2] = 1
     model: str = Field(pattern=MODEL_NAME)
     versions: tuple[Version, ...] = ()
     aliases: dict[str, int] = {}
     events: tuple[Event, ...] = ()
     spent: tuple[Spent, ...] = ()
+    #: Evidence of the nights, with the champion that it is about; None before the first night that collected any.
+    evidence: Evidence | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> "Record":
@@ -201,6 +205,10 @@ class Record(Frozen):
 
     def champion(self) -> Version | None:
         return self.version(self.aliases.get(CHAMPION))
+
+    def evidence_now(self) -> Evidence:
+        """Returns the evidence against the present champion, at its beginning if there is none."""
+        return (self.evidence or Evidence()).against(self.aliases.get(CHAMPION))
 
     def aliases_of(self, number: int) -> tuple[str, ...]:
         return tuple(sorted(name for name, target in self.aliases.items() if target == number))
@@ -247,7 +255,8 @@ def decode_record(path: str, model: str, data: bytes) -> Record:
 
 def encode_record(path: str, record: Record) -> bytes:
     """Encodes the record deterministically. Raises UserError if it is too large."""
-    data = record.model_dump_json(indent=1).encode() + b"\n"
+    unset = {"evidence"} if record.evidence is None else None  # an older library reads format 1
+    data = record.model_dump_json(indent=1, exclude=unset).encode() + b"\n"
     if len(data) > MOST_RECORD_BYTES:
         raise too_large(path)
     Record.model_validate_json(data)  # refuse a record that could not be read again

@@ -42,6 +42,7 @@ def version_values(registry: Registry, record: Record, version: Version) -> Valu
         "missing": [] if version.state == "deleted" else versions.missing(registry, version),
         "files": {name: file.model_dump() for name, file in version.files.items()},
         "reign": reign_values(record) if is_champion else None,
+        "evidence": evidence_values(record) if is_champion else None,
         "withstood": {"challengers": len(defences), "last": defences[-1].at} if defences else None,
         "history": [event.model_dump(exclude={"key"}) for event in events if event.what != "kept"],
     }
@@ -62,6 +63,14 @@ def reign_values(record: Record) -> Values | None:
         "replaced": brief_values(record, before) if before else None,
         "rollback_to": earlier[-1] if earlier else None,
     }
+
+
+def evidence_values(record: Record) -> Values | None:
+    """Returns the evidence that challengers beat the champion; None before the first night that collected any."""
+    if record.evidence is None or CHAMPION not in record.aliases:
+        return None
+    now = record.evidence_now()
+    return {"total": now.total, "needed": now.needed, "days": now.days, "last_day": now.last_day, "words": now.words}
 
 
 def _find_promotion(record: Record) -> Event | None:

@@ -227,7 +227,7 @@ def decide(
     from vgp.decision.report import report as page
     from vgp.evaluation import record
 
-    decision = decide_by(evaluation, margin=by.margin, confidence=by.confidence, nights=by.nights, approve=by.approve)
+    decision = decide_by(evaluation, **vars(by))
     page.write(report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion)
     files.write(summary, page.markdown(evaluation=evaluation, decision=decision))
     if to:

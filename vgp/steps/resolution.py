@@ -13,14 +13,16 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import files, storage
 from vgp.data import tasks
+from vgp.decision.decision import check_worst_day
 from vgp.decision.release import release
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol import moment, run_folder
 from vgp.protocol import pins as store
-from vgp.protocol.pins import RunPins
+from vgp.protocol.pins import ChampionPins, RunPins
 from vgp.registry import registry as registries
 from vgp.registry import reigning
-from vgp.registry.documents import choose_model_name
+from vgp.registry.documents import Record, choose_model_name
+from vgp.registry.evidence import Evidence
 from vgp.steps import run_request
 from vgp.steps.pins import resolve as pins_of
 from vgp.steps.pins.resolve import Resolved
@@ -50,12 +52,16 @@ class Resolution(Resolved):
 
     form: Form
     verdict: Verdict
+    #: The evidence against the champion; None if the run is compared with another model.
+    evidence: Evidence | None
 
     @property
     def outputs(self) -> Outputs:
         """Returns the outputs of the step."""
         pins = (self.digest, self.uri, self.data, self.champion, self.registry, self.model_name)
-        terms = self.form.terms.model_dump(mode="json")
+        terms = self.form.terms.model_copy(update={"evidence": self.evidence}).model_dump(
+            mode="json", exclude_none=True
+        )
         return Outputs(self.verdict.outcome, self.verdict.why, *pins, self.form.settings, terms)
 
 
@@ -69,23 +75,41 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
     request, terms = form.request, form.terms
     work = tasks.load(request.task, request.task_options)
     validation_metric.require_metric(form.config, work)
-    run_request.check_bounds(form, bounded=not work.regression)
+    run_request.check_bounds(form, work)
     output = run_folder.parse(record)
     model = choose_model_name(request.model_name, request.task, request.task_options)
     registry = reigning.open_registry(request.registry, model, record or to)
     folder = run_folder.pins_at(to) if to else run_folder.pins(record)
     project = project or (output.project if output else "")
     resolved = pins_of.resolve(request, folder, registry, project=project, dry_run=dry_run, **run)
-    if resolved.champion and terms.approve != "manual":
-        forecast = release.foreseen(registry, terms.confidence, terms.nights)
-        resolved = replace(resolved, words=(*resolved.words, *forecast))
+    evidence = None
+    if resolved.champion:
+        record_now = registry.read()
+        evidence = _read_evidence(record_now, resolved, form, dry_run)
+        if terms.approve != "manual" and not terms.worst_day:
+            forecast = release.foreseen(record_now, terms.confidence, terms.nights)
+            resolved = replace(resolved, words=(*resolved.words, *forecast))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
     if record and not dry_run:
         pins_of.write_record(resolved, record)
     decision = _decide(resolved, form, page, run, dry_run)
     facts = {"decision": decision.outcome, "cause": decision.cause, "why": decision.why}
-    return Resolution(**vars(resolved) | {"metadata": {**resolved.metadata, **facts}}, form=form, verdict=decision)
+    values = vars(resolved) | {"metadata": {**resolved.metadata, **facts}}
+    return Resolution(**values, form=form, verdict=decision, evidence=evidence)
+
+
+def _read_evidence(record: Record, resolved: Resolved, form: Form, dry_run: bool) -> Evidence | None:
+    """Returns the evidence if the run is compared with the registry's champion.
+
+    Raises:
+        UserError: its days refute `worst_day`.
+    """
+    evidence = record.evidence_now()
+    if dry_run or not evidence.champion or store.load(resolved.champion, ChampionPins).number != evidence.champion:
+        return None
+    check_worst_day(form.terms.worst_day, None, evidence.deviation)
+    return evidence.at(resolved.digest)
 
 
 def _decide(resolved: Resolved, form: Form, page: str, run: JsonObject, dry_run: bool) -> Verdict:

@@ -7,12 +7,13 @@ from typing import Any
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.data import task_names, tasks
-from vgp.data.task import Options
+from vgp.data.task import Options, Task
 from vgp.decision import decision
 from vgp.decision.decision import Terms, read_terms
 from vgp.decision.retraining import policy
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol.pins import Request
+from vgp.registry import reigning
 from vgp.train.train_config import TrainConfig, check_rungs, parse_config
 
 #: Parameters of the decision to train.
@@ -54,9 +55,9 @@ def read_form(values: JsonObject) -> Form:
     """
     inputs: JsonObject = {name: values.get(name, default) for name, default in _INPUTS.items()}
     task_names.parts(inputs["task"])
-    terms = read_terms({name: values[name] for name in Terms.model_fields if name in values})
+    terms = read_terms({name: values[name] for name in decision.ASKED if name in values})
     rules = policy.checked(**{name: values[name] for name in RULES if name in values})
-    others = {*_INPUTS, *Terms.model_fields, *RULES, "training_options"}
+    others = {*_INPUTS, *decision.ASKED, *RULES, "training_options"}
     config = {name: value for name, value in values.items() if name not in others}
     options = inputs["task_options"] or {}
     settings = parse_config(
@@ -100,15 +101,22 @@ def check_request(
             work = tasks.load(form.request.task, form.request.task_options)
             if with_training:
                 validation_metric.require_metric(form.config, work)
-            check_bounds(form, bounded=not work.regression)
+            check_bounds(form, work)
             request.check(work, form.request, as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
 
 
-def check_bounds(form: Form, *, bounded: bool) -> None:
-    """Raises UserError for a margin outside of the range of the task's loss."""
-    decision.check(form.terms.margin, form.terms.confidence, form.terms.nights, bounded=bounded)
+def check_bounds(form: Form, work: Task) -> None:
+    """Raises UserError for a margin outside of the range of the task's loss, or a `worst_day` of rows without days."""
+    terms = form.terms
+    decision.check(terms.margin, terms.confidence, terms.nights, terms.worst_day, bounded=not work.regression)
+    decision.check_worst_day(terms.worst_day, work.grouped_by)
+    if terms.worst_day and reigning.is_folder(form.request.champion):
+        raise UserError(
+            f"worst_day = {terms.worst_day:g} needs the evidence of earlier nights, which a registry keeps for its "
+            "champion only: set champion = auto, or leave worst_day at 0."
+        )
 
 
 def _with_options(config: JsonObject, options: Options | None) -> JsonObject:

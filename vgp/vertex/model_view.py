@@ -90,7 +90,12 @@ def render_version(answer: Values, now: datetime) -> RenderableType:
     if missing := answer.get("missing"):
         problem = f"incomplete: {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
         head.append(f"\n{problem}", "bold red")
-    rows = [*_reign_rows(answer["reign"], answer["reason"], now), *_state_rows(answer), *_origin_rows(answer)]
+    rows = [
+        *_reign_rows(answer["reign"], answer["reason"], now),
+        *_evidence_rows(answer),
+        *_state_rows(answer),
+        *_origin_rows(answer),
+    ]
     history = [
         (
             format_time(event["at"]), _describe_event(event, answer["number"]), printable(event["who"]),
@@ -128,6 +133,16 @@ def _describe_rollback(reign: Values) -> str:
         return "no earlier champion: promote another version"
     further = "" if reign["by"] == "promoted" else f" --from {reign['version']}"
     return f"to version {reign['rollback_to']}: vgp models rollback{further}"
+
+
+def _evidence_rows(answer: Values) -> list[tuple[Cell, Cell]]:
+    """Returns the row with the evidence for a challenger, if the registry holds any."""
+    evidence = answer.get("evidence")
+    return (
+        [("evidence", f"{evidence['words'].partition(': ')[2]}; {format_count(evidence['days'], 'day')}")]
+        if evidence
+        else []
+    )
 
 
 def _state_rows(answer: Values) -> list[tuple[Cell, Cell]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.gate import nights, windows, worlds, years
+from benchmarks.gate import nights, process, windows, worlds, years
 
 NORMAL = worlds.DISTRIBUTIONS["normal"]
 
@@ -45,6 +45,30 @@ def test_a_longer_test_window_shows_a_smaller_gain_and_more_decisions_a_year_a_l
     assert by_length[0] > 2 * by_length[1] > 3 * by_length[2] > 0 and sorted(by_nights) == by_nights
     # Of many independent rows it is what textbooks say: the quantiles of the normal at both probabilities.
     assert windows.smallest_gain(3_000, 365, False, 2_000_000) == pytest.approx((3.64 + 0.84) / 3_000**0.5, rel=0.05)
+
+
+def shares(world, gain=0.0, count=50, nights=365):
+    """The share of years in which each policy promotes a model."""
+    (found,) = process.lived(count, process.WORLDS[world], gain)
+    return [float(found[name][:, :nights].any(axis=1).mean()) for name in process.POLICIES]
+
+
+def test_both_halves_find_small_gains_that_the_test_alone_does_not_and_large_ones_hardly_later():
+    test, both, bounded = shares("normal", 0.25)
+    assert test <= 0.25 and both >= 0.5 and bounded >= 0.65
+    test, both, _ = shares("normal", 1.0, nights=30)
+    assert test >= 0.9 and both >= 0.85
+
+
+@pytest.mark.parametrize(
+    "world",
+    ["normal", "skewed (-exponential), also each one's own", "0.6 of the day before, skewed",
+     "spells of 7 days share 0.5, also each one's own", "5% bad days, each good one gains 0.5",
+     "1% bad days, each good one gains 1"],
+)  # fmt: skip
+def test_both_halves_err_no_more_often_than_the_test_alone_and_a_worst_day_keeps_the_promise(world):
+    test, both, bounded = shares(world)
+    assert both <= test + 0.02 and bounded <= 0.02
 
 
 def test_bad_days_that_every_window_holds_promote_nothing_and_those_that_many_windows_lack_do():

@@ -55,7 +55,7 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
         (b"", "is not a valid registry record: .*EOF"),
         (b'{"format": 1, "model": "flights", "versions": [{"numb', "is not a valid registry record"),
         (b'{"format": 1, "model": "flights", "model": "other"}', "a key is given twice"),
-        (b'{"format": 2, "model": "flights", "shards": 3}', "has format 2, written by a newer version"),
+        (b'{"format": 3, "model": "flights", "shards": 3}', "has format 3, written by a newer version"),
         (b'{"format": 1, "model": "delays"}', "is the registry of the model delays, but lies in the folder of flights"),
         (b'{"format": 1, "model": "flights", "aliases": {"champion": 1}}', "version 1, which does not exist"),
         (b"[" * 100_000, "is not a valid registry record"),

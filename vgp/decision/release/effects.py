@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from vgp.base.storage import download, storage
-from vgp.decision.decision import Approval, Decision
+from vgp.decision.decision import Approval, Decision, EvidenceCheck
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import changes, tests_spent
@@ -41,6 +41,9 @@ class Release:
     candidate: bool = False
     #: Probability that no test of a year promotes a model by luck.
     confidence: float = 0.95
+    #: Tonight's part of the evidence, and whether tonight's test promotes without it.
+    evidence: EvidenceCheck | None = None
+    better_tonight: bool = True
 
     @property
     def key(self) -> str:
@@ -65,11 +68,13 @@ def applied(record: Record, release: Release) -> Record:
     """Returns the record after the release, or the unchanged record if it holds the release already.
 
     A better model is promoted only if the champion that it was compared with is still the champion. It waits for a
-    person if a simple model is better, if people rolled back or rejected a model with its weights, or if the year's
-    error budget is used up; in the last case the test spends nothing, because it cannot promote by luck.
+    person if a simple model is better, if people rolled back or rejected a model with its weights, or if only the test
+    promotes it and the year's error budget is used up; in the last case the test spends nothing, because it cannot
+    promote by luck. The night's days join the evidence first; a promotion empties it.
     """
     if done(record, release.key):
         return record
+    record = _weighed(record, release)
     why, used_up = release.version.reason, _used_up(record, release)
     if not release.registers:
         record = changes.keep(record, who=release.who, why=why, key=release.key) if release.decided else record
@@ -86,7 +91,26 @@ def applied(record: Record, release: Release) -> Record:
     ))  # fmt: skip
 
 
+def _weighed(record: Record, release: Release) -> Record:
+    """Adds the night's new days to the evidence, unless another model is champion by now."""
+    check = release.evidence
+    if check is None or not release.decided or release.version.champion != record.aliases.get(CHAMPION):
+        return record
+    before = record.evidence_now()
+    pins = release.version.pins.rpartition("/")[2].removesuffix(".json")
+    after = before.after(check.days, needed=check.needed, worst_day=check.worst_day, least=check.least, pins=pins)
+    return record if after == before else changes.weigh(record, after)
+
+
+def _proved(record: Record, release: Release) -> bool:
+    """Whether the evidence promotes the model, by the decision and with the days that the record took."""
+    check = release.evidence
+    return check is not None and check.passes and record.evidence_now().total >= check.needed
+
+
 def _registered(record: Record, release: Release, why: str, used_up: str) -> Record:
+    proved = _proved(record, release)
+    used_up = "" if proved else used_up
     waits = release.approve == "manual" or release.candidate or bool(used_up)
     version = release.version.model_copy(update={"state": "candidate" if waits else "registered"})
     expected, reigns = version.champion, record.aliases.get(CHAMPION)
@@ -96,10 +120,12 @@ def _registered(record: Record, release: Release, why: str, used_up: str) -> Rec
         why = f"{why}{NOT_CHAMPION}{used_up}."
     elif not waits and reigns != expected:
         why = f"{why}{NOT_CHAMPION}compared with {compared(expected)}, while the champion is {named(reigns)} by now."
+    elif not waits and not (proved or release.better_tonight):
+        why = f"{why}{NOT_CHAMPION}another run counted these days first, and its evidence is not enough."
     record = changes.register(record, version, who=release.who, why=why)
     registered = record.find_key(release.key)
     assert registered
-    if waits or reigns != expected:
+    if waits or reigns != expected or not (proved or release.better_tonight):
         return record
     return changes.promote(record, registered.number, expected=expected, who=release.who, why=why, key=release.key)
 

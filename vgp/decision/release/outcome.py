@@ -61,6 +61,9 @@ def of(record: Record, key: str, who: str) -> Outcome:
         return Outcome("not decided", "not registered: there are no predictions to judge the model by", None, record)
     version = record.find_key(key)
     code, words = _registered(record, version, key) if version else ("kept", _kept(record, event))
+    if code != "promoted" and record.evidence and CHAMPION in record.aliases:
+        told = record.evidence_now().words
+        words = f"{words}; {told[:1].lower()}{told[1:]}"
     if event.who != who:
         words = f"nothing new; {event.who} decided on this model already: {words}"
         return Outcome("nothing new", words, version, record)

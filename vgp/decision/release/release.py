@@ -37,7 +37,7 @@ from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import registry as registries
 from vgp.registry import reigning, tests_spent, versions
-from vgp.registry.documents import Version, VersionFile
+from vgp.registry.documents import Record, Version, VersionFile
 from vgp.registry.registry import Registry
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     release = Release(
         _version(inputs, registry, described, champion, dataset, gate),
         gate.promote, approve, inputs.run or "a person", gate.spends, gate.decided, gate.candidate,
-        gate.confidence,
+        gate.confidence, gate.evidence, gate.evidence is None or gate.better_tonight,
     )  # fmt: skip
     record = registry.read()
     if not effects.done(record, release.key) and effects.applied(record, release).find_key(release.key):
@@ -172,10 +172,10 @@ def _origin(release: Release, registry: Registry) -> "Origin":
 # ---- warnings before the training
 
 
-def foreseen(registry: Registry, confidence: float, nights: int) -> tuple[str, ...]:
+def foreseen(record: Record, confidence: float, nights: int) -> tuple[str, ...]:
     """Returns a warning if the year's error budget is used up, so that no test of this run can promote."""
     level, now = levels.tonight(confidence, nights), datetime.now(UTC)
-    why = tests_spent.used_up(registry.read().spent, "", level, confidence, now)
+    why = tests_spent.used_up(record.spent, "", level, confidence, now)
     return (f"gate: a better model will wait as a candidate, because {why}.",) if why else ()
 
 

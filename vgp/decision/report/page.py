@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from vgp.base.text.figures import format_significant, with_sign
 from vgp.decision.decision import Decision, RivalCheck
+from vgp.decision.evidence import describe_evidence
 from vgp.decision.reason import format_calibration, format_loss, name_metric, name_reference, name_simple_model
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.regression import LOSSES, RegressionFigures
@@ -167,21 +168,26 @@ class Check:
 
 def checks(decision: Decision) -> list[Check]:
     """Returns the conditions that the decision rests on; empty if nothing could be compared."""
-    if decision.level is None or decision.difference is None:
-        return []
+    check = decision.evidence
+    evidence = [Check(check.total >= check.needed, describe_evidence(decision))] if check else []
+    if decision.difference is None or not (decision.level or evidence):
+        return evidence
     calibrated = [_calibration_check(decision)] if decision.calibration else []
-    return [_gain_check(decision), *calibrated, *_slice_checks(decision), *_simple_checks(decision)]
+    return [_gain_check(decision), *evidence, *calibrated, *_slice_checks(decision), *_simple_checks(decision)]
 
 
 def _gain_check(decision: Decision) -> Check:
     assert decision.difference is not None and decision.interval is not None
     low, high = (_signed(decision, end) for end in decision.interval)
-    bound = "no bound" if decision.lower_bound is None else _signed(decision, decision.lower_bound)
     text = (
         f"Gain in {name_metric(decision)} over {name_reference(decision)}: {_signed(decision, decision.difference)} "
-        f"(95% interval {low} to {high}). The test's lower bound is {bound}; it must be above {decision.margin:zg}."
+        f"(95% interval {low} to {high})."
     )
-    return Check(decision.better, text)
+    if decision.level is None:
+        return Check(bool(decision.evidence and decision.evidence.ahead), text)
+    bound = "no bound" if decision.lower_bound is None else _signed(decision, decision.lower_bound)
+    needs = f"it must be above {decision.margin:zg}{', or the evidence enough' if decision.evidence else ''}"
+    return Check(decision.better_tonight, f"{text} The test's lower bound is {bound}; {needs}.")
 
 
 def _signed(decision: Decision, value: float) -> str:
