@@ -1,0 +1,131 @@
+"""Measures what only a GPU can show, in five slices of at most eight minutes, and writes JSON.
+
+    scripts/gpu_hour.sh                       # all slices
+    scripts/gpu_hour.sh --slice 2             # one slice; repeat as you like
+    scripts/gpu_hour.sh --on-cpu              # small, to try the program
+    scripts/gpu_hour.sh --transcript docs/internals/gpu-hour.json
+
+Needs PyTorch 2.11 or newer, and no network. Exit status: 0 = every bound holds, 1 = a row fails, 2 = the machine or the
+request is wrong.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from tools.gpu_hour import machine, parts, transcript
+from tools.gpu_hour.machine import DEPTHS, Gpu, Refused
+from tools.gpu_hour.parts import SLICE_S, SLICES, Place
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = _parse(arguments)
+    try:
+        if given.transcript:
+            count = transcript.write_transcript(given.out, given.transcript)
+            print(f"{count} rows: {given.transcript}")
+            return 0
+        numbers = given.slice or list(SLICES)
+        machine.require_torch()
+        gpus = [] if given.on_cpu else _require_machine(numbers, given.largest)
+    except Refused as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if given.on_cpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    _announce_gaps(numbers, on_cpu=given.on_cpu, gpus=len(gpus))
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in training; read when PyTorch is imported
+    import torch  # noqa: F401  # once, before the processes of the parts are forked; starts no CUDA
+
+    return int(any([_run_slice(number, given, gpus) for number in numbers]))
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/gpu_hour.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--slice", type=int, choices=list(SLICES), action="append", help="default: all; repeatable")
+    parser.add_argument("--on-cpu", action="store_true", help="run every part small, without a GPU")
+    parser.add_argument("--out", type=Path, default=Path("gpu-hour"), help="folder of the results; default gpu-hour")
+    parser.add_argument(
+        "--largest",
+        type=int,
+        choices=sorted(DEPTHS),
+        default=max(DEPTHS),
+        metavar="DEPTH",
+        help="depth of the largest language model: " + ", ".join(f"{d} = {n}" for d, n in DEPTHS.items()),
+    )
+    parser.add_argument("--transcript", type=Path, metavar="FILE", help="only merge the results into FILE, redacted")
+    return parser.parse_args(arguments)
+
+
+def _require_machine(numbers: list[int], depth: int) -> list[Gpu]:
+    """Returns the GPUs, read in a process of its own, so that CUDA does not start in this one."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        gpus, architectures = pool.apply(machine.read_gpus)
+    machine.require_gpus(gpus, architectures)
+    for number in numbers:
+        machine.require_memory(number, depth, min(gpu.total_bytes for gpu in gpus))
+    return gpus
+
+
+def _announce_gaps(numbers: list[int], *, on_cpu: bool, gpus: int) -> None:
+    """Prints which parts cannot run here, and why, before any work."""
+    for number in numbers:
+        for part in SLICES[number][1]:
+            if reason := parts.reason_to_skip(part, on_cpu=on_cpu, gpus=gpus):
+                print(f"slice {number} leaves out {part.name}: {reason}", file=sys.stderr)
+
+
+def _run_slice(number: int, given: argparse.Namespace, gpus: list[Gpu]) -> bool:
+    """Runs a slice and writes its file; returns whether a row fails."""
+    name, its_parts = SLICES[number]
+    given.out.mkdir(parents=True, exist_ok=True)
+    log, began = given.out / f"slice-{number}.log", time.monotonic()
+    log.unlink(missing_ok=True)
+    print(f"slice {number}, {name}:", flush=True)
+    with tempfile.TemporaryDirectory(prefix="gpu-hour-", ignore_cleanup_errors=True) as scratch:
+        rows = Path(scratch, "rows")
+        for part in its_parts:
+            place = Place(Path(scratch, "work"), rows, f"{name}/{part.name}", given.on_cpu, len(gpus),
+                          min((gpu.total_bytes for gpu in gpus), default=0), given.largest)  # fmt: skip
+            left_s = SLICE_S - (time.monotonic() - began)
+            reason = parts.reason_to_skip(part, on_cpu=given.on_cpu, gpus=len(gpus))
+            if not reason and left_s < 5:
+                reason = f"the slice's {SLICE_S:.0f} s are over"
+            if reason:
+                parts.append(rows, place.name, "skipped", reason=reason)
+            else:
+                parts.run_part(part, place, min(part.budget_s, left_s), log)
+            shutil.rmtree(place.folder, ignore_errors=True)
+        found = [json.loads(line) for line in rows.read_text().splitlines()]
+    seconds = time.monotonic() - began
+    document = {"format": 1, "slice": number, "name": name, "date": str(date.today()), "on_cpu": given.on_cpu,
+                "seconds": round(seconds, 1), "rows": found}  # fmt: skip
+    target = given.out / f"slice-{number}.json"
+    target.write_text(json.dumps(document, indent=1) + "\n")
+    failed = [row for row in found if row["verdict"] == "fails"]
+    for row in found:
+        print(f"  {row['verdict']:<9} {row['row']}  {_format(row)}")
+    print(f"  {len(found)} rows, {len(failed)} fail, {seconds:.0f} s: {target}", flush=True)
+    return bool(failed)
+
+
+def _format(row: dict[str, Any]) -> str:
+    figures = row.get("figures", {})
+    values = (
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in figures.items()
+    )
+    return row.get("reason", "") or "  ".join(values)[:150]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,113 @@
+"""Slice 2: steps per second of this library and of a plain loop, on the same data, and where the difference goes.
+
+The plain loop runs first, before training sets deterministic kernels for the process. Of a traced step, `busy_ms` is
+kernels, `copy_ms` data and checkpoints, `wait_ms` the host waiting for the device, as in meetings of ranks, and
+`idle_ms` everything in which the GPU rests.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tools.gpu_hour import machine
+from tools.gpu_hour.loops import Trained, train_ours, train_plain
+from tools.gpu_hour.parts import Place
+from tools.gpu_hour.tasks import TRACED, write
+from vgp.base.gpu_peaks import peak_flops
+from vgp.data import tasks
+from vgp.protocol.manifest import Manifest
+
+SMALL_DEPTH = 12
+#: The modes of the plain loop for small models.
+MODES = ("eager", "compiled", "graphs")
+MODELS = "tools.gpu_hour.models"
+
+
+def measure_small_model(place: Place) -> None:
+    """Measures a language model of 124 M parameters; on a CPU a tiny one."""
+    _measure_language_model(place, SMALL_DEPTH, (20, 100))
+
+
+def measure_large_model(place: Place) -> None:
+    """Measures the largest language model of the request, by default of 1 B parameters; on a CPU a tiny one."""
+    _measure_language_model(place, place.depth, (10, 40))
+
+
+def measure_table(place: Place) -> None:
+    """Measures the library's network for tables against the plain loop, eager, compiled, and with CUDA graphs."""
+    options = {"hidden": [8]} if place.on_cpu else {}
+    _measure_small_steps(
+        place, "Numbers", options, *((64, 4096, (2, 6)) if place.on_cpu else (1024, 1 << 20, (300, 2300)))
+    )
+
+
+def measure_images(place: Place) -> None:
+    """Measures a small residual network against the plain loop, eager, compiled, and with CUDA graphs."""
+    options = {"side": 8, "width": 4} if place.on_cpu else {}
+    _measure_small_steps(place, "Images", options, *((8, 64, (2, 4)) if place.on_cpu else (256, 8192, (50, 250))))
+
+
+def _measure_language_model(place: Place, depth: int, timed: tuple[int, int]) -> None:
+    options: dict[str, Any] = {"depth": depth, "sequence_length": 1024}
+    rows = machine.batch_rows(depth, place.total_bytes)
+    if place.on_cpu:
+        options, rows, timed = {"depth": 1, "sequence_length": 16, "tokens": 300}, 4, (1, 3)
+    data, steps = place.folder / "data", timed[1] + TRACED
+    dataset = write(f"{MODELS}:Tokens", options, rows * 16, data)
+    mode, precision = ("eager", "fp32") if place.on_cpu else ("compiled", "bf16")
+    plain = train_plain(data, steps=timed[1], rows=rows, precision=precision, mode=mode, timed=timed)
+    ours = _train(data, place.folder, rows, steps, timed, precision=precision)
+    work = tasks.load(dataset.task, dataset.options).workload(dataset)
+    place.record("size", parameters=ours.figures["parameters"], rows=rows, tokens_of_a_row=work.units_per_row,
+                 chosen=ours.figures["chosen"])  # fmt: skip
+    for name, run in (("ours", ours), (f"plain {mode}", plain)):
+        rate = run.figures["steps_per_s"] * rows
+        place.record(name, **_speed(run), tokens_per_s=rate * work.units_per_row, **_mfu(rate * work.flops_per_row))
+    place.record("ratio", ours_to_plain=ours.figures["steps_per_s"] / plain.figures["steps_per_s"],
+                 peak_memory_bytes=ours.figures["peak_memory_bytes"])  # fmt: skip
+
+
+def _measure_small_steps(
+    place: Place, task: str, options: dict[str, Any], rows: int, samples: int, timed: tuple[int, int]
+) -> None:
+    data, modes = place.folder / "data", MODES[:1] if place.on_cpu else MODES
+    write(f"{MODELS}:{task}", options, samples, data)
+    precision = "fp32" if place.on_cpu else "bf16"
+    rates = {}
+    for mode in modes:
+
+        def run(mode: str = mode) -> None:
+            trained = train_plain(data, steps=timed[1], rows=rows, precision=precision, mode=mode, timed=timed)
+            rates[mode] = trained.figures["steps_per_s"]
+            place.record(f"plain {mode}", **_speed(trained))
+
+        place.attempt(f"plain {mode}", run)
+    ours = _train(data, place.folder, rows, timed[1] + TRACED, timed)
+    place.record("ours", **_speed(ours), chosen=ours.figures["chosen"])
+    rate = ours.figures["steps_per_s"]
+    place.record("ratio", **{f"ours_to_plain_{mode}": rate / other for mode, other in rates.items()})
+
+
+def _train(data: Path, folder: Path, rows: int, steps: int, timed: tuple[int, int], **settings: Any) -> Trained:
+    """Trains as a user would, with the defaults, for this number of steps."""
+    samples = _samples(data)
+    return train_ours(data, folder / "ours", timed=timed, epochs=steps * rows / samples, global_batch_size=rows,
+                      checkpoint_every_s=3600, **settings)  # fmt: skip
+
+
+def _samples(data: Path) -> int:
+    from vgp.protocol import manifest
+
+    dataset: Manifest = manifest.load(data)
+    return dataset.rows("train")
+
+
+def _speed(run: Trained) -> dict[str, float]:
+    names = ("steps_per_s", "step_ms", "busy_ms", "copy_ms", "wait_ms", "idle_ms", "busy_share")
+    return {name: run.figures[name] for name in names}
+
+
+def _mfu(flops_per_s: float) -> dict[str, float]:
+    peak = peak_flops(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+    return {"mfu": flops_per_s / peak} if peak else {}
