@@ -25,6 +25,11 @@ from tools.gpu_hour import machine, parts, transcript
 from tools.gpu_hour.machine import DEPTHS, Gpu, Refused
 from tools.gpu_hour.parts import SLICE_S, SLICES, Place
 
+#: Variables that the launcher of a training sets before PyTorch is imported and CUDA starts.
+AS_IN_TRAINING = {"OMP_WAIT_POLICY": "PASSIVE", "PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+#: How much longer parts may take on a CPU, which other programs may share.
+ON_A_CPU = 4
+
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parse(arguments)
@@ -42,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given.on_cpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     _announce_gaps(numbers, on_cpu=given.on_cpu, gpus=len(gpus))
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in training; read when PyTorch is imported
+    for name, value in AS_IN_TRAINING.items():
+        os.environ.setdefault(name, value)
     import torch  # noqa: F401  # once, before the processes of the parts are forked; starts no CUDA
 
     return int(any([_run_slice(number, given, gpus) for number in numbers]))
@@ -97,14 +103,15 @@ def _run_slice(number: int, given: argparse.Namespace, gpus: list[Gpu]) -> bool:
         for part in its_parts:
             place = Place(Path(scratch, "work"), rows, f"{name}/{part.name}", given.on_cpu, len(gpus),
                           min((gpu.total_bytes for gpu in gpus), default=0), given.largest)  # fmt: skip
-            left_s = SLICE_S - (time.monotonic() - began)
+            patience = ON_A_CPU if given.on_cpu else 1
+            left_s = patience * SLICE_S - (time.monotonic() - began)
             reason = parts.reason_to_skip(part, on_cpu=given.on_cpu, gpus=len(gpus))
             if not reason and left_s < 5:
                 reason = f"the slice's {SLICE_S:.0f} s are over"
             if reason:
                 parts.append(rows, place.name, "skipped", reason=reason)
             else:
-                parts.run_part(part, place, min(part.budget_s, left_s), log)
+                parts.run_part(part, place, min(patience * part.budget_s, left_s), log)
             shutil.rmtree(place.folder, ignore_errors=True)
         found = [json.loads(line) for line in rows.read_text().splitlines()]
     seconds = time.monotonic() - began

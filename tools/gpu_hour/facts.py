@@ -54,7 +54,7 @@ def measure_start(place: Place) -> None:
         "TORCHINDUCTOR_CACHE_DIR": str(place.folder / "inductor"),
         "TRITON_CACHE_DIR": str(place.folder / "triton"),
     }
-    for name in ("cold", "warm"):
+    for name in ("cold", "warm")[: 1 if place.on_cpu else 2]:
         settings = {"global_batch_size": 4, "compile": not place.on_cpu}
         words = apart.command(place.folder / "data", place.folder / name, settings)
         began = time.perf_counter()

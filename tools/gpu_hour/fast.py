@@ -13,10 +13,10 @@ import torch
 from tools.gpu_hour import machine
 from tools.gpu_hour.loops import Trained, train_ours, train_plain
 from tools.gpu_hour.parts import Place
-from tools.gpu_hour.tasks import TRACED, write
+from tools.gpu_hour.tasks import GAP, TRACED, write
 from vgp.base.gpu_peaks import peak_flops
 from vgp.data import tasks
-from vgp.protocol.manifest import Manifest
+from vgp.protocol import manifest
 
 SMALL_DEPTH = 12
 #: The modes of the plain loop for small models.
@@ -31,14 +31,14 @@ def measure_small_model(place: Place) -> None:
 
 def measure_large_model(place: Place) -> None:
     """Measures the largest language model of the request, by default of 1 B parameters; on a CPU a tiny one."""
-    _measure_language_model(place, place.depth, (10, 40))
+    _measure_language_model(place, place.depth, (5, 25))
 
 
 def measure_table(place: Place) -> None:
     """Measures the library's network for tables against the plain loop, eager, compiled, and with CUDA graphs."""
     options = {"hidden": [8]} if place.on_cpu else {}
     _measure_small_steps(
-        place, "Numbers", options, *((64, 4096, (2, 6)) if place.on_cpu else (1024, 1 << 20, (300, 2300)))
+        place, "Numbers", options, *((64, 4096, (2, 6)) if place.on_cpu else (1024, 1 << 20, (200, 1200)))
     )
 
 
@@ -53,11 +53,11 @@ def _measure_language_model(place: Place, depth: int, timed: tuple[int, int]) ->
     rows = machine.batch_rows(depth, place.total_bytes)
     if place.on_cpu:
         options, rows, timed = {"depth": 1, "sequence_length": 16, "tokens": 300}, 4, (1, 3)
-    data, steps = place.folder / "data", timed[1] + TRACED
+    data = place.folder / "data"
     dataset = write(f"{MODELS}:Tokens", options, rows * 16, data)
     mode, precision = ("eager", "fp32") if place.on_cpu else ("compiled", "bf16")
-    plain = train_plain(data, steps=timed[1], rows=rows, precision=precision, mode=mode, timed=timed)
-    ours = _train(data, place.folder, rows, steps, timed, precision=precision)
+    plain = train_plain(data, rows=rows, precision=precision, mode=mode, timed=timed)
+    ours = _train(data, place.folder, rows, timed, precision=precision)
     work = tasks.load(dataset.task, dataset.options).workload(dataset)
     place.record("size", parameters=ours.figures["parameters"], rows=rows, tokens_of_a_row=work.units_per_row,
                  chosen=ours.figures["chosen"])  # fmt: skip
@@ -78,29 +78,22 @@ def _measure_small_steps(
     for mode in modes:
 
         def run(mode: str = mode) -> None:
-            trained = train_plain(data, steps=timed[1], rows=rows, precision=precision, mode=mode, timed=timed)
+            trained = train_plain(data, rows=rows, precision=precision, mode=mode, timed=timed)
             rates[mode] = trained.figures["steps_per_s"]
             place.record(f"plain {mode}", **_speed(trained))
 
         place.attempt(f"plain {mode}", run)
-    ours = _train(data, place.folder, rows, timed[1] + TRACED, timed)
+    ours = _train(data, place.folder, rows, timed)
     place.record("ours", **_speed(ours), chosen=ours.figures["chosen"])
     rate = ours.figures["steps_per_s"]
     place.record("ratio", **{f"ours_to_plain_{mode}": rate / other for mode, other in rates.items()})
 
 
-def _train(data: Path, folder: Path, rows: int, steps: int, timed: tuple[int, int], **settings: Any) -> Trained:
-    """Trains as a user would, with the defaults, for this number of steps."""
-    samples = _samples(data)
+def _train(data: Path, folder: Path, rows: int, timed: tuple[int, int], **settings: Any) -> Trained:
+    """Trains as a user would, with the defaults."""
+    steps, samples = timed[1] + GAP + TRACED, manifest.load(data).rows("train")
     return train_ours(data, folder / "ours", timed=timed, epochs=steps * rows / samples, global_batch_size=rows,
                       checkpoint_every_s=3600, **settings)  # fmt: skip
-
-
-def _samples(data: Path) -> int:
-    from vgp.protocol import manifest
-
-    dataset: Manifest = manifest.load(data)
-    return dataset.rows("train")
 
 
 def _speed(run: Trained) -> dict[str, float]:

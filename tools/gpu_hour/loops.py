@@ -21,7 +21,7 @@ import torch._dynamo
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from tools.gpu_hour.tasks import STOPWATCH, TRACED, Drawn
+from tools.gpu_hour.tasks import GAP, STOPWATCH, TRACED, Drawn
 from vgp.data import tasks
 from vgp.data.rows import open_rows
 from vgp.protocol import manifest
@@ -64,13 +64,13 @@ def train_ours(
 
     Args:
         nproc: Processes; one runs in this process.
-        timed: The steps between which the speed is measured; (0, 0) = not measured.
+        timed: The steps between which the speed is measured, in a run of `GAP + TRACED` more steps; (0, 0) = none.
         settings: Fields of the training configuration.
     """
     dataset = manifest.load(data)
     STOPWATCH.start(*timed)
     if timed[1]:
-        settings["profile_steps"] = f"{timed[1] + 1}-{timed[1] + TRACED}"
+        settings["profile_steps"] = f"{timed[1] + GAP + 1}-{timed[1] + GAP + TRACED}"
     config = TrainConfig(task=dataset.task, options=dataset.options, **settings)
     try:
         with rank_here() if nproc == 1 else nullcontext():
@@ -85,12 +85,13 @@ def train_ours(
 
 
 def train_plain(
-    data: Path, *, steps: int, rows: int, precision: str = "fp32", mode: str = "eager", learning_rate: float = 1e-3,
+    data: Path, *, rows: int, steps: int = 0, precision: str = "fp32", mode: str = "eager", learning_rate: float = 1e-3,
     clip_norm: float = 1.0, weights: Mapping[str, Tensor] | None = None, timed: tuple[int, int] = (0, 0),
 ) -> Trained:  # fmt: skip
     """Trains with a plain loop: rows on the device, autocast, the task's fused optimizer, `torch.compile`.
 
     Args:
+        steps: Steps of a run that is not timed.
         mode: `eager`, `compiled`, or `graphs` (compiled, with CUDA graphs).
         rows: Rows of a batch; if they are all rows, every step has them in their order.
     """
@@ -99,6 +100,7 @@ def train_plain(
     task = tasks.load(dataset.task, dataset.options)
     assert isinstance(task, Drawn)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision in ("tf32", *HALF)
+    torch.backends.cudnn.benchmark = bool(timed[1])
     torch.manual_seed(0)
     module = task.model(dataset).to(device)
     if weights is not None:
@@ -112,6 +114,8 @@ def train_plain(
 
     def step() -> None:
         nonlocal skipped
+        if mode == "graphs":
+            torch.compiler.cudagraph_mark_step_begin()
         with autocast:
             loss = loss_of(next_batch())
         scaler.scale(loss).backward()
@@ -122,10 +126,11 @@ def train_plain(
         scaler.update()
         skipped += scaler.is_enabled() and scaler.get_scale() < scale
         optimizer.zero_grad()
-        losses.append(loss.detach().clone())
+        if not timed[1]:
+            losses.append(loss.detach().clone())
 
     STOPWATCH.start(*timed)
-    for _ in range(steps):
+    for _ in range(timed[1] + GAP if timed[1] else steps):
         step()
     figures = _measured([_trace(step)] if timed[1] else [])
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

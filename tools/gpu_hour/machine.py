@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import math
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ OLDEST_TORCH = (2, 11)
 IDLE_BYTES, IDLE_PERCENT = 2 * GIB, 20
 #: Rows of a batch of the language model, most first; 1,024 tokens each.
 ROWS = (64, 32, 16, 8, 4)
+#: The width of the language model by its depth, its vocabulary, and the tokens of a row.
+WIDTH, VOCABULARY, TOKENS = 64, 50_304, 1024
 #: The depths of the language model, by the parameters that they give with a vocabulary of 50,304.
 DEPTHS = {26: "1 B", 20: "490 M", 12: "124 M", 8: "51 M"}
 
@@ -63,7 +66,12 @@ def _read_gpu(number: int) -> Gpu:
     from vgp.train.processes.gpu_readings import Gpu as Reader
 
     found = torch.cuda.get_device_properties(number)
-    reading = Reader(str(found.uuid)).read()
+    reader = Reader(str(found.uuid))
+    reading = reader.read()
+    for _ in range(3):  # the use of the last second, maybe by a program that has ended
+        if reading.use > IDLE_PERCENT:
+            time.sleep(1)
+            reading = reader.read()
     used = reading.memory_bytes
     if math.isnan(used):
         free, total = torch.cuda.mem_get_info(number)
@@ -110,10 +118,14 @@ def batch_rows(depth: int, total_bytes: int) -> int:
     State: 16 bytes a parameter. Activations of a row: 34 bytes a token, layer and unit of width, in half precision with
     flash attention; and 10 bytes a logit, for the plain loop (estimates). A tenth of the memory stays free.
     """
-    width, tokens, vocabulary = 64 * depth, 1024, 50_304
-    parameters = width * vocabulary + depth * 12 * width**2
-    left = 0.9 * total_bytes - 16 * parameters
-    return next((rows for rows in ROWS if rows * tokens * (34 * depth * width + 10 * vocabulary) <= left), 0)
+    left = 0.9 * total_bytes - 16 * count_parameters(depth)
+    row = TOKENS * (34 * depth * WIDTH * depth + 10 * VOCABULARY)
+    return next((rows for rows in ROWS if rows * row <= left), 0)
+
+
+def count_parameters(depth: int) -> int:
+    """Returns the approximate number of parameters of a language model of this depth."""
+    return WIDTH * depth * VOCABULARY + 12 * depth * (WIDTH * depth) ** 2
 
 
 def require_memory(slice_number: int, depth: int, total_bytes: int) -> None:

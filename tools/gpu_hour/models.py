@@ -101,7 +101,7 @@ class Tokens(Drawn, LanguageModel):
         """Returns the loss of the blocks with a head as it is usually written: all logits, and PyTorch's own loss."""
         tokens, start = batch["tokens"].long(), model.shape.vocab - 1
         inputs, targets = tokens[:, :-1], tokens[:, 1:].masked_fill(tokens[:, 1:] == start, -1)
-        rotation = model.get_buffer("cosine_TK"), model.get_buffer("sine_TK")
+        rotation = model.cosine_TK, model.sine_TK
         hidden = model.embedding(inputs)
         if torch.is_autocast_enabled(hidden.device.type):
             hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
@@ -139,7 +139,8 @@ class Images(Drawn):
         width = self.options.get("width", 64)
         sizes = [width, 2 * width, 4 * width, 8 * width]
         stages = [Residual(before, after) for before, after in zip([3, *sizes], sizes, strict=False)]
-        return nn.Sequential(*stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(sizes[-1], 10))
+        network = nn.Sequential(*stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(sizes[-1], 10))
+        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self._logits(model, batch), batch["label"])

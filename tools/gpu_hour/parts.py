@@ -41,16 +41,16 @@ class Part:
 
 SLICES: Mapping[int, tuple[str, tuple[Part, ...]]] = {
     1: ("correct", (
-        Part("matrix", "correct:compare_matrix", 260),
-        Part("resume", "correct:resume", 150),
+        Part("matrix", "correct:compare_matrix", 250),
+        Part("resume", "correct:resume", 170),
         Part("memory", "correct:run_out_of_memory", 40, not_on_cpu="only a GPU's memory runs out without swapping"),
         Part("two GPUs", "correct:compare_two", 60, gpus=2),
     )),
     2: ("fast", (
-        Part("language model, 124 M", "fast:measure_small_model", 150),
-        Part("table", "fast:measure_table", 60),
-        Part("images", "fast:measure_images", 70),
-        Part("language model, large", "fast:measure_large_model", 200, not_on_cpu="it repeats the smaller model there"),
+        Part("language model, 124 M", "fast:measure_small_model", 120),
+        Part("table", "fast:measure_table", 45),
+        Part("images", "fast:measure_images", 55),
+        Part("language model, large", "fast:measure_large_model", 260, not_on_cpu="it repeats the smaller model there"),
     )),
     3: ("saving", (Part("checkpoint", "saving:measure_saves", 470, (*TRAINING, "rich", "psutil")),)),
     4: ("serving", (

@@ -18,31 +18,45 @@ MOST_SHARE, EVERY_S = 0.02, 300.0
 
 
 def measure_saves(place: Place) -> None:
-    """Saves, preempts and resumes a language model of 1 B parameters, as `benchmarks.goodput` does; small on a CPU."""
-    depth, options, rows = place.depth, {"depth": place.depth, "sequence_length": 1024}, 4
-    free = shutil.disk_usage(place.folder).free
+    """Saves, preempts and resumes a language model of 1 B parameters, as `benchmarks.goodput` does; small on a CPU.
+
+    Raises:
+        Refused: the disk has no room for the checkpoints of any model.
+    """
+    depth, rows = choose_depth(place.depth, shutil.disk_usage(place.folder).free), 4
+    options = {"depth": depth, "sequence_length": 1024}
     if place.on_cpu:
-        depth, options = 1, {"depth": 1, "sequence_length": 16, "tokens": 300}
-    needed = DISK_BYTES * (64 * depth * 50_304 + depth * 12 * (64 * depth) ** 2)
-    if free < needed:
-        raise machine.Refused(
-            f"{needed / machine.GIB:.0f} GiB of disk are needed for checkpoints, {free / machine.GIB:.0f} are free: "
-            "set TMPDIR to a larger disk, or take a smaller model with --largest."
-        )
+        options = {"depth": 1, "sequence_length": 16, "tokens": 300}
     data = place.folder / "data"
     write("tools.gpu_hour.models:Tokens", options, 64 * rows, data)
-    settings = {"epochs": 1e5, "global_batch_size": rows, "checkpoint_every_s": 0.5 if place.on_cpu else 10}
+    settings = {"epochs": 1e5, "global_batch_size": rows, "checkpoint_every_s": 0.5 if place.on_cpu else 10,
+                "compile": False}  # fmt: skip
     job = Folder(place.folder / "runs", data, 1, [])
     job.words = apart.command(data, job.path, settings)
     with LeastMemory() as memory:
         parts = measured(job)
     share = parts.cost_s / EVERY_S
     place.record("checkpoint", share <= MOST_SHARE, cost_s=parts.cost_s, durable_s=parts.durable_s,
-                 share_at_one_in_five_minutes=share, allowed=MOST_SHARE)  # fmt: skip
+                 share_at_one_in_five_minutes=share, allowed=MOST_SHARE, **options)  # fmt: skip
     place.record("resume", **{f"resume_{name}": value for name, value in dataclasses.asdict(parts).items()
                               if name in ("start_s", "stop_s")})  # fmt: skip
     place.record("host memory", taken_bytes=memory.taken,
                  largest_process_bytes=1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)  # fmt: skip
+
+
+def choose_depth(largest: int, free_bytes: int) -> int:
+    """Returns the depth of the largest language model whose checkpoints fit the disk.
+
+    Raises:
+        Refused: no model's checkpoints do.
+    """
+    for depth in (depth for depth in machine.DEPTHS if depth <= largest):
+        if DISK_BYTES * machine.count_parameters(depth) <= free_bytes:
+            return depth
+    raise machine.Refused(
+        f"{free_bytes / machine.GIB:.1f} GiB of disk are free, and the checkpoints of the smallest model need "
+        f"{DISK_BYTES * machine.count_parameters(min(machine.DEPTHS)) / machine.GIB:.1f}: set TMPDIR to a larger disk."
+    )
 
 
 class LeastMemory:

@@ -25,8 +25,9 @@ from vgp.protocol.manifest import Column, Manifest, ShardFile
 
 #: `STEP:FOLDER` = a training kills itself after its step STEP, once FOLDER holds a checkpoint; `STEP:` = at once.
 KILL_VARIABLE = "GPU_HOUR_KILL"
-#: Steps that a timed run traces after the measured ones; the device is idle before the first and after the last.
-TRACED = 5
+#: Steps between the measured and the traced ones of a timed run, in which the profiler starts; and the traced steps.
+#: The device is idle before the first traced step and after the last.
+GAP, TRACED = 2, 5
 
 
 class Stopwatch:
@@ -43,7 +44,8 @@ class Stopwatch:
         """Counts a step; the hook of every optimizer."""
         self.steps += 1
         kill_at, _colon, folder = os.environ.get(KILL_VARIABLE, "0:").partition(":")
-        if self.steps in (self.first, self.last, self.last + TRACED, int(kill_at)) and torch.cuda.is_available():
+        traced = self.last + GAP
+        if self.steps in (self.first, self.last, traced, traced + TRACED, int(kill_at)) and torch.cuda.is_available():
             torch.cuda.synchronize()
         if self.steps in (self.first, self.last):
             self.moments.append(time.perf_counter())
