@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -135,4 +136,9 @@ def _format(row: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        print("interrupted; finished slices are kept", file=sys.stderr)
+        raise SystemExit(130) from None

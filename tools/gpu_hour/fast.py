@@ -5,13 +5,15 @@ kernels, `copy_ms` data and checkpoints, `wait_ms` the host waiting for the devi
 `idle_ms` everything in which the GPU rests.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tools.gpu_hour import machine
-from tools.gpu_hour.loops import Trained, train_ours, train_plain
+from tools.gpu_hour.loops import Trained, free_memory, train_ours, train_plain
 from tools.gpu_hour.parts import Place
 from tools.gpu_hour.tasks import GAP, TRACED, write
 from vgp.base.gpu_peaks import peak_flops
@@ -56,16 +58,27 @@ def _measure_language_model(place: Place, depth: int, timed: tuple[int, int]) ->
     data = place.folder / "data"
     dataset = write(f"{MODELS}:Tokens", options, rows * 16, data)
     mode, precision = ("eager", "fp32") if place.on_cpu else ("compiled", "bf16")
-    plain = train_plain(data, rows=rows, precision=precision, mode=mode, timed=timed)
-    ours = _train(data, place.folder, rows, timed, precision=precision)
     work = tasks.load(dataset.task, dataset.options).workload(dataset)
-    place.record("size", parameters=ours.figures["parameters"], rows=rows, tokens_of_a_row=work.units_per_row,
-                 chosen=ours.figures["chosen"])  # fmt: skip
-    for name, run in (("ours", ours), (f"plain {mode}", plain)):
-        rate = run.figures["steps_per_s"] * rows
-        place.record(name, **_speed(run), tokens_per_s=rate * work.units_per_row, **_mfu(rate * work.flops_per_row))
-    place.record("ratio", ours_to_plain=ours.figures["steps_per_s"] / plain.figures["steps_per_s"],
-                 peak_memory_bytes=ours.figures["peak_memory_bytes"])  # fmt: skip
+    rates = {}
+
+    def measure(name: str, train: Callable[[], Trained]) -> None:
+        figures = train().figures
+        rates[name] = figures["steps_per_s"]
+        rate = rates[name] * rows
+        place.record(name, **_speed(figures), tokens_per_s=rate * work.units_per_row, **_mfu(rate * work.flops_per_row))
+        if "chosen" in figures:
+            place.record("size", rows=rows, tokens_of_a_row=work.units_per_row, parameters=figures["parameters"],
+                         peak_memory_bytes=figures["peak_memory_bytes"], chosen=figures["chosen"])  # fmt: skip
+
+    loops: dict[str, Callable[[], Trained]] = {
+        f"plain {mode}": partial(train_plain, data, rows=rows, precision=precision, mode=mode, timed=timed),
+        "ours": partial(_train, data, place.folder, rows, timed, precision=precision),
+    }
+    for name, train in loops.items():
+        place.attempt(name, partial(measure, name, train))
+        free_memory()
+    if len(rates) == 2:
+        place.record("ratio", ours_to_plain=rates["ours"] / rates[f"plain {mode}"])
 
 
 def _measure_small_steps(
@@ -78,14 +91,15 @@ def _measure_small_steps(
     for mode in modes:
 
         def run(mode: str = mode) -> None:
-            trained = train_plain(data, rows=rows, precision=precision, mode=mode, timed=timed)
-            rates[mode] = trained.figures["steps_per_s"]
-            place.record(f"plain {mode}", **_speed(trained))
+            figures = train_plain(data, rows=rows, precision=precision, mode=mode, timed=timed).figures
+            rates[mode] = figures["steps_per_s"]
+            place.record(f"plain {mode}", **_speed(figures))
 
         place.attempt(f"plain {mode}", run)
-    ours = _train(data, place.folder, rows, timed)
-    place.record("ours", **_speed(ours), chosen=ours.figures["chosen"])
-    rate = ours.figures["steps_per_s"]
+        free_memory()
+    figures = _train(data, place.folder, rows, timed).figures
+    place.record("ours", **_speed(figures), chosen=figures["chosen"])
+    rate = figures["steps_per_s"]
     place.record("ratio", **{f"ours_to_plain_{mode}": rate / other for mode, other in rates.items()})
 
 
@@ -96,9 +110,9 @@ def _train(data: Path, folder: Path, rows: int, timed: tuple[int, int], **settin
                       checkpoint_every_s=3600, **settings)  # fmt: skip
 
 
-def _speed(run: Trained) -> dict[str, float]:
+def _speed(figures: Mapping[str, Any]) -> dict[str, float]:
     names = ("steps_per_s", "step_ms", "busy_ms", "copy_ms", "wait_ms", "idle_ms", "busy_share")
-    return {name: run.figures[name] for name in names}
+    return {name: figures[name] for name in names}
 
 
 def _mfu(flops_per_s: float) -> dict[str, float]:

@@ -4,6 +4,7 @@ Both train one task on one dataset in this process, from given weights if there 
 their loss at every step, and for timed runs the steps per second between two steps and a trace of some later ones.
 """
 
+import gc
 import gzip
 import json
 import os
@@ -75,8 +76,10 @@ def train_ours(
     try:
         with rank_here() if nproc == 1 else nullcontext():
             figures = fit.train(config, data=data, model=folder / "model", checkpoints=folder / "runs", nproc=nproc)
+        if timed[1]:
+            (trace,) = folder.rglob("*.json.gz")
+            return Trained({}, [], figures | _measure(json.loads(gzip.decompress(trace.read_bytes()))))
         card = json.loads((folder / "model" / "model.json").read_text())
-        figures |= _measured([json.loads(gzip.decompress(path.read_bytes())) for path in folder.rglob("*.json.gz")])
         return Trained(load_file(folder / "model" / "model.safetensors"), [p["loss"] for p in card["history"]], figures)
     finally:
         torch.use_deterministic_algorithms(False)
@@ -132,11 +135,19 @@ def train_plain(
     STOPWATCH.start(*timed)
     for _ in range(timed[1] + GAP if timed[1] else steps):
         step()
-    figures = _measured([_trace(step)] if timed[1] else [])
+    figures = _measure(_trace(step)) if timed[1] else {"skipped_steps": skipped}
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch._dynamo.reset()
-    state = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
-    return Trained(state, [float(loss) for loss in losses], {**figures, "skipped_steps": skipped})
+    state = {} if timed[1] else {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
+    return Trained(state, [float(loss) for loss in losses], figures)
+
+
+def free_memory() -> None:
+    """Returns the memory of earlier runs to the GPU, and forgets their peak."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
 
 
 def save_weights(state: Mapping[str, Tensor], path: Path) -> str:
@@ -153,19 +164,19 @@ def _compile(loss: Callable[[Any], Tensor], mode: str) -> Callable[[Any], Tensor
 
 
 def _batches(data: Path, rows: int, device: torch.device) -> Callable[[], dict[str, Tensor]]:
-    """Returns a function for the next batch of rows in a random order, all on the device."""
+    """Returns a function for the next batch: a slice of rows on the device, shuffled once."""
     columns = {name: torch.from_numpy(v.astype("int32") if v.dtype == "uint16" else v).to(device)
                for name, v in open_rows(data, "train").columns.items()}  # fmt: skip
     count, place = len(next(iter(columns.values()))), 0
-    order = torch.randperm(count, device=device)
+    if rows < count:
+        order = torch.randperm(count, device=device)
+        columns = {name: values[order] for name, values in columns.items()}
 
     def take() -> dict[str, Tensor]:
         nonlocal place
-        if rows == count:
-            return columns
-        place = 0 if place + rows > count else place
-        chosen, place = order[place : place + rows], place + rows
-        return {name: values[chosen] for name, values in columns.items()}
+        first = 0 if place + rows > count else place
+        place = first + rows
+        return {name: values[first:place] for name, values in columns.items()}
 
     return take
 
@@ -182,9 +193,9 @@ def _trace(step: Callable[[], None]) -> dict[str, Any]:
         return json.loads(Path(file.name).read_text())
 
 
-def _measured(traces: list[dict[str, Any]]) -> dict[str, float]:
-    """Returns the speed by the stopwatch, and the shares of a step by the trace; {} for a run that was not timed."""
-    return {"steps_per_s": STOPWATCH.steps_per_s, **split_step(traces[0]["traceEvents"])} if traces else {}
+def _measure(trace: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the speed by the stopwatch, and the shares of a step by the trace."""
+    return {"steps_per_s": STOPWATCH.steps_per_s, **split_step(trace["traceEvents"])}
 
 
 def split_step(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -48,7 +48,7 @@ class Mixed(Drawn):
         return WeightedLoss((losses * batch["mask"]).sum() * self.options.get("gain", 1.0), batch["mask"].sum())
 
     def plain_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        model.keeps_raw = True  # type: ignore[assignment]
+        model.keeps_raw = True
         return super().plain_loss(model, batch)
 
     def optimizer(self, model: nn.Module, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
@@ -140,7 +140,7 @@ class Images(Drawn):
         sizes = [width, 2 * width, 4 * width, 8 * width]
         stages = [Residual(before, after) for before, after in zip([3, *sizes], sizes, strict=False)]
         network = nn.Sequential(*stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(sizes[-1], 10))
-        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return network.to(memory_format=torch.channels_last)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self._logits(model, batch), batch["label"])

@@ -120,11 +120,13 @@ def run_part(part: Part, place: Place, budget_s: float, log: Path) -> None:
     before = place.rows.read_text() if place.rows.exists() else ""
     process = multiprocessing.get_context("fork").Process(target=_work, args=(part, place, log))
     process.start()
-    process.join(budget_s)
-    stopped = process.is_alive()
-    if process.pid and stopped:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.join()
+    try:
+        process.join(budget_s)
+    finally:  # also after Ctrl-C
+        stopped = process.is_alive()
+        if process.pid and stopped:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.join()
     if stopped:
         append(place.rows, place.name, "skipped", reason=f"stopped after {budget_s:.0f} s, its budget")
     elif process.exitcode:

@@ -33,7 +33,7 @@ def measure_saves(place: Place) -> None:
                 "compile": False}  # fmt: skip
     job = Folder(place.folder / "runs", data, 1, [])
     job.words = apart.command(data, job.path, settings)
-    with LeastMemory() as memory:
+    with TakenMemory() as memory:
         parts = measured(job)
     share = parts.cost_s / EVERY_S
     place.record("checkpoint", share <= MOST_SHARE, cost_s=parts.cost_s, durable_s=parts.durable_s,
@@ -59,10 +59,10 @@ def choose_depth(largest: int, free_bytes: int) -> int:
     )
 
 
-class LeastMemory:
-    """The memory that was taken from this machine at most while the block ran (Linux)."""
+class TakenMemory:
+    """The largest amount of this machine's memory that programs took while the block ran (Linux)."""
 
-    def __enter__(self) -> "LeastMemory":
+    def __enter__(self) -> "TakenMemory":
         self.ended, self.before, self.taken = threading.Event(), available_bytes(), 0
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()

@@ -105,8 +105,9 @@ def write(name: str, options: Mapping[str, Any], rows: int, folder: Path) -> Man
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     shard = ShardFile(path=path.name, rows=rows, bytes=path.stat().st_size, sha256=digest)
     described = tuple(_describe(task, field, columns[field.name]) for field in table.schema)
+    statistics = {name: value for name, value in task.combine([]).items() if name != "split"}
     dataset = Manifest(task=name, options=dict(options), columns=described, splits={"train": (shard,)},
-                       statistics={"vocabulary": {}}, fingerprint=digest)  # fmt: skip
+                       statistics=statistics, fingerprint=digest)  # fmt: skip
     manifests.save(dataset, folder)
     return dataset
 
@@ -119,4 +120,4 @@ def _describe(task: Task, field: pa.Field, values: np.ndarray) -> Column:
     kind = {"row_id": "id", task.label: "label"}.get(field.name, "vector" if values.ndim > 1 else "number")
     figures = {"mean": float(values.mean()), "std": float(values.std())} if kind == "number" else {}
     return Column(name=field.name, kind=kind, type=str(field.type), width=values[0].size, count=len(values),
-                  values=task.classes if kind == "label" else (), **figures)  # type: ignore[arg-type]  # fmt: skip
+                  values=task.classes if kind == "label" else (), **figures)  # fmt: skip

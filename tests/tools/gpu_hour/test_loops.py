@@ -56,4 +56,4 @@ def test_an_older_pytorch_gets_the_names_that_training_uses() -> None:
             self.built = module, broadcast_buffers
 
     _rename_argument(Older, "forward_sync_buffers", "broadcast_buffers")
-    assert Older(1, forward_sync_buffers=False).built == (1, False)  # type: ignore[call-arg]
+    assert Older(1, forward_sync_buffers=False).built == (1, False)

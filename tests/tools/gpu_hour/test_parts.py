@@ -20,7 +20,7 @@ def run(
 ) -> list[dict]:
     """Runs a part that calls `act`; returns its rows."""
     module = types.ModuleType("tools.gpu_hour.given")
-    module.act = act  # type: ignore[attr-defined]
+    module.act = act
     monkeypatch.setitem(sys.modules, module.__name__, module)
     place = Place(tmp_path / "work", tmp_path / "rows", "slice/part", True, 0, 0, 12)
     parts.run_part(Part("part", "given:act", budget_s), place, budget_s, tmp_path / "log")
