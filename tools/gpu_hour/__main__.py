@@ -13,18 +13,16 @@ import argparse
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import time
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from tools.gpu_hour import machine, parts, transcript
 from tools.gpu_hour.machine import DEPTHS, Gpu, Refused
-from tools.gpu_hour.parts import SLICE_S, SLICES, Place
+from tools.gpu_hour.parts import SLICE_S, SLICES, Part, Place, Row
 
 #: Variables that the launcher of a training sets before PyTorch is imported and CUDA starts.
 AS_IN_TRAINING = {"OMP_WAIT_POLICY": "PASSIVE", "PYTORCH_ALLOC_CONF": "expandable_segments:True"}
@@ -62,14 +60,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--slice", type=int, choices=list(SLICES), action="append", help="default: all; repeatable")
     parser.add_argument("--on-cpu", action="store_true", help="run every part small, without a GPU")
     parser.add_argument("--out", type=Path, default=Path("gpu-hour"), help="folder of the results; default gpu-hour")
-    parser.add_argument(
-        "--largest",
-        type=int,
-        choices=sorted(DEPTHS),
-        default=max(DEPTHS),
-        metavar="DEPTH",
-        help="depth of the largest language model: " + ", ".join(f"{d} = {n}" for d, n in DEPTHS.items()),
-    )
+    sizes = ", ".join(f"{depth} = {size}" for depth, size in DEPTHS.items())
+    parser.add_argument("--largest", type=int, choices=sorted(DEPTHS), default=max(DEPTHS), metavar="DEPTH",
+                        help=f"depth of the largest language model, by its parameters: {sizes}")  # fmt: skip
     parser.add_argument("--transcript", type=Path, metavar="FILE", help="only merge the results into FILE, redacted")
     return parser.parse_args(arguments)
 
@@ -93,46 +86,45 @@ def _announce_gaps(numbers: list[int], *, on_cpu: bool, gpus: int) -> None:
 
 
 def _run_slice(number: int, given: argparse.Namespace, gpus: list[Gpu]) -> bool:
-    """Runs a slice and writes its file; returns whether a row fails."""
+    """Runs a slice, prints its rows and writes them; returns whether one fails."""
     name, its_parts = SLICES[number]
     given.out.mkdir(parents=True, exist_ok=True)
-    log, began = given.out / f"slice-{number}.log", time.monotonic()
+    log, target = given.out / f"slice-{number}.log", given.out / f"slice-{number}.json"
     log.unlink(missing_ok=True)
     print(f"slice {number}, {name}:", flush=True)
-    with tempfile.TemporaryDirectory(prefix="gpu-hour-", ignore_cleanup_errors=True) as scratch:
-        rows = Path(scratch, "rows")
-        for part in its_parts:
-            place = Place(Path(scratch, "work"), rows, f"{name}/{part.name}", given.on_cpu, len(gpus),
-                          min((gpu.total_bytes for gpu in gpus), default=0), given.largest)  # fmt: skip
-            patience = ON_A_CPU if given.on_cpu else 1
-            left_s = patience * SLICE_S - (time.monotonic() - began)
-            reason = parts.reason_to_skip(part, on_cpu=given.on_cpu, gpus=len(gpus))
-            if not reason and left_s < 5:
-                reason = f"the slice's {SLICE_S:.0f} s are over"
-            if reason:
-                parts.append(rows, place.name, "skipped", reason=reason)
-            else:
-                parts.run_part(part, place, min(patience * part.budget_s, left_s), log)
-            shutil.rmtree(place.folder, ignore_errors=True)
-        found = [json.loads(line) for line in rows.read_text().splitlines()]
-    seconds = time.monotonic() - began
+    began, rows = time.monotonic(), list[Row]()
+    for part in its_parts:
+        patience = ON_A_CPU if given.on_cpu else 1
+        left_s = patience * SLICE_S - (time.monotonic() - began)
+        rows += (added := _run_part(part, name, given, gpus, min(patience * part.budget_s, left_s), log))
+        for row in added:
+            print(f"  {row['verdict']:<9} {row['row']}  {_format(row)}", flush=True)
+    seconds, failed = round(time.monotonic() - began, 1), sum(row["verdict"] == "fails" for row in rows)
     document = {"format": 1, "slice": number, "name": name, "date": str(date.today()), "on_cpu": given.on_cpu,
-                "seconds": round(seconds, 1), "rows": found}  # fmt: skip
-    target = given.out / f"slice-{number}.json"
+                "seconds": seconds, "rows": rows}  # fmt: skip
     target.write_text(json.dumps(document, indent=1) + "\n")
-    failed = [row for row in found if row["verdict"] == "fails"]
-    for row in found:
-        print(f"  {row['verdict']:<9} {row['row']}  {_format(row)}")
-    print(f"  {len(found)} rows, {len(failed)} fail, {seconds:.0f} s: {target}", flush=True)
-    return bool(failed)
+    print(f"  {len(rows)} rows, {failed} fail, {seconds:.0f} s: {target}", flush=True)
+    return failed > 0
 
 
-def _format(row: dict[str, Any]) -> str:
-    figures = row.get("figures", {})
-    values = (
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in figures.items()
-    )
-    return row.get("reason", "") or "  ".join(values)[:150]
+def _run_part(
+    part: Part, slice_name: str, given: argparse.Namespace, gpus: list[Gpu], budget_s: float, log: Path
+) -> list[Row]:
+    """Runs a part in a temporary folder, unless it cannot run here or its slice has no time left."""
+    name = f"{slice_name}/{part.name}"
+    reason = parts.reason_to_skip(part, on_cpu=given.on_cpu, gpus=len(gpus))
+    if reason or budget_s < 5:
+        return [parts.make_row(name, "skipped", reason or f"the slice's {SLICE_S:.0f} s are over")]
+    total_bytes = min((gpu.total_bytes for gpu in gpus), default=0)
+    with tempfile.TemporaryDirectory(prefix="gpu-hour-", ignore_cleanup_errors=True) as scratch:
+        place = Place(Path(scratch, "work"), name, given.on_cpu, len(gpus), total_bytes, given.largest)
+        return parts.run_part(part, place, budget_s, log)
+
+
+def _format(row: Row) -> str:
+    figures = {name: f"{value:.4g}" if isinstance(value, float) else value
+               for name, value in row.get("figures", {}).items()}  # fmt: skip
+    return row.get("reason", "") or "  ".join(f"{name}={value}" for name, value in figures.items())[:150]
 
 
 if __name__ == "__main__":

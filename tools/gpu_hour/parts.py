@@ -12,11 +12,14 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-#: Packages that training needs, by the names of their imports; the last part of a dotted name is optional in messages.
+#: A named result: `row`, `verdict`, and `figures` or a `reason`.
+Row: TypeAlias = dict[str, Any]
+#: Packages that training needs, and those of predictions of tables, by the names of their imports.
 TRAINING = ("numpy", "pydantic", "pyarrow", "safetensors", "google_crc32c", "tensorboard")
 TABLES = (*TRAINING, "ibis", "duckdb", "rich", "jinja2", "scipy", "psutil")
 #: Seconds that a slice may take on a GPU.
@@ -65,12 +68,11 @@ SLICES: Mapping[int, tuple[str, tuple[Part, ...]]] = {
 }  # fmt: skip
 
 
-@dataclass
+@dataclass(frozen=True)
 class Place:
-    """The circumstances of a part: where it works, how large, and where its rows go."""
+    """The circumstances of a part: the folder that it works in, its size, and the name of its rows."""
 
     folder: Path
-    rows: Path
     #: The beginning of the names of its rows, such as `correct/matrix`.
     name: str
     on_cpu: bool
@@ -78,28 +80,34 @@ class Place:
     #: Memory of the smallest GPU, and the depth of the largest language model.
     total_bytes: int
     depth: int
-    names: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> Path:
+        """Returns the file of the rows, as JSON lines."""
+        return self.folder / "rows"
 
     def record(self, name: str, holds: bool | None = None, **figures: Any) -> None:
         """Appends a row; `holds` = whether a bound was kept, None = a figure without a bound."""
         verdict = "measured" if holds is None else "holds" if holds else "fails"
-        append(self.rows, f"{self.name}/{name}", verdict, figures=figures)
+        self._append({"row": f"{self.name}/{name}", "verdict": verdict, "figures": figures})
 
     def attempt(self, name: str, act: Callable[[], None]) -> None:
-        """Runs `act`; records an exception as a row that fails."""
+        """Runs `act`; records an exception as a row that fails. Its traceback goes to the log."""
         try:
             act()
         except Exception as error:
             traceback.print_exc()
-            append(self.rows, f"{self.name}/{name}", "fails", reason=f"{type(error).__name__}: {error}"[:500])
+            row = make_row("/".join(filter(None, (self.name, name))), "fails", f"{type(error).__name__}: {error}"[:500])
+            self._append(row)
+
+    def _append(self, row: Row) -> None:
+        with self.rows.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
 
 
-def append(path: Path, name: str, verdict: str, *, figures: Mapping[str, Any] | None = None, reason: str = "") -> None:
-    """Appends a row to a file of JSON lines."""
-    row = {"row": name, "verdict": verdict, **({"figures": figures} if figures else {}),
-           **({"reason": reason} if reason else {})}  # fmt: skip
-    with path.open("a") as lines:
-        lines.write(json.dumps(row) + "\n")
+def make_row(name: str, verdict: str, reason: str) -> Row:
+    """Returns a row without figures."""
+    return {"row": name, "verdict": verdict, "reason": reason}
 
 
 def missing_packages(part: Part) -> list[str]:
@@ -115,25 +123,26 @@ def reason_to_skip(part: Part, *, on_cpu: bool, gpus: int) -> str:
     return f"it needs {part.gpus} GPUs" if gpus < part.gpus else ""
 
 
-def run_part(part: Part, place: Place, budget_s: float, log: Path) -> None:
-    """Runs a part in a process of its own, and stops the process and its children after `budget_s` seconds."""
-    before = place.rows.read_text() if place.rows.exists() else ""
+def run_part(part: Part, place: Place, budget_s: float, log: Path) -> list[Row]:
+    """Runs a part in a process of its own, and ends it with its children after `budget_s` seconds; returns its rows."""
+    place.folder.mkdir(parents=True)
     process = multiprocessing.get_context("fork").Process(target=_work, args=(part, place, log))
     process.start()
     try:
         process.join(budget_s)
     finally:  # also after Ctrl-C
         stopped = process.is_alive()
-        if process.pid and stopped:
-            os.killpg(process.pid, signal.SIGKILL)
+        if stopped and process.pid:
+            with suppress(ProcessLookupError):  # it has not begun yet
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
         process.join()
+    rows = [json.loads(line) for line in place.rows.read_text().splitlines()] if place.rows.exists() else []
     if stopped:
-        append(place.rows, place.name, "skipped", reason=f"stopped after {budget_s:.0f} s, its budget")
-    elif process.exitcode:
-        added = place.rows.read_text()[len(before) :] if place.rows.exists() else ""
-        how = f"ended by signal {-process.exitcode}" if process.exitcode < 0 else f"exit code {process.exitcode}"
-        if process.exitcode < 0 or '"fails"' not in added:
-            append(place.rows, place.name, "fails", reason=f"{how}; see the log")
+        rows.append(make_row(place.name, "skipped", f"stopped after {budget_s:.0f} s, its budget"))
+    elif code := process.exitcode:
+        rows.append(make_row(place.name, "fails", f"ended by signal {-code}" if code < 0 else f"exit code {code}"))
+    return rows
 
 
 def _work(part: Part, place: Place, log: Path) -> None:
@@ -141,12 +150,7 @@ def _work(part: Part, place: Place, log: Path) -> None:
     stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(stream, 1)
     os.dup2(stream, 2)
-    place.folder.mkdir(parents=True)
     began = time.monotonic()
     module, _, name = part.target.partition(":")
-    try:
-        getattr(importlib.import_module(f"tools.gpu_hour.{module}"), name)(place)
-    except Exception as error:
-        traceback.print_exc()
-        append(place.rows, place.name, "fails", reason=f"{type(error).__name__}: {error}"[:500])
-    append(place.rows, f"{place.name}/time", "measured", figures={"seconds": round(time.monotonic() - began, 1)})
+    place.attempt("", lambda: getattr(importlib.import_module(f"tools.gpu_hour.{module}"), name)(place))
+    place.record("time", seconds=round(time.monotonic() - began, 1))

@@ -11,6 +11,7 @@ import pytest
 
 from tools.gpu_hour import machine
 from tools.gpu_hour.machine import GIB, Gpu, Refused
+from tools.gpu_hour.saving import choose_depth
 
 SCRIPT = Path(__file__).parents[3] / "scripts/gpu_hour.sh"
 H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-1234", (9, 0), 80 * GIB, 0.6 * GIB, 0)
@@ -63,6 +64,17 @@ def test_too_little_memory_names_the_size_that_fits(gib: int, fitting: int | Non
 def test_no_model_fits_a_tiny_gpu() -> None:
     with pytest.raises(Refused, match="larger GPU"):
         machine.require_memory(3, 26, 2 * GIB)
+
+
+@pytest.mark.parametrize(("gib", "depth"), [(60, 26), (40, 20), (10, 12), (4, 8)])
+def test_checkpoints_are_of_the_largest_model_that_fits_the_disk(gib: int, depth: int) -> None:
+    assert choose_depth(26, gib * GIB) == depth
+    assert choose_depth(12, gib * GIB) == min(depth, 12)
+
+
+def test_a_disk_without_room_for_any_checkpoint_is_refused() -> None:
+    with pytest.raises(Refused, match="1.0 GiB of disk are free.*TMPDIR"):
+        choose_depth(26, GIB)
 
 
 def test_a_python_that_does_not_exist_or_has_no_pytorch_is_named(tmp_path: Path) -> None:
