@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.gpu_hour.parts import SLICES
-from tools.gpu_hour.transcript import local_names, redact
+from tools.gpu_hour.transcript import find_names, redact
 
 REPOSITORY = Path(__file__).parents[2]
 TRANSCRIPT = REPOSITORY / "docs/internals/gpu-hour.json"
@@ -23,7 +23,7 @@ def rows() -> dict[str, dict]:
     return {row["row"]: row for entry in slices for row in entry["rows"]}
 
 
-def unfounded(text: str, names: set[str]) -> Iterator[str]:
+def find_unfounded(text: str, names: set[str]) -> Iterator[str]:
     """Yields the headings of the sections that give a speed on a GPU without a row's name or the word estimate."""
     for section in re.split(r"(?m)^(?=#)", re.sub(r"(?ms)^ *```.*?^ *```$", "", text)):
         named = names & set(re.findall(r"`([^`]+)`", section))
@@ -33,7 +33,7 @@ def unfounded(text: str, names: set[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
 def test_a_speed_on_a_gpu_has_a_row_or_is_an_estimate(page: Path) -> None:
-    assert list(unfounded(page.read_text(), set(rows()))) == []
+    assert list(find_unfounded(page.read_text(), set(rows()))) == []
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_speed_on_a_gpu_has_a_row_or_is_an_estimate(page: Path) -> None:
     ],
 )
 def test_a_section_without_a_row_and_without_the_word_is_found(text: str, found: list[str]) -> None:
-    assert list(unfounded(text, {"fast/table/ours"})) == found
+    assert list(find_unfounded(text, {"fast/table/ours"})) == found
 
 
 @pytest.mark.skipif(not TRANSCRIPT.exists(), reason="no GPU hour has been committed")
@@ -55,5 +55,5 @@ def test_the_transcript_is_of_a_gpu_has_every_slice_and_no_names() -> None:
     document = json.loads(TRANSCRIPT.read_text())
     assert [entry["slice"] for entry in document["slices"]] == list(SLICES)
     assert not any(entry["on_cpu"] for entry in document["slices"])
-    assert redact(document, local_names()) == document
+    assert redact(document, find_names()) == document
     assert [name for name, row in rows().items() if row["verdict"] == "fails"] == []

@@ -4,7 +4,7 @@ __main__.py   checks the machine and the request, runs the slices, prints and wr
 parts.py      the parts of each slice: their time, their packages; runs a part in a process of its own
 machine.py    the GPU of this machine: refuses one that would give wrong figures; the largest model that fits
 tasks.py      rows drawn from a seed, and the stopwatch that every optimizer calls
-apart.py      a training in processes of its own
+training_process.py  a training in processes of its own
 older_torch.py  what PyTorch 2.11 and 2.12 lack
 models.py     the tasks: a mixed classifier, a language model, a table, images
 loops.py      the two loops: this library's training, and a plain loop

@@ -81,7 +81,7 @@ def _announce_gaps(numbers: list[int], *, on_cpu: bool, gpus: int) -> None:
     """Prints which parts cannot run here, and why, before any work."""
     for number in numbers:
         for part in SLICES[number][1]:
-            if reason := parts.reason_to_skip(part, on_cpu=on_cpu, gpus=gpus):
+            if reason := parts.find_obstacle(part, on_cpu=on_cpu, gpus=gpus):
                 print(f"slice {number} leaves out {part.name}: {reason}", file=sys.stderr)
 
 
@@ -112,7 +112,7 @@ def _run_part(
 ) -> list[Row]:
     """Runs a part in a temporary folder, unless it cannot run here or its slice has no time left."""
     name = f"{slice_name}/{part.name}"
-    reason = parts.reason_to_skip(part, on_cpu=given.on_cpu, gpus=len(gpus))
+    reason = parts.find_obstacle(part, on_cpu=given.on_cpu, gpus=len(gpus))
     if reason or budget_s < 5:
         return [parts.make_row(name, "skipped", reason or f"the slice's {SLICE_S:.0f} s are over")]
     total_bytes = min((gpu.total_bytes for gpu in gpus), default=0)

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tools.gpu_hour import apart
+from tools.gpu_hour import training_process
 from tools.gpu_hour.loops import Trained, save_weights, train_ours, train_plain
 from tools.gpu_hour.parts import Place
 from tools.gpu_hour.tasks import write
@@ -154,11 +154,13 @@ def resume(place: Place) -> None:
 def _kill_and_resume(place: Place, data: Path, name: str, number: int, settings: Mapping[str, Any]) -> None:
     plain, killed = place.folder / f"undisturbed-{number}", place.folder / f"killed-{number}"
     settings = {"deterministic": True, "checkpoint_every_steps": 4, "epochs": 12, "global_batch_size": 128, **settings}
-    apart.train(apart.command(data, plain, settings))
+    training_process.train(training_process.make_command(data, plain, settings))
     kills = 1 if place.on_cpu or number else 2
     for _ in range(kills):
-        apart.train(apart.command(data, killed, settings), kill=f"6:{killed / 'checkpoints'}")
-    figures = apart.train(apart.command(data, killed, settings))
+        training_process.train(
+            training_process.make_command(data, killed, settings), kill=f"6:{killed / 'checkpoints'}"
+        )
+    figures = training_process.train(training_process.make_command(data, killed, settings))
     digests = [
         hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest() for run in (plain, killed)
     ]

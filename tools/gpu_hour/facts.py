@@ -31,19 +31,19 @@ def describe_machine(place: Place) -> None:
     device, side = ("cuda", SIDE) if on_gpu else ("cpu", 64)
     matrix = torch.randn(side, side, device=device, dtype=torch.bfloat16)
     seconds = _time(lambda: matrix @ matrix, on_gpu)
-    place.record("product", tflops=2 * side**3 / seconds / 1e12, kernels=_kernels(lambda: matrix @ matrix))
+    place.record("product", tflops=2 * side**3 / seconds / 1e12, kernels=_name_kernels(lambda: matrix @ matrix))
     shape = ATTENTION if on_gpu else (1, 1, 16, 8)
     heads = torch.randn(shape, device=device, dtype=torch.bfloat16, requires_grad=True)
 
     def attend() -> None:
         F.scaled_dot_product_attention(heads, heads, heads, is_causal=True).sum().backward()
 
-    place.record("attention", ms=1000 * _time(attend, on_gpu), kernels=_kernels(attend))
+    place.record("attention", ms=1000 * _time(attend, on_gpu), kernels=_name_kernels(attend))
 
 
 def measure_start(place: Place) -> None:
     """Records the seconds from the command to the end of the first step, compiled, with empty and with full caches."""
-    from tools.gpu_hour import apart
+    from tools.gpu_hour import training_process
     from tools.gpu_hour.tasks import write
 
     options = {"depth": 12, "sequence_length": 1024}
@@ -56,9 +56,9 @@ def measure_start(place: Place) -> None:
     }
     for name in ("cold", "warm")[: 1 if place.on_cpu else 2]:
         settings = {"global_batch_size": 4, "compile": not place.on_cpu}
-        words = apart.command(place.folder / "data", place.folder / name, settings)
+        words = training_process.make_command(place.folder / "data", place.folder / name, settings)
         began = time.perf_counter()
-        apart.train(words, kill="1:", environment=caches)
+        training_process.train(words, kill="1:", environment=caches)
         place.record(name, first_step_s=time.perf_counter() - began)
 
 
@@ -91,7 +91,7 @@ def _time(act: Any, on_gpu: bool) -> float:
     return (time.perf_counter() - began) / 10
 
 
-def _kernels(act: Any) -> list[str]:
+def _name_kernels(act: Any) -> list[str]:
     """Returns the names of the kernels that took longest, at most three; of a CPU, of its operators."""
     kinds = torch.profiler.ProfilerActivity
     on_gpu = torch.cuda.is_available()

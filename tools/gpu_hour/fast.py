@@ -28,7 +28,7 @@ MODELS = "tools.gpu_hour.models"
 
 def measure_small_model(place: Place) -> None:
     """Measures a language model of 124 M parameters; on a CPU a tiny one."""
-    _measure_language_model(place, SMALL_DEPTH, (20, 100))
+    _measure_language_model(place, min(SMALL_DEPTH, place.depth), (20, 100))
 
 
 def measure_large_model(place: Place) -> None:
@@ -52,7 +52,7 @@ def measure_images(place: Place) -> None:
 
 def _measure_language_model(place: Place, depth: int, timed: tuple[int, int]) -> None:
     options: dict[str, Any] = {"depth": depth, "sequence_length": 1024}
-    rows = machine.batch_rows(depth, place.total_bytes)
+    rows = machine.choose_rows(depth, place.total_bytes)
     if place.on_cpu:
         options, rows, timed = {"depth": 1, "sequence_length": 16, "tokens": 300}, 4, (1, 3)
     data = place.folder / "data"
@@ -65,7 +65,12 @@ def _measure_language_model(place: Place, depth: int, timed: tuple[int, int]) ->
         figures = train().figures
         rates[name] = figures["steps_per_s"]
         rate = rates[name] * rows
-        place.record(name, **_speed(figures), tokens_per_s=rate * work.units_per_row, **_mfu(rate * work.flops_per_row))
+        place.record(
+            name,
+            **_select_speed(figures),
+            tokens_per_s=rate * work.units_per_row,
+            **_compute_mfu(rate * work.flops_per_row),
+        )
         if "chosen" in figures:
             place.record("size", rows=rows, tokens_of_a_row=work.units_per_row, parameters=figures["parameters"],
                          peak_memory_bytes=figures["peak_memory_bytes"], chosen=figures["chosen"])  # fmt: skip
@@ -93,12 +98,12 @@ def _measure_small_steps(
         def run(mode: str = mode) -> None:
             figures = train_plain(data, rows=rows, precision=precision, mode=mode, timed=timed).figures
             rates[mode] = figures["steps_per_s"]
-            place.record(f"plain {mode}", **_speed(figures))
+            place.record(f"plain {mode}", **_select_speed(figures))
 
         place.attempt(f"plain {mode}", run)
         free_memory()
     figures = _train(data, place.folder, rows, timed).figures
-    place.record("ours", **_speed(figures), chosen=figures["chosen"])
+    place.record("ours", **_select_speed(figures), chosen=figures["chosen"])
     rate = figures["steps_per_s"]
     place.record("ratio", **{f"ours_to_plain_{mode}": rate / other for mode, other in rates.items()})
 
@@ -110,11 +115,11 @@ def _train(data: Path, folder: Path, rows: int, timed: tuple[int, int], **settin
                       checkpoint_every_s=3600, **settings)  # fmt: skip
 
 
-def _speed(figures: Mapping[str, Any]) -> dict[str, float]:
+def _select_speed(figures: Mapping[str, Any]) -> dict[str, float]:
     names = ("steps_per_s", "step_ms", "busy_ms", "copy_ms", "wait_ms", "idle_ms", "busy_share")
     return {name: figures[name] for name in names}
 
 
-def _mfu(flops_per_s: float) -> dict[str, float]:
+def _compute_mfu(flops_per_s: float) -> dict[str, float]:
     peak = peak_flops(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
     return {"mfu": flops_per_s / peak} if peak else {}

@@ -45,7 +45,7 @@ class Trained:
 
 
 @contextmanager
-def rank_here() -> Iterator[None]:
+def become_rank() -> Iterator[None]:
     """Makes this process the only rank of a training, as torchrun would, so that many runs import PyTorch once."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -74,7 +74,7 @@ def train_ours(
         settings["profile_steps"] = f"{timed[1] + GAP + 1}-{timed[1] + GAP + TRACED}"
     config = TrainConfig(task=dataset.task, options=dataset.options, **settings)
     try:
-        with rank_here() if nproc == 1 else nullcontext():
+        with become_rank() if nproc == 1 else nullcontext():
             figures = fit.train(config, data=data, model=folder / "model", checkpoints=folder / "runs", nproc=nproc)
         if timed[1]:
             (trace,) = folder.rglob("*.json.gz")
@@ -112,7 +112,7 @@ def train_plain(
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
     loss_of = _compile(lambda batch: task.plain_loss(module, batch), mode)
     autocast = torch.autocast(device.type, HALF[precision]) if precision in HALF else nullcontext()
-    next_batch = _batches(data, rows, device)
+    next_batch = _make_reader(data, rows, device)
     skipped, losses = 0, []
 
     def step() -> None:
@@ -163,7 +163,7 @@ def _compile(loss: Callable[[Any], Tensor], mode: str) -> Callable[[Any], Tensor
     return compiled
 
 
-def _batches(data: Path, rows: int, device: torch.device) -> Callable[[], dict[str, Tensor]]:
+def _make_reader(data: Path, rows: int, device: torch.device) -> Callable[[], dict[str, Tensor]]:
     """Returns a function for the next batch: a slice of rows on the device, shuffled once."""
     columns = {name: torch.from_numpy(v.astype("int32") if v.dtype == "uint16" else v).to(device)
                for name, v in open_rows(data, "train").columns.items()}  # fmt: skip
@@ -211,14 +211,14 @@ def split_step(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     kernels = [e for e in timed if e.get("cat") == "kernel"] or [e for e in timed if e.get("cat") == "cpu_op"]
     copies = [e for e in timed if e.get("cat") in ("gpu_memcpy", "gpu_memset")]
     waits = [e for e in timed if e.get("cat") == "cuda_runtime" and e["name"] in WAITS]
-    busy, either = _covered(kernels, begin, end), _covered([*kernels, *copies], begin, end)
+    busy, either = _sum_covered(kernels, begin, end), _sum_covered([*kernels, *copies], begin, end)
     per_step = 1000 * len(steps)
     return {"step_ms": (end - begin) / per_step, "busy_ms": busy / per_step, "copy_ms": (either - busy) / per_step,
-            "wait_ms": _covered(waits, begin, end) / per_step, "idle_ms": (end - begin - either) / per_step,
+            "wait_ms": _sum_covered(waits, begin, end) / per_step, "idle_ms": (end - begin - either) / per_step,
             "busy_share": busy / (end - begin)}  # fmt: skip
 
 
-def _covered(events: Iterable[Mapping[str, Any]], begin: float, end: float) -> float:
+def _sum_covered(events: Iterable[Mapping[str, Any]], begin: float, end: float) -> float:
     """Returns the microseconds between `begin` and `end` in which at least one event runs."""
     covered, reached = 0.0, begin
     for start, stop in sorted((e["ts"], min(e["ts"] + e["dur"], end)) for e in events):

@@ -112,7 +112,7 @@ def require_gpus(gpus: Sequence[Gpu], architectures: Sequence[str]) -> None:
             )
 
 
-def batch_rows(depth: int, total_bytes: int) -> int:
+def choose_rows(depth: int, total_bytes: int) -> int:
     """Returns the rows of a batch of a language model of this depth that fit a GPU; 0 = none do.
 
     State: 16 bytes a parameter. Activations of a row: 34 bytes a token, layer and unit of width, in half precision with
@@ -130,9 +130,9 @@ def count_parameters(depth: int) -> int:
 
 def require_memory(slice_number: int, depth: int, total_bytes: int) -> None:
     """Raises Refused if a slice's largest model does not fit the GPU; names the largest one that does."""
-    if slice_number not in (2, 3) or batch_rows(depth, total_bytes):
+    if slice_number not in (2, 3) or choose_rows(depth, total_bytes):
         return
-    fitting = next((other for other in DEPTHS if other < depth and batch_rows(other, total_bytes)), 0)
+    fitting = next((other for other in DEPTHS if other < depth and choose_rows(other, total_bytes)), 0)
     fix = f"The largest that fits has {DEPTHS[fitting]}: --largest {fitting}." if fitting else "Use a larger GPU."
     raise Refused(
         f"slice {slice_number} trains a language model of {DEPTHS.get(depth, f'depth {depth}')} parameters, which "

@@ -110,13 +110,14 @@ def make_row(name: str, verdict: str, reason: str) -> Row:
     return {"row": name, "verdict": verdict, "reason": reason}
 
 
-def missing_packages(part: Part) -> list[str]:
+def list_missing(part: Part) -> list[str]:
+    """Returns the packages of a part that are not installed, by the names of their imports."""
     return [name for name in part.packages if importlib.util.find_spec(name) is None]
 
 
-def reason_to_skip(part: Part, *, on_cpu: bool, gpus: int) -> str:
+def find_obstacle(part: Part, *, on_cpu: bool, gpus: int) -> str:
     """Returns why a part cannot run here; "" = it can."""
-    if missing := missing_packages(part):
+    if missing := list_missing(part):
         return f"missing packages: {', '.join(missing)}"
     if on_cpu:
         return part.not_on_cpu

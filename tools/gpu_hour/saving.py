@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from benchmarks.goodput import Folder, measured
-from tools.gpu_hour import apart, machine
+from tools.gpu_hour import machine, training_process
 from tools.gpu_hour.parts import Place
 from tools.gpu_hour.tasks import write
 
@@ -32,7 +32,7 @@ def measure_saves(place: Place) -> None:
     settings = {"epochs": 1e5, "global_batch_size": rows, "checkpoint_every_s": 0.5 if place.on_cpu else 10,
                 "compile": False}  # fmt: skip
     job = Folder(place.folder / "runs", data, 1, [])
-    job.words = apart.command(data, job.path, settings)
+    job.words = training_process.make_command(data, job.path, settings)
     with TakenMemory() as memory:
         parts = measured(job)
     share = parts.cost_s / EVERY_S
@@ -63,7 +63,7 @@ class TakenMemory:
     """The largest amount of this machine's memory that programs took while the block ran (Linux)."""
 
     def __enter__(self) -> "TakenMemory":
-        self.ended, self.before, self.taken = threading.Event(), available_bytes(), 0
+        self.ended, self.before, self.taken = threading.Event(), read_available_bytes(), 0
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()
         return self
@@ -74,10 +74,10 @@ class TakenMemory:
 
     def _watch(self) -> None:
         while not self.ended.wait(0.2):
-            self.taken = max(self.taken, self.before - available_bytes())
+            self.taken = max(self.taken, self.before - read_available_bytes())
 
 
-def available_bytes() -> int:
+def read_available_bytes() -> int:
     """Returns the memory that programs can still take, by /proc/meminfo."""
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     return 1024 * int(lines["MemAvailable"].split()[0])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.gpu_hour.loops import rank_here
+from tools.gpu_hour.loops import become_rank
 from tools.gpu_hour.parts import Place
 from tools.gpu_hour.tasks import write
 from vgp.protocol import manifest
@@ -96,6 +96,6 @@ def _train(place: Place) -> tuple[Path, Path]:
     data, model = place.folder / "data", place.folder / "model"
     dataset = write(TASK, {}, 2_000 if place.on_cpu else 2_000_000, data)
     config = TrainConfig(task=TASK, epochs=10 * 1024 / dataset.rows("train"))
-    with rank_here():
+    with become_rank():
         fit.train(config, data=data, model=model, checkpoints=place.folder / "runs", nproc=1)
     return data, model

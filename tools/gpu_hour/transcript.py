@@ -34,7 +34,7 @@ def redact(value: Any, names: Sequence[str]) -> Any:
     return value
 
 
-def local_names() -> list[str]:
+def find_names() -> list[str]:
     """Returns the names of this host and user, longest first."""
     host = socket.gethostname()
     found = {host, host.partition(".")[0], getpass.getuser()} - {"", "localhost"}
@@ -55,7 +55,7 @@ def write_transcript(folder: Path, target: Path) -> int:
     slices = [json.loads((folder / f"slice-{number}.json").read_text()) for number in SLICES]
     if small := [entry["slice"] for entry in slices if entry["on_cpu"]]:
         raise Refused(f"slice {small[0]} in {folder} ran on a CPU, which proves nothing about a GPU; run it on one")
-    document = {"format": 1, "slices": redact(slices, local_names())}
+    document = {"format": 1, "slices": redact(slices, find_names())}
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     return sum(len(entry["rows"]) for entry in slices)

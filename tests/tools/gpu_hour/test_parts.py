@@ -77,11 +77,11 @@ def test_a_part_that_crashes_is_a_row_that_fails(
 
 def test_a_part_is_left_out_by_its_missing_packages_its_gpus_and_on_a_cpu() -> None:
     part = Part("part", "given:act", 1, ("json", "no_such_package"), gpus=2)
-    assert parts.reason_to_skip(part, on_cpu=False, gpus=1) == "missing packages: no_such_package"
+    assert parts.find_obstacle(part, on_cpu=False, gpus=1) == "missing packages: no_such_package"
     part = Part("part", "given:act", 1, (), gpus=2, not_on_cpu="it is large")
-    assert parts.reason_to_skip(part, on_cpu=False, gpus=1) == "it needs 2 GPUs"
-    assert parts.reason_to_skip(part, on_cpu=False, gpus=2) == ""
-    assert parts.reason_to_skip(part, on_cpu=True, gpus=0) == "it is large"
+    assert parts.find_obstacle(part, on_cpu=False, gpus=1) == "it needs 2 GPUs"
+    assert parts.find_obstacle(part, on_cpu=False, gpus=2) == ""
+    assert parts.find_obstacle(part, on_cpu=True, gpus=0) == "it is large"
 
 
 def test_the_parts_of_a_slice_fit_its_eight_minutes() -> None:

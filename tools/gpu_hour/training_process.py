@@ -1,6 +1,6 @@
-"""A training in processes of its own, as a user starts it: `python -m tools.gpu_hour.apart DATA FOLDER SETTINGS`.
+"""A training in processes of its own, as a user starts one: `python -m tools.gpu_hour.training_process`.
 
-`python -m vgp.steps train` does this too, but needs the packages of every other step.
+`python -m vgp.steps train` trains too, but needs the packages of every other step.
 """
 
 import json
@@ -18,9 +18,9 @@ from vgp.train import fit
 from vgp.train.train_config import TrainConfig
 
 
-def command(data: Path, folder: Path, settings: Mapping[str, Any]) -> list[str]:
+def make_command(data: Path, folder: Path, settings: Mapping[str, Any]) -> list[str]:
     """Returns the command of a training on one GPU, with `model` and `checkpoints` in the folder."""
-    return [sys.executable, "-m", "tools.gpu_hour.apart", str(data), str(folder), json.dumps(settings)]
+    return [sys.executable, "-m", "tools.gpu_hour.training_process", str(data), str(folder), json.dumps(settings)]
 
 
 def train(words: list[str], *, kill: str = "", environment: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -38,6 +38,7 @@ def train(words: list[str], *, kill: str = "", environment: Mapping[str, str] | 
 
 @exits
 def main(data: str, folder: str, settings: str) -> None:
+    """Trains on the prepared `data` with `settings`, a JSON object, and prints the figures."""
     dataset = manifest.load(data)
     config = TrainConfig(task=dataset.task, options=dataset.options, **json.loads(settings))
     figures = fit.train(config, data=data, model=f"{folder}/model", checkpoints=f"{folder}/checkpoints", nproc=1)
