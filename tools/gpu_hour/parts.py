@@ -22,6 +22,7 @@ Row: TypeAlias = dict[str, Any]
 #: Packages that training needs, and those of predictions of tables, by the names of their imports.
 TRAINING = ("numpy", "pydantic", "pyarrow", "safetensors", "google_crc32c", "tensorboard")
 TABLES = (*TRAINING, "ibis", "duckdb", "rich", "jinja2", "scipy", "psutil")
+PIP_NAMES = {"google_crc32c": "google-crc32c", "ibis": "ibis-framework"}
 #: Seconds that a slice may take on a GPU.
 SLICE_S = 480.0
 
@@ -111,8 +112,8 @@ def make_row(name: str, verdict: str, reason: str) -> Row:
 
 
 def list_missing(part: Part) -> list[str]:
-    """Returns the packages of a part that are not installed, by the names of their imports."""
-    return [name for name in part.packages if importlib.util.find_spec(name) is None]
+    """Returns the packages of a part that are not installed, as pip names them."""
+    return [PIP_NAMES.get(name, name) for name in part.packages if importlib.util.find_spec(name) is None]
 
 
 def find_obstacle(part: Part, *, on_cpu: bool, gpus: int) -> str:
