@@ -39,7 +39,7 @@ hypothesis.settings.load_profile("suite")
 
 #: Files that take half a minute and more, longest first: begun last, they would run on alone while a core waits.
 SLOW = (
-    "wheel/test_wheel.py", "components/test_dockerfile.py", "vgp/train/test_fit.py",
+    "wheel/test_wheel.py", "components/test_dockerfile.py", "tools/gpu_hour/test_on_cpu.py", "vgp/train/test_fit.py",
     "vgp/train/processes/test_launch.py", "vgp/train/test_outage.py", "vgp/workflow/local/test_run.py",
     "vgp/train/checkpoint/test_bucket.py", "vgp/cli/test_templates.py", "vgp/train/test_scale.py",
     "vgp/train/test_fit_bucket.py", "docs/test_outputs.py", "vgp/train/test_lost.py",
