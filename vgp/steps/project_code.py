@@ -4,7 +4,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 from vgp.base.storage import storage
@@ -15,6 +14,9 @@ from vgp.protocol.environment import CODE
 #: Above MOST_BYTES of files by the headers of thousands of them.
 MOST_BYTES = code_archive.MOST_BYTES + (10 << 20)
 
+#: The archive that this process or its parent has unpacked.
+_UNPACKED = "TRAINING_CODE_UNPACKED"
+
 
 def import_first(environment: Mapping[str, str] = os.environ) -> None:
     """Puts the run's archive before all other places that this process and its children import from, if it has one.
@@ -23,15 +25,13 @@ def import_first(environment: Mapping[str, str] = os.environ) -> None:
         UserError: the archive does not exist, is too large, or was changed after its upload.
         ProcessFailed: the store could not be reached.
     """
-    if uri := environment.get(CODE):
-        _import_first(uri)
-
-
-@cache
-def _import_first(uri: str) -> None:
+    uri = environment.get(CODE)
+    if not uri or environment.get(_UNPACKED) == uri:
+        return
     content = storage.read(uri, most=MOST_BYTES)
     folder = tempfile.mkdtemp(prefix="code-")
     code_archive.unpack(content, uri, Path(folder))
     sys.path.insert(0, folder)
+    os.environ[_UNPACKED] = uri
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     report(f"code: {uri} instead of the project's code in the image")

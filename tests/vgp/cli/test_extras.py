@@ -66,7 +66,7 @@ def test_pipeline_components_are_not_asked_for_beside_a_version_that_they_refuse
 ) -> None:
     monkeypatch.setattr(metadata, "version", {"google-cloud-aiplatform": version}.__getitem__)
     name = "google_cloud_pipeline_components"
-    with pytest.raises(RequestError) as said, extras.named():
+    with pytest.raises(RequestError) as said, extras.explain_missing_package():
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     assert (f"refuses google-cloud-aiplatform {version}" in str(said.value)) is is_refused
     assert ("environment of its own" in str(said.value)) is is_refused and "vertex" in str(said.value)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from benchmarks.gate import process
 from tests.vgp.registry.records import WORDS, promoted, registered, rolled_back
 from vgp.base.exits import UserError
-from vgp.registry import changes, registry, shown
+from vgp.registry import changes, record_view, registry
 from vgp.registry.documents import Record, decode_record, encode_record
 from vgp.registry.evidence import Day, Evidence, describe_total
 
@@ -225,10 +225,10 @@ def test_two_nights_at_once_count_a_day_once(tmp_path):
 
 def test_the_evidence_is_shown_in_words_that_never_round_up():
     record = weighed(promoted(registered("a", "b"), 1))
-    told = shown.evidence(record)
+    told = record_view.evidence_values(record)
     assert told["total"] == record.evidence.total and told["words"].startswith("Evidence so far: ")
     assert told["words"].endswith(" of 40, at which a challenger that is ahead is promoted")
-    assert shown.evidence(registered("a")) is None
+    assert record_view.evidence_values(registered("a")) is None
     totals = {39.99: "39 of 40", 12.4: "12 of 40", 1.0: "1 of 40", 0.429: "0.42 of 40", 1234.5: "1,234 of 40"}
     for total, text in totals.items():
         assert describe_total(total, 40) == f"Evidence so far: {text}"

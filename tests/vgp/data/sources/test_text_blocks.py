@@ -97,13 +97,13 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
         ("n;größe;word\n".encode("latin-1"), r"x.csv is not UTF-8 text; in Windows-1252 .*'größe'.*\"windows-1252\""),
         (
             SEMICOLONS.encode("utf-16-le"),
-            r"it is UTF-16: give task_options={\"encoding\": \"utf-16-le\"}",
+            r"it is UTF-16: set task_options={\"encoding\": \"utf-16-le\"}",
         ),
         (
             gzip.compress(SEMICOLONS.encode(), mtime=0),
             "x.csv is compressed: by its first bytes, its name should end in .gz",
         ),
-        (b"PAR1" + bytes(80), "by its first bytes its name should end in .parquet"),
+        (b"PAR1" + bytes(80), "by its first bytes, its name should end in .parquet"),
         (
             b"n;size;word\n1;1,500;b\n2;3,250;c\n",
             "column size: '1,500' may be 1500 or 1.500. For the latter",
@@ -149,7 +149,7 @@ def test_two_separators_that_both_fit_must_be_told_apart(read):
 
 
 def test_text_that_its_encoding_does_not_have_is_named_with_its_line(read):
-    with pytest.raises(UserError, match="x.csv, line 3: the text is not ascii: bytes c3"):
+    with pytest.raises(UserError, match="x.csv, line 3: the text is not ascii, .* bytes c3"):
         read({"x.csv": b"n,size,word\n1,2,a\n2,2,\xc3\xa9\n"}, FIELDS, encoding="ascii")
 
 

@@ -28,8 +28,8 @@ def test_the_columns_of_the_list_are_figures_that_tell_how_good_a_model_is() -> 
 def test_a_champion_is_shown_with_the_evidence_against_it_and_a_model_of_an_older_library_without() -> None:
     known = {"words": "Evidence so far: 12 of 40, at which a challenger that is ahead is promoted", "days": 60}
     row = ("evidence", "12 of 40, at which a challenger that is ahead is promoted; 60 days")
-    assert model_view._evidence({"evidence": known}) == [row]
-    assert model_view._evidence({"evidence": None}) == model_view._evidence({}) == []
+    assert model_view._evidence_rows({"evidence": known}) == [row]
+    assert model_view._evidence_rows({"evidence": None}) == model_view._evidence_rows({}) == []
 
 
 def test_the_history_tells_what_followed_the_decision_and_not_the_decision_again() -> None:

@@ -61,7 +61,9 @@ COMPILED = {
 }  # fmt: skip
 #: `caching` switches the spec; the others say where something is looked for, or are of other verbs.
 ELSEWHERE = {
+    "allow_code",
     "caching",
+    "code",
     "workflows",
     "dockerfile",
     "template_repository",

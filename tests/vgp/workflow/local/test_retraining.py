@@ -83,4 +83,4 @@ def test_all_that_follows_the_first_step_stands_behind_its_decision(spec: dict[s
 def test_a_pipeline_of_before_is_refused_with_the_way_out() -> None:
     with pytest.raises(RequestError, match='when = "drift"') as refused:
         workflow_files.compile_workflow("retraining", Hollow(), REPOSITORY)
-    assert "name training" in str(refused.value)
+    assert "Use training" in str(refused.value)
