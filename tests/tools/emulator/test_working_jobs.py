@@ -132,8 +132,8 @@ def test_a_programs_error_ends_the_job_and_is_told_a_little_later(cloud, work, c
     (folder / "end").write_text(str(code))
     assert ended(get) == ("FAILED", 0, "")
     cloud.clock.advance(61)
-    state, told, message = ended(get)
-    assert (state, told) == ("FAILED", error) and message.startswith(words)
+    state, code_seen, message = ended(get)
+    assert (state, code_seen) == ("FAILED", error) and message.startswith(words)
 
 
 def test_a_stockout_is_tried_again_three_times_unless_retries_are_disabled(cloud, world, work, create, jobs):

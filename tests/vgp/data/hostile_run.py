@@ -83,8 +83,8 @@ def main(root: Path) -> None:
         path = place / case.name
         case.content(path) if callable(case.content) else path.write_bytes(case.content)
         began = time.process_time()
-        said = outcome(path, place / "data")
-        print(json.dumps([name, said, time.process_time() - began, (place / "data").exists()]), flush=True)
+        message = outcome(path, place / "data")
+        print(json.dumps([name, message, time.process_time() - began, (place / "data").exists()]), flush=True)
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ def test_a_model_of_somebody_else_is_not_touched(cloud, projected):
 
 
 @pytest.mark.parametrize(
-    ("told", "terms", "words"),
+    ("changed", "terms", "words"),
     [
         (
             {"model": "/home/x/versions/1"},
@@ -272,9 +272,9 @@ def test_a_model_of_somebody_else_is_not_touched(cloud, projected):
         ({}, Terms(), "has no serving image: no image is set"),
     ],
 )
-def test_what_cannot_be_served_is_refused_before_anything_is_sent(cloud, projected, told, terms, words):
+def test_what_cannot_be_served_is_refused_before_anything_is_sent(cloud, projected, changed, terms, words):
     registry = Registry()
-    registry.register(1, **told)
+    registry.register(1, **changed)
     with pytest.raises(Refused, match=words):
         projected(registry, terms=terms)
     assert calls(cloud, *WRITES) == 0

@@ -18,8 +18,8 @@ ROWS = ibis.table(canonical_schema(SCHEMA), name="source")
 
 
 def task(made, time: str = "") -> TabularTask:
-    said = {"schema": SCHEMA, "target": "done", "time": time, "features": lambda self, rows: made(rows)}
-    return type("Mine", (TabularTask,), said)()
+    attributes = {"schema": SCHEMA, "target": "done", "time": time, "features": lambda self, rows: made(rows)}
+    return type("Mine", (TabularTask,), attributes)()
 
 
 def notes(time: str = "", dialect: str = "duckdb", **values) -> tuple[str, ...]:

@@ -52,9 +52,9 @@ def test_what_was_there_from_an_earlier_preparation_goes(folder, tmp_path):
     assert contents(data) == {"2.jpg": FILES["a/b/2.jpg"], "notes.txt": b"mine"} and not (data / "a").exists()
     outside = tmp_path / "outside"
     outside.write_text("not ours to remove")
-    told = json.loads((data / manifest.HIDDEN_NAME).read_text())
-    told["sources"][0]["path"] = "../outside"
-    (data / manifest.HIDDEN_NAME).write_text(json.dumps(told))
+    document = json.loads((data / manifest.HIDDEN_NAME).read_text())
+    document["sources"][0]["path"] = "../outside"
+    (data / manifest.HIDDEN_NAME).write_text(json.dumps(document))
     prepare("files", "", data)
     assert outside.exists() and manifest.load(data).sources == ()
 

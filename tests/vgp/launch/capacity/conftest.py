@@ -132,8 +132,8 @@ class Launcher:
     def progress(self, *, step: int, saved_step: int, steps: int, **more: int) -> None:
         """What the first machine of the job of the moment tells."""
         token = self.ladder["attempts"][-1]["token"]
-        told = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps, **more}
-        self.folder.put("progress.json", json.dumps(told | {"seconds_per_step": 2.0}))
+        report = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps, **more}
+        self.folder.put("progress.json", json.dumps(report | {"seconds_per_step": 2.0}))
 
     def jobs_do(self, *jobs: dict[str, Any]) -> None:
         """What the next jobs do, one after another; those after them what the last does."""

@@ -28,8 +28,8 @@ def test_a_job_that_succeeds_is_the_whole_way(launcher, monkeypatch, capsys):
     assert labels["vertex-ai-pipelines-run-billing-id"] == "7" and labels["team"] == "a"
     assert labels["training-attempt"] == attempt["token"]
     (pool,) = job.message.job_spec.worker_pool_specs
-    told = {variable.name: variable.value for variable in pool.container_spec.env}
-    assert told == {"TRAINING_CAPACITY": launcher.folder.uri, "TRAINING_ATTEMPT": attempt["token"]}
+    variables = {variable.name: variable.value for variable in pool.container_spec.env}
+    assert variables == {"TRAINING_CAPACITY": launcher.folder.uri, "TRAINING_ATTEMPT": attempt["token"]}
     assert list(pool.container_spec.args) == ["--executor_input", executor_input()]
     assert attempt["outcome"] == "succeeded" and attempt["hours"] == 1.0 and attempt["usd"] == 3.6
     assert [rung["price_date"] for rung in launcher.ladder["rungs"]] == ["2026-07-30"]
@@ -46,8 +46,8 @@ def test_a_lack_of_capacity_moves_on_and_a_users_error_does_not(launcher, capsys
     launcher.cloud.on(CREATE, lambda call: launcher.cloud.logs.add("KeyError: 'label'", job_id=last_job(launcher)))
     assert launcher.run() == 1
     assert launcher.outcomes == ["quota", "user_error"] and rungs(launcher) == ["spot", "standard"]
-    said = capsys.readouterr().err
-    assert "[workerpool0-0] KeyError: 'label'" in said and "train failed on standard" in said
+    printed = capsys.readouterr().err
+    assert "[workerpool0-0] KeyError: 'label'" in printed and "train failed on standard" in printed
 
 
 def test_a_preempted_job_goes_on_with_the_time_that_is_left(launcher):

@@ -70,8 +70,8 @@ def test_where_nobody_tells_the_runs_state_it_counts_as_cancelled(launcher, caps
     launcher.at(300, terminate)
     launcher.cloud.fail(ASK, *faults)
     assert launcher.run() == 143 and launcher.outcomes == ["cancelled"] and launcher.calls.count(ASK) == asked
-    said = capsys.readouterr().err
-    assert words in said and "cancelling its job" in said
+    printed = capsys.readouterr().err
+    assert words in printed and "cancelling its job" in printed
     assert "so it counts as cancelled" in launcher.ladder["attempts"][0]["words"]
 
 

@@ -146,11 +146,11 @@ def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_t
     known = build_situation(plan, fresh, plan.rungs, None, NOW)
     assert known.work_left_s == 0.8 * 36_000 * 0.5, "of what on demand can do until the deadline"
     assert decide(known, make_offers(plan.rungs, fresh, None)).rung == 0
-    said = ladder_of(replace(spot, timeout_s=30_000), slow, deadline_s=36_000)
-    assert work_left_s(said, fresh, None) == 30_000
+    declared = ladder_of(replace(spot, timeout_s=30_000), slow, deadline_s=36_000)
+    assert work_left_s(declared, fresh, None) == 30_000
 
 
 def test_what_a_job_tells_is_taken_only_where_it_makes_sense():
-    told = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
-    assert parse_progress(told) == Progress("1-x", 5, 10, 4)
+    document = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
+    assert parse_progress(document) == Progress("1-x", 5, 10, 4)
     assert parse_progress({"step": "5", "steps": 10}) is None and parse_progress({}) is None

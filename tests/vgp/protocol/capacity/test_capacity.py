@@ -213,14 +213,14 @@ def test_the_next_job_waits_for_its_turn_and_ends_where_the_launcher_is_silent(t
     monkeypatch.setattr(watching.time, "sleep", lambda _: next_turn())
 
     def next_turn():
-        said = {"format": 1, "every_s": 1, "orphan_s": 60, **next(turns)}
-        storage.overwrite(control.heartbeat, json.dumps(said).encode())
+        beat = {"format": 1, "every_s": 1, "orphan_s": 60, **next(turns)}
+        storage.overwrite(control.heartbeat, json.dumps(beat).encode())
 
     next_turn()
     assert require_turn(control, patience_s=60).attempt == "a2"
     assert "has not ended yet" in capfd.readouterr().err and next(turns, None) is None
-    said = {"format": 1, "every_s": 0.01, "orphan_s": 0.05, "attempt": "a1", "next": "a2"}
-    storage.overwrite(control.heartbeat, json.dumps(said).encode())
+    beat = {"format": 1, "every_s": 0.01, "orphan_s": 0.05, "attempt": "a1", "next": "a2"}
+    storage.overwrite(control.heartbeat, json.dumps(beat).encode())
     monkeypatch.undo()
     with pytest.raises(Preempted, match="has not ended yet"):
         require_turn(control, patience_s=0.05, look_every_s=0.01)

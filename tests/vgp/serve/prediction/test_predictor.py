@@ -238,9 +238,9 @@ def test_a_folder_of_images_is_predicted_without_their_classes(alone, tmp_path):
         Image.new("RGB", (9, 9), (40 * number, 0, 0)).save(path)
     task = Shapes({})
     columns = (Column(name="image", kind="vector", type=f"fixed_size_binary[{task._width}]", width=task._width),)
-    told = {name: task.chosen[name] for name in ("size", "channels")}
+    statistics = {name: task.chosen[name] for name in ("size", "channels")}
     card = ModelCard(
-        task="docs.examples.shapes:Shapes", columns=columns, statistics=told, config={}, steps=1, parameters=1
+        task="docs.examples.shapes:Shapes", columns=columns, statistics=statistics, config={}, steps=1, parameters=1
     )
     model = task.model(card.manifest())
     bundle.save(tmp_path / "model", model.eval(), card)

@@ -211,15 +211,15 @@ def test_a_repository_without_a_workflow_is_told_so(
     root = write({}).root
     assert here("list", "--json", at=root)[:2] == (0, "[]\n") and here("list", at=root)[0] == 0
     for words in (["compile"], ["compile", "mine"], ["run", "mine"]):
-        code, _, said = here(*words, at=root)
-        assert code == 2 and "pipelines/ holds no workflow" in said and "vgp new project" in said
+        code, _, err = here(*words, at=root)
+        assert code == 2 and "pipelines/ holds no workflow" in err and "vgp new project" in err
 
 
 def test_without_settings_nothing_is_compiled(tmp_path: Path, here: Callable[..., tuple[int, str, str]]) -> None:
     for words in (["compile"], ["list"], ["run", "training"], ["submit", "training"]):
-        code, _, said = here(*words, at=tmp_path)
+        code, _, err = here(*words, at=tmp_path)
         assert code == 2, words
-        assert said.startswith("error: there is no pipelines.toml") and "vgp new project" in said
+        assert err.startswith("error: there is no pipelines.toml") and "vgp new project" in err
     assert list(tmp_path.iterdir()) == []
 
 
