@@ -1,4 +1,4 @@
-"""What a launcher (vgp/launch/capacity) and its job (vgp/protocol/capacity) tell each other."""
+"""What a launcher (vgp/launch/capacity) and its job (vgp/protocol/capacity) exchange."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from vgp.protocol.capacity.watcher import require_turn
 DATA = Path(__file__).parents[1] / "data"
 NAMES = ("ladder.json", "heartbeat.json", "progress.json")
 LADDER, HEARTBEAT, PROGRESS = (json.loads((DATA / name).read_text()) for name in NAMES)
-#: The attempt of the examples that goes on when the heartbeat and the progress are told.
+#: The attempt of the examples that runs while the heartbeat and the progress are written.
 TOKEN = LADDER["attempts"][-1]["token"]
 
 
@@ -65,4 +65,4 @@ def test_a_launcher_understands_the_progress_as_the_job_writes_it(tmp_path):
     known = ladder.Ladder.from_json(LADDER)
     assert (known.attempts[-1].token, at_risk_s(known, report)) == (TOKEN, 60 * 10.5)
     begun = progress.parse_progress(written | dict.fromkeys(progress.FIGURES, 0.0))
-    assert begun and begun.seconds_per_step is begun.checkpoint_every_s is None, "0 says: not known yet"
+    assert begun and begun.seconds_per_step is begun.checkpoint_every_s is None, "0 means: not known yet"

@@ -1,4 +1,4 @@
-"""Runs from Python: a real one, and what is told of those that cannot be or fail."""
+"""Runs from Python: a real one, and the errors of runs that fail or cannot start."""
 
 import threading
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Prepares every file of `hostile.CASES`: `python hostile_run.py FOLDER`; a line of JSON for each on stdout.
 
 A process of its own with little memory, and a clock for each file: a crash, a hang and a full memory are failures
-that a test could not tell in its own process.
+that a test could not recognize in its own process.
 """
 
 import json
@@ -46,7 +46,7 @@ def tightened() -> None:
 
 
 def outcome(path: Path, destination: Path) -> str:
-    """What is said of a file; "" if it is good, a traceback if it broke the reader."""
+    """Returns the message for a file; "" if it is good, a traceback if it broke the reader."""
     from vgp.base.exits import UserError
     from vgp.data.prepare import prepare
 

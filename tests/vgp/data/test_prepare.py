@@ -355,7 +355,7 @@ def test_a_task_that_calls_exit_is_an_error_with_its_record_and_no_success(
     with pytest.raises(UserError, match=message):
         prepare(f"{visits_module}:Leaving", "", tmp_path / "data", options={"code": code}, workers=workers)
     assert not (tmp_path / "data").exists()
-    with pytest.raises(SystemExit):  # as whoever stops the step from without would
+    with pytest.raises(SystemExit):  # as a stop from outside the step would
         prepare(f"{visits_module}:Leaving", "", tmp_path / "data", options={"code": 143}, workers=1)
 
 

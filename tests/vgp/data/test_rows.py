@@ -181,7 +181,7 @@ def test_a_shard_of_values_that_cannot_be_is_refused(dataset: Path, name, values
 
 @pytest.mark.parametrize("damage", [b"PAR1", b"\x0f", bytes(40)])
 def test_a_shard_whose_footer_is_damaged_is_refused_in_one_line(dataset: Path, damage):
-    """With a checksum that fits: somebody meant it."""
+    """A change on purpose: its checksum fits."""
     rewrite(dataset, pq.read_table(dataset / "test-00000.parquet"))
     path = dataset / "test-00000.parquet"
     data = path.read_bytes()[: -60 - len(damage)] + damage + path.read_bytes()[-60:]

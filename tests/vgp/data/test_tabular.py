@@ -273,7 +273,7 @@ def test_the_network_that_comes_with_it_learns(visits_module, write_csv, tmp_pat
         losses.append(loss.item())
     share = batch["label"].float().mean()
     best_constant = -(share * share.log() + (1 - share) * (1 - share).log()).item()
-    assert losses[-1] < best_constant - 0.05  # the page tells much
+    assert losses[-1] < best_constant - 0.05  # the page predicts much
     predicted = task.predict(model.eval(), batch)
     assert predicted.shape == (len(batch["label"]), 2)
     torch.testing.assert_close(predicted.sum(1), torch.ones(len(predicted)))

@@ -249,7 +249,7 @@ def test_the_reason_tells_the_test_its_level_what_is_sure_and_what_could_have_be
 
 
 def test_days_that_resemble_the_day_before_prove_less_than_days_in_any_order(save):
-    """The same rows, under names that tell an order in which good days follow good ones, or one that tells none."""
+    """The same rows, under names that sort good days after good days, or names without an order."""
     label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
     gains = np.bincount(day, np.log(np.where(label == 1, new / old, (1 - new) / (1 - old))))
     spell = np.argsort(np.argsort(gains))[day]

@@ -207,7 +207,7 @@ def test_a_champion_of_other_rows_is_kept_and_what_is_the_matter_is_told(left, p
 
 
 def test_equal_row_ids_of_other_data_are_not_taken_for_the_same_rows(left, prepared, rows, tmp_path):
-    """Every preparation numbers its test rows from 0: only the data itself or the labels tell them apart."""
+    """Every preparation numbers its test rows from 0: only the data itself or the labels distinguish them."""
     model = left(predictions=predicted(rows))
     old = left("old", predictions=predicted(rows))
     kept = collected.load(str(old))

@@ -31,7 +31,7 @@ def version(number: int, **changed: Any) -> Version:
 
 
 class Registry:
-    """The record as it is now, and every way of it that somebody has read."""
+    """The current record of a registry, and every state of it that was read."""
 
     def __init__(self, versions: int = 0, champion: int | None = None) -> None:
         self.record = Record(model="flights")

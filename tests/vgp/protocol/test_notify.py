@@ -1,4 +1,4 @@
-"""The exit step, called as kfp calls it, against the loopback cloud and a real receiver: it tells, and never fails."""
+"""The exit step, called as kfp calls it, against the loopback cloud and a real receiver: it reports and never fails."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def started(cloud: Cloud, run: str, **settings: Any) -> str:
 
 
 def small() -> dict[str, Any]:
-    """prepare -> train: what is not told its run's name."""
+    """prepare -> train: steps without the name of their run."""
     dag = json.loads(json.dumps(SPEC["components"]["comp-exit-handler-1"]["dag"]))
     tasks = {name: dag["tasks"][name] for name in ("prepare", "train")}
     tasks["train"] |= {

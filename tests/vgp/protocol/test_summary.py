@@ -1,4 +1,4 @@
-"""What a run says of itself, night after night, in words, JSON and Markdown."""
+"""The summary of a run, night after night, in words, JSON and Markdown."""
 
 import json
 import re

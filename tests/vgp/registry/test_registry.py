@@ -1,4 +1,4 @@
-"""A record on a disk and in a bucket: read within limits, and changed by whoever has seen what it replaces."""
+"""A record on a disk and in a bucket: read within limits, and changed only by a writer that has read it."""
 
 import errno
 import json

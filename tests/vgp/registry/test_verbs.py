@@ -42,7 +42,7 @@ def three(place, tmp_path):
 
 @pytest.fixture
 def models(capsys):
-    """Calls a verb; returns what it told, or its error."""
+    """Calls a verb; returns its answer, or its error."""
 
     def call(place, words):
         root = place if isinstance(place, str) else place.root

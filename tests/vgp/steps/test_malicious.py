@@ -125,7 +125,7 @@ def checkpoint(folder, data, name=OWN_NAME, **changes):
 
 
 def load(store):
-    """(step, lines said) as a resume would."""
+    """Returns the step and the log lines, as a resume would."""
     lines = []
     found = recovery.find_newest(store, 0, lines.append)
     CheckpointReader(store, found).tensors()

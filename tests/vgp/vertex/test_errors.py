@@ -121,7 +121,7 @@ def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
     "code, words", [(400, "refused"), (401, "gcloud auth application-default login"), (404, "vgp config")]
 )
 def test_other_answers_say_what_to_look_at(cloud: Cloud, settings: Settings, code: int, words: str) -> None:
-    assert words in answer(cloud, settings, status(code, "told so"))
+    assert words in answer(cloud, settings, status(code, "no such thing"))
 
 
 def test_a_lost_connection_says_that_the_command_can_be_repeated(cloud: Cloud, settings: Settings) -> None:
@@ -130,7 +130,7 @@ def test_a_lost_connection_says_that_the_command_can_be_repeated(cloud: Cloud, s
 
 
 def test_what_google_says_stands_alone_without_the_url_of_the_call(cloud: Cloud, settings: Settings) -> None:
-    assert answer(cloud, settings, status(400, "told so")) == "list the runs: refused: told so"
+    assert answer(cloud, settings, status(400, "no such thing")) == "list the runs: refused: no such thing"
 
 
 @pytest.mark.parametrize("error", [RequestError("ours"), KeyError("a fault of ours")])

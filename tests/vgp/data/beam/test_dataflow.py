@@ -155,7 +155,7 @@ def test_another_attempt_takes_over_the_job_of_the_first_and_its_shards(dataflow
 
 
 def forked(work) -> int:
-    """The process id of a fork that does the work; its exit code says how that ended."""
+    """Returns the process id of a fork that does the work; the exit code of the fork is the outcome."""
     pid = os.fork()
     if not pid:
         code = 1
@@ -297,7 +297,7 @@ def test_a_job_that_somebody_cancels_is_said_to_be_though_a_worker_has_failed_be
 
 
 def begun(cloud) -> Job:
-    """A job that runs on, of which nobody asked what it does."""
+    """A running job whose state was never requested."""
     message = {"id": "j1", "name": "prepare-1", "projectId": "test-project", "location": "us-central1"}
     return cloud.dataflow.jobs.setdefault("j1", Job(message, datetime.now(UTC) - timedelta(minutes=1)))
 

@@ -95,7 +95,7 @@ def test_a_record_that_kills_its_process_is_named_with_its_file_by_a_busy_machin
     waitpid = os.waitpid
 
     def slowly(pid, options):
-        """The pool's own thread is told how the process ended, and notes it after this one has asked."""
+        """The pool's own thread learns how the process ended, and records it after this thread has asked."""
         here = threading.current_thread() is threading.main_thread()
         time.sleep(0.1 if here else 0)
         ended = waitpid(pid, options)

@@ -421,7 +421,7 @@ def test_a_result_that_is_gone_or_failed_is_computed_again(cloud, jobs):
 
     first = jobs().table("ids", IDS, "ids")
     name = Name(first.project, first.dataset, first.table)
-    assert cloud.bigquery.tables[name].expires  # whatever its dataset says
+    assert cloud.bigquery.tables[name].expires  # whatever the default of its dataset
     cloud.bigquery.tables[name].expires = cloud.clock.now()
     assert jobs().table("ids", IDS, "ids") == first and cloud.bigquery.find(name)
     del cloud.bigquery.datasets[name[:2]], cloud.bigquery.tables[name]

@@ -16,7 +16,7 @@ def test_several_files_globs_and_folders_are_taken_once_each(tmp_path: Path):
 
 
 def test_a_file_that_has_several_names_is_taken_once(tmp_path: Path):
-    """The first of them is its name; without a key nothing else would tell that its rows came twice."""
+    """The first of them is its name; without a key nothing else would show that its rows came twice."""
     place = tmp_path / "a.csv"
     place.write_text("a\n1\n")
     (tmp_path / "link.csv").symlink_to(place)

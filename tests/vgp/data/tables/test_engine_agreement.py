@@ -1,5 +1,5 @@
-"""What engines would answer differently is said so that they answer alike: held to DuckDB's answers, and to the words
-that BigQuery gets."""
+"""Expressions that engines would compute differently are written so that all engines agree: compared with DuckDB's
+answers, and with the SQL that BigQuery gets."""
 
 import ibis
 import pytest
@@ -64,7 +64,7 @@ def test_a_value_is_the_same_on_both_engines(value, answers, words, duckdb):
 )
 @pytest.mark.parametrize("how", ["range", "rows"])
 def test_a_null_in_the_order_of_a_window_stands_where_it_is_said_to_stand(how, ends, duckdb):
-    """Of BigQuery's words, which name no place for nulls, sqlglot says in DuckDB's where BigQuery puts them."""
+    """BigQuery's SQL names no place for nulls; in DuckDB's, sqlglot names the place that BigQuery uses."""
     duckdb.raw_sql(
         "CREATE OR REPLACE TABLE keyed AS SELECT i AS k, i % 2 AS g, "
         "CASE WHEN i % 4 > 0 THEN (i * 7 % 9)::DOUBLE END AS a FROM range(40) AS t(i)"

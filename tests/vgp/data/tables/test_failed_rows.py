@@ -1,4 +1,4 @@
-"""What an expression of a task cannot compute is said with the expression, the row, and what the row holds."""
+"""The error of an expression that fails names the expression, the row, and the values of the row."""
 
 import ibis
 import pyarrow as pa
@@ -45,7 +45,7 @@ def task(**methods: object) -> TabularTask:
 
 
 def complaint(mine: TabularTask, rows: pa.Table, scratch, error: Exception | None = None) -> str:
-    """What is said of an error, by default of the engine's when it computes everything."""
+    """Returns the message for an error, by default for the error that the engine raises on all rows."""
     with (
         engine_of(rows, scratch, SCHEMA) as engine,
         pytest.raises(UserError) as refused,

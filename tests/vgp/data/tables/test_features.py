@@ -1,4 +1,4 @@
-"""What is said of features that are made of several rows."""
+"""The notes on features that are computed from several rows."""
 
 import ibis
 import numpy as np

@@ -146,7 +146,7 @@ def test_exactly_the_pinned_files_are_copied(folder, tmp_path):
 
 
 def test_a_script_that_brings_its_own_data_runs_every_night(tmp_path):
-    """Nothing tells whether it has changed: the pins are those of one run, so no later one takes its results."""
+    """Nothing shows whether the file has changed: the pins are those of one run, so no later one takes its results."""
     first, second = (pinned("", tmp_path, run) for run in ("r", "s"))
     assert first != second and store.load(first, DataPins).unpinned
     given, options = pinned_input(first, "files")

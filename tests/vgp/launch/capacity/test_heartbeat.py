@@ -88,7 +88,7 @@ def test_one_that_was_stopped_while_it_wrote_leaves_what_the_same_launcher_wrote
 
 
 def test_one_that_was_stopped_writes_no_more_over_what_comes_after_it():
-    """A request that hung when the launcher was told to stop, and comes to itself later."""
+    """A request that hung when the launcher was stopped, and ends later."""
     documents = {}
     hung = heartbeat(documents)
     hung.allow("1-a")

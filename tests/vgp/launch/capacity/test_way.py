@@ -1,4 +1,4 @@
-"""The way up a ladder, told from the launcher's own document, whatever is in it."""
+"""The view of a ladder, read from the launcher's own document, whatever is in it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""New data, scored shard by shard: the same bytes whoever computes them and however often it is killed."""
+"""New data, scored shard by shard: identical bytes for any number of workers and kills."""
 
 import csv
 import json

@@ -32,7 +32,7 @@ FILES = {
 
 @pytest.fixture
 def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What is said of a run with these values, and with this command in place of a step's Python; empty: nothing."""
+    """Returns the error of a run with these values, and with this command in place of a step's Python; "": none."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

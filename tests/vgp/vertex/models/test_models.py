@@ -109,7 +109,7 @@ def test_show_tells_how_a_version_fared(training_here: None, registry: str, mode
 def test_delete_asks_and_without_a_terminal_wants_yes(training_here: None, registry: str, models: Models) -> None:
     code, _, err = models("delete", "1")
     assert code == 2 and "repeat with --yes" in err
-    for words in (("delete", "2"), ("delete", "champion", "--yes")):  # nobody is asked about what may not be
+    for words in (("delete", "2"), ("delete", "champion", "--yes")):  # no question about a deletion that is refused
         assert "version 2 is not deleted: it is champion" in models(*words)[2]
     assert models("delete", "1", "--yes")[:2] == (0, "version 1 of flights is deleted\n")
     assert models("delete", "1")[:2] == (0, "version 1 of flights is deleted already; nothing was changed\n")

@@ -14,7 +14,7 @@ READER = {"role": "READER", "userByEmail": RUNNER}
 
 @pytest.fixture
 def asking(world):
-    """A pipeline whose parameter names a table, and whose step says how much may be read of BigQuery."""
+    """A pipeline whose parameter names a table, and whose step limits how much may be read of BigQuery."""
 
     def ask(**settings):
         variables = Engines(bigquery=BigQuery(**settings)).environment()

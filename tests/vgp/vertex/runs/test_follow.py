@@ -1,4 +1,4 @@
-"""A run is followed to its end through outages, kills and Ctrl-C; the exit code tells how it ended. Cancelling may be
+"""A run is followed to its end through outages, kills and Ctrl-C; the exit code is its outcome. Cancelling may be
 repeated, comes too late without harm, and never meets the wrong run."""
 
 import io
@@ -91,7 +91,7 @@ def text(console: Console) -> str:
 
 
 def lines(console: Console) -> list[str]:
-    """What was told while it ran, without the times of day."""
+    """Returns the lines printed while it ran, without the times of day."""
     found = [re.fullmatch(r"\d\d:\d\d:\d\d  (.*)", line) for line in text(console).splitlines()]
     return [each[1] for each in found if each]
 
@@ -283,7 +283,7 @@ def test_the_terminal_is_left_as_it_was(
 def test_killed_and_started_again_it_goes_on_where_the_run_is(cloud: Cloud, start: Callable[..., str]) -> None:
     cloud.script(seconds=60)
     name = start()
-    # Google's libraries say from a day in 2027 on that this Python is old.
+    # Google's libraries warn from a day in 2027 on that this Python is old.
     command = [sys.executable, "-W", "ignore", "-m", "vgp", "wait", name, "--json"]
     cloud.fail(GET, slow(0.1))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:

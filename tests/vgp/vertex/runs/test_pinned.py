@@ -170,7 +170,7 @@ def test_fifty_at_once_send_the_same_job_and_one_starts_it(
         answers = list(pool.map(lambda _: start(settings, body, RETRY), range(50)))
     assert sum(started for _, started in answers) == 1 and len(cloud.jobs) == 2
     sent = [call.body for call in cloud.requests if call.method == CREATE]
-    assert len(sent) > 1, "nobody raced"
+    assert len(sent) > 1, "no attempts raced"
     assert len({job["labels"].pop("submission") for job in sent}) == len(sent)
     assert all(job == sent[0] for job in sent)
     assert {read_pins(job) for job, _ in answers} == {("2", resource_names.short(first.name), FIRST)}

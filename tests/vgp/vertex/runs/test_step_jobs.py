@@ -1,5 +1,5 @@
 """The job that a training step started is found while the step runs, by the run's label and the step's name. `show`
-tells the way up a ladder: text that fits 80 columns, JSON, and its money in the cost of the run."""
+reports the way up a ladder: text that fits 80 columns, JSON, and its money in the cost of the run."""
 
 import io
 import json

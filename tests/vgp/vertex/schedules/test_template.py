@@ -1,4 +1,4 @@
-"""The difference between two pipelines is told in words, and nothing that differs goes untold."""
+"""The difference between two pipelines is described in words, and no difference is left out."""
 
 import copy
 import json

@@ -21,7 +21,7 @@ from .conftest import SPEC
 from .nightly import FIRST, Project, became, real_resolve
 
 BERLIN = ZoneInfo("Europe/Berlin")
-#: What happens before a night that is not said here: the visits of the day arrive. What becomes of it: all steps run.
+#: The event before a night and its outcome. The default: the visits of the day arrive, and all steps run.
 EVENTS = {
     3: ("nothing", "CCCC"),
     5: ("train fails", "RF--"),
@@ -73,7 +73,7 @@ def test_each_of_thirty_nights_ends_as_it_should(project: Project) -> None:
         night.time.astimezone(BERLIN).date(): f"{night.time.astimezone(BERLIN):%H:%M %Z}" for night in diagnosis.nights
     }
     assert (len(local), local[date(2026, 3, 28)], local[date(2026, 3, 29)]) == (30, "02:30 CET", "03:00 CEST")
-    assert len(cloud.jobs) == 31, "and one that somebody started after the failure"
+    assert len(cloud.jobs) == 31, "and one that was started by hand after the failure"
 
 
 def happens(project: Project, event: str, day: date) -> Callable[[], object] | None:

@@ -1,4 +1,4 @@
-"""What steps that prepare data are told, on Vertex AI and here, and steps that ask for a disk."""
+"""The variables of steps that prepare data, on Vertex AI and here, and steps that ask for a disk."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Any repository: workflows are found by their files, import its own packages, and are told by file and line."""
+"""Any repository: workflows are found by their files, import its own packages, and errors name file and line."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def build(target):
 
 def check(parameters, *, remote=False):
     if not parameters["text"]:
-        raise ValueError("text is empty: say something.")
+        raise ValueError("text is empty: give some text.")
 """
 HELLO = """
 from kfp import dsl
@@ -108,7 +108,7 @@ def test_the_workflow_itself_refuses_a_parameter(write: Callable[..., Repository
     repository = write({"pipelines/mine.py": text})
     spec = workflow_files.compile_workflow("mine", Local(), repository)
     workflow_files.check_arguments("mine", spec, {"text": "a"}, repository)
-    with pytest.raises(RequestError, match="^text is empty: say something.$"):
+    with pytest.raises(RequestError, match="^text is empty: give some text.$"):
         workflow_files.check_arguments("mine", spec, {"text": ""}, repository)
 
 

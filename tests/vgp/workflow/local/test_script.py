@@ -53,8 +53,8 @@ kept = pathlib.Path(os.environ["AIP_CHECKPOINT_DIR"], os.environ["RANK"])
 if not kept.exists():
     kept.write_text(str(os.getpid()))
     time.sleep(600)
-told = {"words": sys.argv[1:], "world": os.environ["WORLD_SIZE"], "here": os.getcwd(), "python": sys.executable}
-pathlib.Path(os.environ["AIP_MODEL_DIR"], os.environ["RANK"]).write_text(json.dumps(told))
+report = {"words": sys.argv[1:], "world": os.environ["WORLD_SIZE"], "here": os.getcwd(), "python": sys.executable}
+pathlib.Path(os.environ["AIP_MODEL_DIR"], os.environ["RANK"]).write_text(json.dumps(report))
 print("rank", os.environ["RANK"], "of", beside.NAME)
 """
 

@@ -1,4 +1,4 @@
-"""A task.toml that is wrong is told by line, with what was given and the choices; nothing is read before."""
+"""The error of a wrong task.toml names the line, the value and the choices, before any data is read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Columns whose values come again: which of them rows belong to, what is asked, and what is said of the others."""
+"""Columns with repeated values: the ones that group rows, the questions, and the remarks on the other columns."""
 
 import random
 import uuid
@@ -182,7 +182,7 @@ def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
     assert remarks["patient"].startswith(facts) and remarks["row"].startswith(facts)
     assert remarks["patient"].endswith("All rows with one value are in one split, so the figures hold for new values.")
     assert remarks["row"].endswith("so the figures do not hold for new values.")
-    columns["y"] = lambda i: int(SICK[WHO[i]])  # which the patient tells by itself
+    columns["y"] = lambda i: int(SICK[WHO[i]])  # which the patient alone predicts
     made = proposed(tmp_path, columns, rows=ROWS, group="row")
     (left_out,) = Table({"declaration": task_toml.format_proposal(made)}).remarks
     assert roles(made)["patient"] == "leak"

@@ -1,4 +1,4 @@
-"""The task of a declaration: its rows, its labels, and what is said of a file that holds something else."""
+"""The task of a declaration: its rows, its labels, and the errors of a file that holds something else."""
 
 import math
 
