@@ -1,4 +1,4 @@
-"""What a launcher (vgp/launch/capacity) and its job (vgp/protocol/capacity) tell each other."""
+"""What a launcher (vgp/launch/capacity) and its job (vgp/protocol/capacity) exchange."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from vgp.protocol.capacity.watcher import require_turn
 DATA = Path(__file__).parents[1] / "data"
 NAMES = ("ladder.json", "heartbeat.json", "progress.json")
 LADDER, HEARTBEAT, PROGRESS = (json.loads((DATA / name).read_text()) for name in NAMES)
-#: The attempt of the examples that goes on when the heartbeat and the progress are told.
+#: The attempt of the examples that runs while the heartbeat and the progress are written.
 TOKEN = LADDER["attempts"][-1]["token"]
 
 
@@ -33,8 +33,8 @@ def shape(document: object) -> object:
 
 
 def test_a_job_takes_its_folder_and_attempt_from_the_variables_that_its_launcher_sets():
-    said = (environment.CONTROL_FOLDER, environment.ATTEMPT)
-    assert job.read_control({said[0]: "gs://b/f", said[1]: TOKEN}) == job.Control("gs://b/f", TOKEN)
+    names = (environment.CONTROL_FOLDER, environment.ATTEMPT)
+    assert job.read_control({names[0]: "gs://b/f", names[1]: TOKEN}) == job.Control("gs://b/f", TOKEN)
 
 
 def test_the_documents_have_one_name_and_one_format_on_both_sides():
@@ -60,9 +60,9 @@ def test_a_launcher_understands_the_progress_as_the_job_writes_it(tmp_path):
     reporter.close()
     written = json.loads((tmp_path / progress.NAME).read_text())
     assert shape(written) == shape(PROGRESS) and {**written, "at": PROGRESS["at"]} == PROGRESS
-    told = progress.parse_progress(written)
-    assert told and {name: value for name, value in PROGRESS.items() if name in asdict(told)} == asdict(told)
+    report = progress.parse_progress(written)
+    assert report and {name: value for name, value in PROGRESS.items() if name in asdict(report)} == asdict(report)
     known = ladder.Ladder.from_json(LADDER)
-    assert (known.attempts[-1].token, at_risk_s(known, told)) == (TOKEN, 60 * 10.5)
+    assert (known.attempts[-1].token, at_risk_s(known, report)) == (TOKEN, 60 * 10.5)
     begun = progress.parse_progress(written | dict.fromkeys(progress.FIGURES, 0.0))
-    assert begun and begun.seconds_per_step is begun.checkpoint_every_s is None, "0 says: not known yet"
+    assert begun and begun.seconds_per_step is begun.checkpoint_every_s is None, "0 means: not known yet"

@@ -117,7 +117,7 @@ def run(image: Path, folder: Path, step: str, outputs: tuple[str, ...], **inputs
         for name in outputs
     }
     written = folder / f"{step}.json"
-    told = {
+    executor_input = {
         "inputs": {"parameterValues": inputs},
         "outputs": {
             "artifacts": artifacts,
@@ -125,7 +125,7 @@ def run(image: Path, folder: Path, step: str, outputs: tuple[str, ...], **inputs
             "outputFile": str(written),
         },
     }
-    arguments = [argument.replace("{{$}}", json.dumps(told)) for argument in container["args"]]
+    arguments = [argument.replace("{{$}}", json.dumps(executor_input)) for argument in container["args"]]
     environment = {"PATH": f"{image}:/usr/bin:/bin", "HOME": str(folder)}
     done = subprocess.run(
         [*container["command"], *arguments], cwd=folder, env=environment, capture_output=True, text=True

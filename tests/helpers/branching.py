@@ -64,7 +64,7 @@ class Branching(Task):
         elif way == "constant" and later:
             return torch.zeros(())
         elif way == "too large" and later:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has more to say.")
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a long message.")
         else:
             blocks = {"other block": (0, 1), "other order": (2, 1, 0)}.get(way) if self.odd else None
             blocks = None if way == "other order" and not later else blocks
@@ -92,7 +92,7 @@ def batch(step: int, microbatch: int) -> dict[str, Tensor]:
 
 
 def trials(argument: list[dict[str, Any]], rank: Any) -> list[list[Any]]:
-    """Of each trial what every rank says: its losses and its part of the spare weights' norm, or its error.
+    """Returns the result of every rank for each trial: losses and its part of the spare weights' norm, or its error.
 
     `alone` is without the other ranks.
     """

@@ -1,4 +1,4 @@
-"""Small tables, and what a test says of one."""
+"""Small tables, and the declarations that tests make of them."""
 
 import csv
 import random

@@ -19,7 +19,7 @@ FIRST, DAYS, TEST_DAYS, ROWS = datetime(2026, 1, 1, tzinfo=UTC), 24, 20, 60
 
 
 class Crowd(nn.Module):
-    """How far the day's crowd is taken to say what sells."""
+    """The weight that the model gives to the day's crowd."""
 
     def __init__(self, slope: float):
         super().__init__()
@@ -49,7 +49,7 @@ class Fairs(TabularTask):
 
 
 class ByRow(Fairs):
-    """The same, whose author says that rows of one day have nothing in common."""
+    """The task of a fair, declared as if rows of one day had nothing in common."""
 
     group = "row"
 
@@ -59,7 +59,7 @@ class ByDay(Fairs):
 
 
 def write(path: Path, seed: int) -> Path:
-    """Every day draws its crowd, and how well it sells, on its own: neither tells of the other."""
+    """Every day draws its crowd, and how well it sells, independently: neither predicts the other."""
     random, lines = np.random.default_rng(seed), ["id,at,crowd,sold"]
     for day in range(DAYS):
         crowd, chance = random.normal(), 1 / (1 + np.exp(-2 * random.normal()))
@@ -79,7 +79,7 @@ def prepared(folder: Path, task: type[Fairs] = Fairs, seed: int = 0, **options: 
 
 
 def model(folder: Path, data: Path, slope: float) -> Path:
-    """One that takes the crowd to tell so much; at 0 nothing, which is the truth."""
+    """A model that gives the crowd this weight; the true weight is 0."""
     made = manifest.load(data)
     card = ModelCard(
         task=made.task, options=made.options, columns=made.columns, statistics=made.statistics,

@@ -1,4 +1,4 @@
-"""An HTTP proxy on loopback that forwards to a storage server, and misbehaves as it is told to."""
+"""An HTTP proxy on loopback that forwards to a storage server, and injects the faults that a test asks for."""
 
 import http.client
 import socket
@@ -34,7 +34,7 @@ class FaultyProxy(ThreadingHTTPServer):
         self.upstream = upstream
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.faults: deque[Fault] = deque()
-        #: What ended an upload of several requests, by its path: Google's server says it again to whoever asks again,
+        #: What ended an upload of several requests, by its path: Google's server repeats it to every later request,
         #: and the one behind us breaks.
         self.ended: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.closing = threading.Event()
@@ -83,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
         kind = self.server.take(self.command, self.path)
         self.server.seen.append((self.command, self.path, kind))
         if isinstance(kind, int):
-            return self.answer(kind, {}, b"told to fail")
+            return self.answer(kind, {}, b"asked to fail")
         if kind == "reset":
             return self.reset()
         if kind == "stall":

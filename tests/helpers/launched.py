@@ -142,7 +142,7 @@ def load_for_ever():
 
 
 def abort_like_nccl():
-    """What a rank does that waits on a GPU: NCCL's watchdog says so and aborts, and Python then writes its stack."""
+    """Ends as a rank that waits on a GPU: NCCL's watchdog reports it and aborts, and Python then writes its stack."""
     launcher = psutil.Process(os.getppid())
     while not any(child.status() == psutil.STATUS_STOPPED for child in launcher.children()):
         time.sleep(0.05)

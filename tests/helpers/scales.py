@@ -113,7 +113,7 @@ class Reader(Scales):
 
 
 def batch(step: int, microbatch: int) -> dict[str, Tensor]:
-    """Every column has the same say in the label, and so have the kind and the flag."""
+    """Every column, the kind and the flag have equal weight in the label."""
     random = torch.Generator().manual_seed(1_000 * step + microbatch)
     rows = PLAN.global_batch_size // PLAN.microbatches
     standard = torch.randn(rows, len(DEVIATIONS), generator=random)

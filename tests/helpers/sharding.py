@@ -169,7 +169,7 @@ def reading_values(make):
 
 
 def read_once(folder, rank):
-    """Whoever wrote it, and whoever reads: each byte of the parts is read by one rank, once, and all have the state."""
+    """For any writing and reading layout, one rank reads each byte of the parts once, and all ranks have the state."""
     for module in (checkpoint_manifest, part, recovery, checkpoint_reader, block_reader):
         module.BLOCK = 4096
     first = learner(rank)

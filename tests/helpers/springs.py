@@ -24,7 +24,7 @@ class Spring(nn.Module):
 
 
 class Springs(Task):
-    """Stretches 3 cm for each kg, give or take 1; the colour has no say."""
+    """Stretches 3 cm for each kg, give or take 1; the colour has no effect."""
 
     classes = ()
     quantiles = (0.1, 0.5, 0.9)

@@ -32,7 +32,7 @@ class Untimed(TabularTask):
 
 
 class Own(Task):
-    """Its data comes from nowhere that tells a version."""
+    """A task whose data comes from a source without versions."""
 
     def shards(self, data): ...
 

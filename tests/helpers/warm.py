@@ -141,8 +141,8 @@ def _attend(line: socket.socket) -> None:
     _, passed, _, _ = line.recvmsg(1, socket.CMSG_SPACE(4 * array.array("i").itemsize))
     descriptors = array.array("i")
     descriptors.frombytes(passed[0][2])
-    said = line.makefile("rw")
-    asked = json.loads(said.readline())
+    stream = line.makefile("rw")
+    asked = json.loads(stream.readline())
     parent = os.getpid()
     child = os.fork()
     if not child:
@@ -150,12 +150,12 @@ def _attend(line: socket.socket) -> None:
     die_with(os.getppid())
     for descriptor in descriptors:
         os.close(descriptor)
-    said.write(f"{child}\n")
-    said.flush()
+    stream.write(f"{child}\n")
+    stream.flush()
     threading.Thread(target=_end_with_caller, args=(line, child), daemon=True).start()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    said.write(f"{code}\n")
-    said.flush()
+    stream.write(f"{code}\n")
+    stream.flush()
     os._exit(0)
 
 

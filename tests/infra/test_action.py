@@ -83,9 +83,9 @@ class Runner:
             },
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
-        said = done.stdout + done.stderr
+        printed = done.stdout + done.stderr
         lines = outputs.read_text().splitlines() if outputs.exists() else []
-        return dict(line.split("=", 1) for line in lines), said
+        return dict(line.split("=", 1) for line in lines), printed
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_pull_request_is_judged_and_compared_with_what_it_goes_into(runner: Ru
     runner.git("checkout", "-q", "main")
     runner.commit(later_yaml=JOB)  # of others, since then
     runner.git("checkout", "-q", "--detach", event["GITHUB_SHA"])
-    outputs, said = runner.check(**event)
+    outputs, printed = runner.check(**event)
     assert outputs["exit-code"] == "1"
     comment = Path(outputs["comment"]).read_text()
     assert comment == (runner.temp / "summary").read_text()
@@ -114,8 +114,8 @@ def test_a_pull_request_is_judged_and_compared_with_what_it_goes_into(runner: Ru
     rule = run["tool"]["driver"]["rules"][0]
     assert rule["helpUri"] == f"https://github.com/owner/name/blob/v1/docs/reference/rules/{rule['id']}.md"
     assert not list(runner.checkout.rglob("pwned")) and runner.git("status", "--porcelain") == ""
-    token = re.search(r"^::stop-commands::([0-9a-f]{32})$", said, re.MULTILINE)
-    assert token and said.index("GPU003") < said.index(f"\n::{token[1]}::\n")
+    token = re.search(r"^::stop-commands::([0-9a-f]{32})$", printed, re.MULTILINE)
+    assert token and printed.index("GPU003") < printed.index(f"\n::{token[1]}::\n")
 
 
 def test_a_pull_request_that_changes_no_request_says_so(runner: Runner) -> None:
@@ -128,21 +128,21 @@ def test_a_pull_request_that_changes_no_request_says_so(runner: Runner) -> None:
 
 
 def test_a_checkout_without_the_state_before_says_what_to_give(runner: Runner) -> None:
-    _, said = runner.check(code=2, BASE_SHA="0" * 40, GITHUB_SHA=runner.git("rev-parse", "HEAD"))
-    assert "Give actions/checkout fetch-depth: 2." in said
+    _, printed = runner.check(code=2, BASE_SHA="0" * 40, GITHUB_SHA=runner.git("rev-parse", "HEAD"))
+    assert "Give actions/checkout fetch-depth: 2." in printed
 
 
 def test_elsewhere_all_is_judged_and_nothing_compared(runner: Runner) -> None:
     runner.commit(job_yaml=WRONG)
-    outputs, said = runner.check(IGNORE="GPU003 GPU005", REGIONS="us-central1 europe-west4")
-    assert "comment" not in outputs and "2 machine requests" in said
-    assert outputs["exit-code"] == "0" and "GPU003" not in said
+    outputs, printed = runner.check(IGNORE="GPU003 GPU005", REGIONS="us-central1 europe-west4")
+    assert "comment" not in outputs and "2 machine requests" in printed
+    assert outputs["exit-code"] == "0" and "GPU003" not in printed
 
 
 def test_a_request_that_cannot_be_read_fails_the_job_and_stands_in_the_comment(runner: Runner) -> None:
     event = runner.merged(run_sh="gcloud ai custom-jobs create --config=$JOB 2>&1 | tee log\n", job_yaml=f"{JOB}a: [\n")
-    outputs, said = runner.check(**event)
-    assert outputs["exit-code"] == "2" and said.count("[GPU031]") == 2
+    outputs, printed = runner.check(**event)
+    assert outputs["exit-code"] == "2" and printed.count("[GPU031]") == 2
     (run,) = json.loads(Path(outputs["sarif"]).read_text())["runs"]
     assert [result["ruleId"] for result in run["results"]] == ["GPU031", "GPU031"]
     comment = Path(outputs["comment"]).read_text()
@@ -229,8 +229,8 @@ def test_a_token_that_may_not_write_is_a_warning(tmp_path: Path, api: tuple[type
     served, url = api
     served.refuse = True
     (tmp_path / "comment.md").write_text("text")
-    said = comment(tmp_path / "comment.md", url)
-    assert said.startswith("::warning::") and "pull-requests: write" in said and "secret" not in said
+    printed = comment(tmp_path / "comment.md", url)
+    assert printed.startswith("::warning::") and "pull-requests: write" in printed and "secret" not in printed
 
 
 def test_no_text_of_strangers_reaches_a_shell_and_actions_are_pinned() -> None:

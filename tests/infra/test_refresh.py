@@ -100,7 +100,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(checkout: Path, url: str, report: str) -> subprocess.CompletedProcess[str]:
+def open_pull_request(checkout: Path, url: str, report: str) -> subprocess.CompletedProcess[str]:
     (checkout / "refreshed/report").write_text(report)
     return subprocess.run(
         [sys.executable, "-I", str(ROOT / "scripts/refresh/pull_request.py"), "refreshed/report", "refreshed/data"],
@@ -114,7 +114,7 @@ def told(checkout: Path, url: str, report: str) -> subprocess.CompletedProcess[s
 
 
 def opened(checkout: Path, url: str, report: str) -> str:
-    done = told(checkout, url, report)
+    done = open_pull_request(checkout, url, report)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -161,5 +161,5 @@ def test_what_the_other_job_left_is_taken_as_text_of_the_files_that_are_known(
         file.mkdir()
     elif kind == "large":
         file.write_text("a" * 2_000_001)
-    done = told(checkout, url, "price of a: 1 -> 2\n")
+    done = open_pull_request(checkout, url, "price of a: 1 -> 2\n")
     assert done.returncode == 1 and "prices.csv is no data file" in done.stderr and not served.trees

@@ -124,7 +124,7 @@ PLACES = {
 }
 
 
-#: Who holds what a resource grants, as its `member` says: for_each goes over the submitters.
+#: The holder of a grant, by the `member` of the resource: for_each goes over the submitters.
 CALLERS = {"${each.value}", "${each.value.member}", "${google_service_account.submitter.member}"}
 
 

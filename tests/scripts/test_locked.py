@@ -83,7 +83,7 @@ def test_the_build_backend_is_pinned_and_always_there() -> None:
     "extras", [(), ("clients",), ("vertex",), ("training",), ("dev",), ("vertex", "training", "dev")], ids=str
 )
 def test_a_set_of_extras_is_complete_and_no_more_than_that(extras: tuple[str, ...]) -> None:
-    """As the installed distributions tell it, with their markers: pip's hash mode takes nothing that is not listed."""
+    """Follows the installed distributions and their markers: pip's hash mode takes only listed packages."""
     printed, needed = names(locked(*extras)), set()
     waiting = [(canonical(each.name), frozenset(each.extras)) for each in asked(*extras)]
     while waiting:

@@ -124,8 +124,8 @@ def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -
     assert "H100" in run("check", "job.json", cwd=tmp_path, code=1).stdout
     (tmp_path / "before").mkdir()
     (tmp_path / "pipelines.toml").write_text('[schedules.nightly]\npipeline = "job"\ncron = "0 3 * * *"\n')
-    said = run("check", "job.json", "--compare", "before", "--format", "markdown", cwd=tmp_path, code=1).stdout
-    assert "`job.json`, new" in said and "30.4 |" in said
+    printed = run("check", "job.json", "--compare", "before", "--format", "markdown", cwd=tmp_path, code=1).stdout
+    assert "`job.json`, new" in printed and "30.4 |" in printed
     (tmp_path / "pipelines.toml").unlink()
     rows = json.loads(run("machines", "--accelerator", "L4", "--json", cwd=tmp_path).stdout)
     assert {row["accelerator_type"] for row in rows} == {"NVIDIA_L4"}
@@ -139,9 +139,9 @@ def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("words", [["compile"], ["run", "training"], ["runs"]], ids=" ".join)
 def test_a_verb_that_needs_more_says_how_to_install_it(light: Path, project: Path, words: list[str]) -> None:
-    said = command(light)(*words, cwd=project, code=2).stderr
-    assert "is not installed. Install the extra vertex:" in said
-    assert f"{light} -m pip install 'vgp[vertex] @ file://" in said
+    printed = command(light)(*words, cwd=project, code=2).stderr
+    assert "is not installed. Install the extra vertex:" in printed
+    assert f"{light} -m pip install 'vgp[vertex] @ file://" in printed
 
 
 def test_a_repository_with_packages_of_our_names_keeps_its_own(full: Path, tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def build(target):
 
 def test_a_repository_without_a_workflow_and_a_folder_without_settings_are_told_so(full: Path, tmp_path: Path) -> None:
     run = command(full)
-    said = run("compile", cwd=tmp_path, code=2).stderr
-    assert "no pipelines.toml" in said and "fault" not in said
+    printed = run("compile", cwd=tmp_path, code=2).stderr
+    assert "no pipelines.toml" in printed and "fault" not in printed
     (tmp_path / "pipelines.toml").write_text('region = "us-central1"\n')
     assert "holds no workflow" in run("list", cwd=tmp_path).stdout
     assert (

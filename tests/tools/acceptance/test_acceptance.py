@@ -63,8 +63,8 @@ def test_it_passes_on_the_loopback_cloud_and_leaves_nothing_but_its_transcript(
     monkeypatch.setenv("PIPELINES_SERVICE_ACCOUNT", RUNNER)
     monkeypatch.setenv("PIPELINES_NETWORK", NETWORK)
     assert main() == 0
-    said = capsys.readouterr().out
-    assert said.index("At most $") < said.index("started acceptance-")
+    printed = capsys.readouterr().out
+    assert printed.index("At most $") < printed.index("started acceptance-")
     (path,) = tmp_path.glob("*.jsonl")
     about, rows = transcript.read(path)
     assert {row.check for row in rows} == CHECKS and about["region"] == "us-central1"

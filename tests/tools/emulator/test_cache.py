@@ -98,16 +98,16 @@ class Nights:
     def __init__(self):
         self.cache, self.now, self.next_id = {}, datetime(2026, 11, 21, tzinfo=UTC), 0
 
-    def run(self, spec, *scripts, **told):
+    def run(self, spec, *scripts, **values):
         self.now += timedelta(days=1)
-        told = {"pipeline_job_name": f"run-{self.now:%d}", **told}
-        planner = Planner(copy.deepcopy(spec), list(scripts), self.cache, f"gs://b/{self.now:%d}", self.next_id, told)
+        values = {"pipeline_job_name": f"run-{self.now:%d}", **values}
+        planner = Planner(copy.deepcopy(spec), list(scripts), self.cache, f"gs://b/{self.now:%d}", self.next_id, values)
         tasks = planner.plan({}, self.now, fail_fast=False)
         self.next_id = planner.next_id
         return {one.name: one for one in tasks}
 
-    def ends(self, *given, **told):
-        return {name: one.final for name, one in self.run(*given, **told).items()}
+    def ends(self, *given, **values):
+        return {name: one.final for name, one in self.run(*given, **values).items()}
 
 
 PINS = Script("resolve", outputs={"data": "gs://b/pins/1.json"})

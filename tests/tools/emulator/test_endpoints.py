@@ -12,16 +12,16 @@ import json, os
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.said(200, "text/plain", b"ok")
+        self.send(200, "text/plain", b"ok")
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         kind = self.headers.get("Content-Type", "none")
         if kind.startswith("image/"):
-            return self.said(415, "text/plain", b"no images")
+            return self.send(415, "text/plain", b"no images")
         heard = {"body": body.decode(), "type": kind, "mine": self.headers.get("X-Mine"),
                  "signed": "authorization" in self.headers}
-        self.said(200, "application/vnd.mine+json", json.dumps({"predictions": [heard]}).encode())
-    def said(self, status, kind, body):
+        self.send(200, "application/vnd.mine+json", json.dumps({"predictions": [heard]}).encode())
+    def send(self, status, kind, body):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -59,8 +59,8 @@ def test_a_raw_prediction_passes_body_headers_and_answer_on_as_they_are(cloud, d
     refused = endpoint.raw_predict(body=b"\xff\xd8", headers={"Content-Type": "image/jpeg"})
     assert (refused.status_code, refused.content) == (415, b"no images")
     assert endpoint.raw_predict(body=b"{}", headers={}).json()["predictions"][0]["type"] == "none"
-    told = endpoint.predict(instances=[{"a": 1}], use_raw_predict=True)
-    assert (told.deployed_model_id, told.model_version_id) == (endpoint.list_models()[0].id, "1")
+    prediction = endpoint.predict(instances=[{"a": 1}], use_raw_predict=True)
+    assert (prediction.deployed_model_id, prediction.model_version_id) == (endpoint.list_models()[0].id, "1")
     assert cloud.tunnel.strays == []
 
 

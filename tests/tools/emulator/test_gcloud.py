@@ -1,4 +1,4 @@
-"""gcloud at work on the loopback cloud: a client in whose making nobody here had a part."""
+"""gcloud at work on the loopback cloud: a client that this project did not write."""
 
 import json
 import os

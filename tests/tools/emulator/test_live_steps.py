@@ -136,5 +136,5 @@ def test_a_step_that_fails_is_tried_again_and_ends_the_run(cloud, run):
     (task,) = (task for task in found.job_detail.task_details if task.task_name == "train")
     assert task.error.message == "The step failed with exit code 2."
     assert len(task.executor_detail.container_detail.failed_main_jobs) == 1
-    said = [entry.get("textPayload", "") for entry in cloud.logs.entries]
-    assert any("size = 'no such size': one of small, large" in line for line in said)
+    logged = [entry.get("textPayload", "") for entry in cloud.logs.entries]
+    assert any("size = 'no such size': one of small, large" in line for line in logged)

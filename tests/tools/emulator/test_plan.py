@@ -57,10 +57,10 @@ def by_name(job):
 
 
 @pytest.mark.parametrize(
-    ("said", "times", "taken"), [("heads", 1, "condition-3"), ("x", 6, "condition-4"), ("x", 5, "condition-5")]
+    ("output", "times", "taken"), [("heads", 1, "condition-3"), ("x", 6, "condition-4"), ("x", 5, "condition-5")]
 )
-def test_a_condition_is_decided_by_what_its_task_returned(cloud, pipelines, branching, said, times, taken):
-    cloud.script("flip", outputs={"Output": said})
+def test_a_condition_is_decided_by_what_its_task_returned(cloud, pipelines, branching, output, times, taken):
+    cloud.script("flip", outputs={"Output": output})
     found = by_name(ended(cloud, pipelines, branching, times=times))
     branches = {name: state for name, state in found.items() if name in ("condition-3", "condition-4", "condition-5")}
     assert {name for name, state in branches.items() if state == "SUCCEEDED"} == {taken}

@@ -1,4 +1,4 @@
-"""Google's own SDK, whose ways nobody here chose, at work on the loopback cloud."""
+"""Google's own SDK, which this project did not write, at work on the loopback cloud."""
 
 import json
 
@@ -103,7 +103,7 @@ def test_what_vertex_ai_refuses_of_models_is_refused(cloud, sdk):
         with pytest.raises(BadRequest, match="Invalid version alias"):
             sdk.Model.upload(version_aliases=[alias], **given)
     with pytest.raises(NotFound):
-        sdk.Model.upload(parent_model="nobody", **given)
+        sdk.Model.upload(parent_model="absent", **given)
     sdk.Model.upload(model_id="late", **given)
     with pytest.raises(Conflict):
         sdk.Model.upload(model_id="late", **given)

@@ -15,13 +15,13 @@ from tools.emulator.cloud import late, repeated
 from tools.emulator.job_errors import JobError
 from tools.emulator.working_job import RUNNING
 
-#: Writes what it was told, and waits for a file or for SIGTERM, which it notes.
+#: Prints its variables, and waits for a file or for SIGTERM, which it logs.
 PROGRAM = """
 import os, pathlib, signal, sys, time
-def told(*_):
-    print("told to end", flush=True)
+def stop(*_):
+    print("asked to end", flush=True)
     sys.exit(75)
-signal.signal(signal.SIGTERM, told)
+signal.signal(signal.SIGTERM, stop)
 print(os.environ["CLUSTER_SPEC"], flush=True)
 print("a warning", file=sys.stderr, flush=True)
 pathlib.Path("started").touch()
@@ -132,8 +132,8 @@ def test_a_programs_error_ends_the_job_and_is_told_a_little_later(cloud, work, c
     (folder / "end").write_text(str(code))
     assert ended(get) == ("FAILED", 0, "")
     cloud.clock.advance(61)
-    state, told, message = ended(get)
-    assert (state, told) == ("FAILED", error) and message.startswith(words)
+    state, code_seen, message = ended(get)
+    assert (state, code_seen) == ("FAILED", error) and message.startswith(words)
 
 
 def test_a_stockout_is_tried_again_three_times_unless_retries_are_disabled(cloud, world, work, create, jobs):
@@ -161,7 +161,7 @@ def test_a_preempted_job_is_told_to_end_and_fails(cloud, world, work, create, at
     cloud.clock.advance(1)
     state, _, message = ended(get)
     assert state == "FAILED" and message.startswith(words)
-    assert "told to end" in [entry["textPayload"] for entry in cloud.logs.entries]
+    assert "asked to end" in [entry["textPayload"] for entry in cloud.logs.entries]
     assert work.jobs[job.name].hours(cloud.clock.now()) == pytest.approx((900 - work.provisioning_s) / 3600)
 
 
@@ -283,7 +283,7 @@ def test_spot_machines_may_be_taken_away_without_a_notice(cloud, work, create, a
         work.jobs[job.name].take(cloud.clock.now())
     state, code, words = ended(get)
     assert (state, words[:27]) == ("FAILED", "Resources are insufficient ")
-    assert "told to end" not in [entry["textPayload"] for entry in cloud.logs.entries]
+    assert "asked to end" not in [entry["textPayload"] for entry in cloud.logs.entries]
     assert work.jobs[job.name].spells[-1].why == "preempted"
 
 
@@ -294,7 +294,7 @@ def test_a_cancelled_job_and_one_whose_time_is_over_may_save(cloud, work, create
     assert ended(reads[0]) == ("CANCELLED", 1, "CANCELED")
     cloud.clock.advance(300)
     assert ended(reads[1]) == ("CANCELLED", 1, "CANCELED")
-    assert [entry["textPayload"] for entry in cloud.logs.entries].count("told to end") == 2
+    assert [entry["textPayload"] for entry in cloud.logs.entries].count("asked to end") == 2
 
 
 def test_a_wrong_image_is_found_out_when_the_job_starts(cloud, work, create, jobs):

@@ -45,8 +45,8 @@ def ended(tmp_path: Path) -> Run:
          "artifacts": {name: f"steps/{step}/{name}" for name in names}}
         for step, names in artifacts.items()
     ]  # fmt: skip
-    told = {"pipeline": "p", "state": "succeeded", "folder": "/before", "arguments": {}, "steps": steps}
-    (folder / "run.json").write_text(json.dumps(told))
+    document = {"pipeline": "p", "state": "succeeded", "folder": "/before", "arguments": {}, "steps": steps}
+    (folder / "run.json").write_text(json.dumps(document))
     return load(folder)
 
 
@@ -66,8 +66,8 @@ def test_the_model_is_the_registered_one_where_there_is_one_and_none_where_there
 
 def test_the_decision_is_what_the_step_decide_gave() -> None:
     step = {"step": "decide", "state": "succeeded", "seconds": 1.0, "parameters": {"Output": "keep"}, "artifacts": {}}
-    told = {"pipeline": "p", "state": "succeeded", "folder": "/f", "arguments": {}, "steps": [step]}
-    assert Run.of(told).decision == "keep"
+    document = {"pipeline": "p", "state": "succeeded", "folder": "/f", "arguments": {}, "steps": [step]}
+    assert Run.of(document).decision == "keep"
 
 
 def test_a_notebook_shows_figures_and_the_report_in_a_frame_where_nothing_runs(ended: Run) -> None:

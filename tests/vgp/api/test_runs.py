@@ -1,4 +1,4 @@
-"""Runs from Python: a real one, and what is told of those that cannot be or fail."""
+"""Runs from Python: a real one, and the errors of runs that fail or cannot start."""
 
 import threading
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_a_run_is_opened_again_from_its_folder(made: tuple[Run, list[str]]) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"txt": "a"}, "the pipeline has no parameter 'txt'. Did you mean text?"),
         ({"things": [1]}, r"things=\[1\]: things takes a JSON object"),
@@ -54,9 +54,9 @@ def test_a_run_is_opened_again_from_its_folder(made: tuple[Run, list[str]]) -> N
     ],
 )
 def test_what_cannot_be_is_refused_in_pythons_words_before_anything_starts(
-    tmp_path: Path, arguments: dict[str, Any], said: str
+    tmp_path: Path, arguments: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(RequestError, match=said) as refused:
+    with pytest.raises(RequestError, match=message) as refused:
         run(**{"pipeline": "small", "out": tmp_path, "settings": SMALL, **arguments})
     assert "--" not in str(refused.value) and not list(tmp_path.iterdir())
 
@@ -74,7 +74,7 @@ def test_a_class_stands_for_its_name_and_one_of_a_notebook_is_refused_with_the_f
 
 
 def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failed(request: Any, tell: Any) -> local.Result:
+    def failed(request: Any, log: Any) -> local.Result:
         request.failed, request.last_lines = "show", ["error: the disk is full"]
         return local.Result(request, [])
 
@@ -84,7 +84,7 @@ def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, mon
     there = raised.value.run
     assert there and there.state == "failed"
 
-    def stopped(request: Any, tell: Any) -> local.Result:
+    def stopped(request: Any, log: Any) -> local.Result:
         raise WorkFailed("stopped by SIGINT; every process was ended.", exit_code=130)
 
     monkeypatch.setattr(local, "execute_run", stopped)

@@ -1,4 +1,4 @@
-"""The launcher's time passes as it does, whoever sets the clock of its machine."""
+"""The launcher's time passes steadily, even when the clock of its machine is set."""
 
 import time
 

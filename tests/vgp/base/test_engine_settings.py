@@ -18,7 +18,7 @@ def test_values_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "cannot be read as JSON"),
         ('{"memory_gb": 1, "memory_gb": 2}', "a key is given twice"),
@@ -35,10 +35,10 @@ def test_values_are_taken_as_they_are():
         ('{"memory_gb": -1, "dataflow": {"max_workers": 0}}', "memory_gb is -1"),
     ],
 )
-def test_what_is_wrong_is_said(text, said):
+def test_what_is_wrong_is_said(text, message):
     with pytest.raises(UserError) as refused:
         engines({VARIABLE: text})
-    assert said in str(refused.value) and VARIABLE in str(refused.value) and len(str(refused.value)) < 400
+    assert message in str(refused.value) and VARIABLE in str(refused.value) and len(str(refused.value)) < 400
 
 
 def test_all_mistakes_are_told_at_once():

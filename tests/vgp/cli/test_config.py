@@ -193,8 +193,8 @@ def test_init_takes_the_project_of_the_environment(folder: Path, monkeypatch: py
 def test_init_without_what_it_needs_is_refused_and_writes_nothing(
     folder: Path, arguments: list[str], message: str
 ) -> None:
-    told = refusal(*arguments)
-    assert message in told and "canary" not in told
+    complaint = refusal(*arguments)
+    assert message in complaint and "canary" not in complaint
     assert list(folder.iterdir()) == []
 
 

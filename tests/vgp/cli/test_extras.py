@@ -45,12 +45,12 @@ def test_what_an_extra_is_said_to_bring_it_brings(extra: str) -> None:
 
 
 def test_a_lack_is_named_also_when_it_was_explained_on_the_way() -> None:
-    with pytest.raises(RequestError) as said, extras.explain_missing_package():
+    with pytest.raises(RequestError) as refused, extras.explain_missing_package():
         try:
             raise ModuleNotFoundError("No module named 'kfp.dsl'", name="kfp.dsl")
         except ModuleNotFoundError as error:
             raise RequestError("pipelines/training.py:3: ModuleNotFoundError") from error
-    assert str(said.value) == (
+    assert str(refused.value) == (
         f"kfp is not installed. Install the extra vertex:\n  {REPOSITORY}/scripts/setup.sh vertex"
     )
 

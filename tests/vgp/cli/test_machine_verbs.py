@@ -326,8 +326,8 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
     asked = "machines", "--ladder", "--accelerator", "L4", "--gpus", "8", "--region", "us-central1"
     code, out, _ = run(capsys, *asked, "--deadline", "12h")
     assert code == 0 and 'deadline = "12h"' in out
-    told = tomllib.loads(out)["steps"]["train"]
-    placed = ladder(Request.model_validate(told), region="us-central1", name="train", as_of=TODAY)
+    step = tomllib.loads(out)["steps"]["train"]
+    placed = ladder(Request.model_validate(step), region="us-central1", name="train", as_of=TODAY)
     assert [rung.provisioning for rung in placed.rungs] == ["spot", "spot", "spot", "flex_start", "standard"]
     assert 'max_wait = "2h"' in out
     code, out, _ = run(

@@ -81,14 +81,14 @@ def test_show_tells_all_and_obeys_nothing(ran: str, capsys: pytest.CaptureFixtur
 
 def test_show_tells_machines_the_same(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "show", "latest:small", "--json")
-    told = json.loads(out)
-    assert code == 0 and (told["id"], told["state"]) == ("small-1", "failed")
-    assert told["parameters"]["text"] == {"value": HOSTILE, "default": "plain", "differs": True}
-    assert told["metrics"]["first.auc"] == 0.75 and told["metrics"]["first.note"] == HOSTILE
-    assert [step["state"] for step in told["steps"]] == ["succeeded", "failed"]
-    assert told["steps"][0]["seconds"] == 600 and told["steps"][0]["usd"] > 0
-    assert told["steps"][0]["machines"][0]["machine_type"] == "e2-standard-4"
-    assert told["usd"] == pytest.approx(sum(step["usd"] for step in told["steps"]), abs=1e-3)
+    printed = json.loads(out)
+    assert code == 0 and (printed["id"], printed["state"]) == ("small-1", "failed")
+    assert printed["parameters"]["text"] == {"value": HOSTILE, "default": "plain", "differs": True}
+    assert printed["metrics"]["first.auc"] == 0.75 and printed["metrics"]["first.note"] == HOSTILE
+    assert [step["state"] for step in printed["steps"]] == ["succeeded", "failed"]
+    assert printed["steps"][0]["seconds"] == 600 and printed["steps"][0]["usd"] > 0
+    assert printed["steps"][0]["machines"][0]["machine_type"] == "e2-standard-4"
+    assert printed["usd"] == pytest.approx(sum(step["usd"] for step in printed["steps"]), abs=1e-3)
 
 
 @pytest.mark.parametrize(("fail", "code"), [("", 0), ("broken", 1)])
@@ -129,8 +129,8 @@ def test_runs_are_listed_for_people_and_machines(
         ["run", "pipeline", "state"], ["small-2", "small", "pending"], ["small-1", "small", "failed"]
     ]  # fmt: skip
     _, out, _ = run(capsys, "runs", "--state", "failed", "--since", "1d", "--label", "pipeline=small", "--json")
-    (told,) = json.loads(out)
-    assert (told["id"], told["state"], told["pipeline"]) == ("small-1", "failed", "small")
+    (printed,) = json.loads(out)
+    assert (printed["id"], printed["state"], printed["pipeline"]) == ("small-1", "failed", "small")
     _, out, err = run(capsys, "runs", "--limit", "1")
     assert "small-1" not in out and "--limit" in err
     assert run(capsys, "runs", "--pipeline", "other")[1] == "No runs match in us-central1 of test-project.\n"
@@ -209,8 +209,8 @@ def test_compare_for_people_and_machines(
     cloud.clock.advance(3600)
     code, out, _ = run(capsys, "compare", "small-1", "small-2")
     assert code == 0 and safe(out) and re.search(r"≠ +rows +7 +8", out) and "--all" in out
-    told = json.loads(run(capsys, "compare", "small-1", "small-2", "--json")[1])
-    rows = {(row["section"], row["name"]): row for row in told["rows"]}
+    printed = json.loads(run(capsys, "compare", "small-1", "small-2", "--json")[1])
+    rows = {(row["section"], row["name"]): row for row in printed["rows"]}
     assert rows["parameters", "text"]["values"] == [HOSTILE, "plain"] and rows["parameters", "text"]["differs"]
     assert rows["metrics", "first.auc"]["values"] == [0.75, 0.75] and not rows["metrics", "first.auc"]["differs"]
 

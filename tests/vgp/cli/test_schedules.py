@@ -109,10 +109,10 @@ def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
 
 def test_the_plan_says_of_each_step_whether_it_may_take_an_earlier_result(cloud: Cloud, line: Line) -> None:
     line.file.write_text("caching = true\n" + FILE)
-    said = line("plan")[1]
-    (cache,) = [line for line in said.splitlines() if line.startswith("    cache ")]
+    printed = line("plan")[1]
+    (cache,) = [line for line in printed.splitlines() if line.startswith("    cache ")]
     assert "prepare, train, evaluate and decide" in cache and "resolve" not in cache
-    assert "warning: caching = true counts for submit only" in said
+    assert "warning: caching = true counts for submit only" in printed
     (row,) = line.json("plan")["schedules"]
     assert [step for step, cached in row["cached"].items() if not cached] == ["resolve", "register", "notify"]
     assert any("caching = true" in each for each in row["warnings"])
@@ -136,9 +136,9 @@ def test_a_backfill_runs_past_nights_and_says_what_they_could_see(
     assert (code, "dry run: 2 nights of nightly: 2 to run, at most $" in out) == (0, True)
     assert not cloud.jobs
     cloud.clock.run(3600)
-    told = line.json("backfill", "nightly", *days, "--no-preflight")
-    assert (told["started"], [night["state"] for night in told["nights"]]) == (2, ["succeeded"] * 2)
-    assert {night["seen"] for night in told["nights"]} == {"windows"}
+    answer = line.json("backfill", "nightly", *days, "--no-preflight")
+    assert (answer["started"], [night["state"] for night in answer["nights"]]) == (2, ["succeeded"] * 2)
+    assert {night["seen"] for night in answer["nights"]} == {"windows"}
     code, out, _ = line("backfill", "nightly", *days)
     assert (code, out.startswith("nothing was started: 2 nights of nightly: none to run; 2 ran before")) == (4, True)
     assert "windows: today's data, through that night's windows" in out
@@ -164,9 +164,9 @@ def test_doctor_tells_by_its_exit_code_whether_something_is_wrong(
     cloud.script("train", fail="CUDA out of memory")
     cloud.clock.advance(2 * 86400)
     code, out = doctor("--json")
-    told = json.loads(out)
-    assert (code, told["ok"], told["schedules"][0]["counts"]) == (1, False, {"failed": 2})
-    assert told["schedules"][0]["nights"][-1]["failed"] == [{"step": "train", "error": "CUDA out of memory"}]
+    printed = json.loads(out)
+    assert (code, printed["ok"], printed["schedules"][0]["counts"]) == (1, False, {"failed": 2})
+    assert printed["schedules"][0]["nights"][-1]["failed"] == [{"step": "train", "error": "CUDA out of memory"}]
     assert doctor("nightly", "--since", "1h")[0] == 0
 
 

@@ -23,10 +23,10 @@ def test_a_dry_run_shows_the_job_and_starts_nothing(
     cloud: Cloud, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     code, out, err = run(capsys, "--dry-run", "--json", *words)
-    told = json.loads(out)
+    printed = json.loads(out)
     assert code == 0 and not cloud.jobs
-    assert told["started"] is False and told["job"]["pipelineSpec"]["pipelineInfo"]["name"] == "training"
-    assert f"dry run: {told['id']} was not started" in err
+    assert printed["started"] is False and printed["job"]["pipelineSpec"]["pipelineInfo"]["name"] == "training"
+    assert f"dry run: {printed['id']} was not started" in err
 
 
 def test_a_dry_run_tells_a_person_that_nothing_was_started(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +76,10 @@ def test_a_step_without_a_price_is_named_wherever_the_run_is_summed(
         "at least" in out
         and "not included: train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1" in out
     )
-    told = json.loads(run(capsys, *given, "--json")[1])
-    assert told["max_usd"] is None and told["max_usd_of_priced_steps"] > 0 and list(told["unpriced"]) == ["train"]
+    printed = json.loads(run(capsys, *given, "--json")[1])
+    assert (
+        printed["max_usd"] is None and printed["max_usd_of_priced_steps"] > 0 and list(printed["unpriced"]) == ["train"]
+    )
     code, out, err = run(capsys, *given, "--max-usd", "100000")
     assert (
         code == 2 and "cannot be guaranteed" in err and "train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g" in err
@@ -101,9 +103,9 @@ def test_nothing_started_is_the_first_that_is_said_and_has_an_exit_code_of_its_o
     code, out, _ = run(capsys, "--wait")
     assert code == 4 and out.startswith("nothing was started: ")
     code, out, err = run(capsys, "--json")
-    told = json.loads(out)
+    printed = json.loads(out)
     assert code == 4 and err.startswith("nothing was started: ")
-    assert (told["started"], told["over"], told["exit_code"]) == (False, True, 4)
+    assert (printed["started"], printed["over"], printed["exit_code"]) == (False, True, 4)
     assert len(cloud.jobs) == 1
 
 
@@ -220,8 +222,8 @@ def test_two_environments_labels_and_experiments_are_other_requests(
     monkeypatch.chdir(repository)
     Path("pipelines.toml").write_text("[environments.dev]\n[environments.prod]\n")
     lines = (["--env", "dev"], ["--env", "prod"], ["--env", "prod", "--label", "x=y"])
-    told = [json.loads(run(capsys, *line, "--json")[1]) for line in lines]
-    assert all(each["started"] for each in told) and len(cloud.jobs) == len(lines)
+    results = [json.loads(run(capsys, *line, "--json")[1]) for line in lines]
+    assert all(each["started"] for each in results) and len(cloud.jobs) == len(lines)
 
 
 def test_a_command_of_the_settings_is_a_custom_job_and_the_step_that_takes_up_what_it_left(

@@ -60,7 +60,7 @@ def test_the_request_that_is_submitted_holds_the_text_and_no_path(
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         (("task=b.toml",), "task = b.toml: no such file"),
         (("task=a.toml",), "the task table has no default data"),
@@ -70,10 +70,10 @@ def test_the_request_that_is_submitted_holds_the_text_and_no_path(
     ],
 )
 def test_what_cannot_be_is_refused_before_a_run_has_a_folder(
-    folder: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], says: str
+    folder: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], message: str
 ) -> None:
     code, _, err = call(capsys, "run", "training", "--out", "runs", *(f"--set={text}" for text in given))
-    assert code == 2 and says in err and not (folder / "runs").exists()
+    assert code == 2 and message in err and not (folder / "runs").exists()
 
 
 def test_data_that_is_not_in_the_bucket_is_refused_when_it_is_submitted(

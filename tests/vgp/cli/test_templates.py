@@ -44,16 +44,16 @@ def tags(cloud: Cloud) -> dict[str, str]:
 
 def test_upload_tells_machines_what_it_did(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "upload", "training", "--tag", "v3", "--json")
-    told = json.loads(out)
+    printed = json.loads(out)
     [version] = [name.rpartition("/")[2] for name in cloud.artifacts.content]
     assert code == 0
-    assert told.pop("created").endswith("Z")
-    assert told == {
+    assert printed.pop("created").endswith("Z")
+    assert printed == {
         "name": "training", "version": version, "uri": f"{REPOSITORY}/training/{version}",
         "tags": ["v3", SHA[:12], SHA, "latest"], "moved": {}, "uploaded": True,
         "size": len(next(iter(cloud.artifacts.content.values()))), "commit": SHA,
     }  # fmt: skip
-    assert tags(cloud) == dict.fromkeys(told["tags"], version)
+    assert tags(cloud) == dict.fromkeys(printed["tags"], version)
     code, out, _ = run(capsys, "upload", "training", "--tag", "v3", "--json")
     assert (code, json.loads(out)["uploaded"], json.loads(out)["version"]) == (0, False, version)
 
@@ -150,8 +150,8 @@ def test_tags_are_moved_and_taken_away(cloud: Cloud, capsys: pytest.CaptureFixtu
     run(capsys, "upload", "training")
     [version] = [name.rpartition("/")[2] for name in cloud.artifacts.content]
     assert run(capsys, "templates", "tag", f"training@{version[:15]}", "stable")[1] == f"training:stable -> {version}\n"
-    told = json.loads(run(capsys, "templates", "tag", "training", "stable", "--json")[1])
-    assert told == {"name": "training", "tag": "stable", "version": version, "before": version}
+    printed = json.loads(run(capsys, "templates", "tag", "training", "stable", "--json")[1])
+    assert printed == {"name": "training", "tag": "stable", "version": version, "before": version}
     _, out, _ = run(capsys, "templates", "untag", "training:stable")
     assert out == f"removed training:stable; the version training@{version} stays\n"
     assert "stable" not in tags(cloud)
@@ -171,11 +171,11 @@ def test_a_limit_shows_the_newest_and_says_how_many_there_are(cloud: Cloud, caps
 
 def test_a_bucket_takes_the_same_commands(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     place = ["--to", "gs://test-bucket/templates"]
-    told = json.loads(run(capsys, "upload", "training", *place, "--json")[1])
-    assert told["uri"] == f"gs://test-bucket/templates/training/{told['version'][7:]}.json"
+    printed = json.loads(run(capsys, "upload", "training", *place, "--json")[1])
+    assert printed["uri"] == f"gs://test-bucket/templates/training/{printed['version'][7:]}.json"
     [row] = json.loads(run(capsys, "templates", "training", *place, "--json")[1])
-    assert (row["uri"], row["tags"]) == (told["uri"], sorted([SHA, SHA[:12], "latest"]))
-    assert run(capsys, "templates", "pin", told["uri"])[1].strip() == told["uri"]
+    assert (row["uri"], row["tags"]) == (printed["uri"], sorted([SHA, SHA[:12], "latest"]))
+    assert run(capsys, "templates", "pin", printed["uri"])[1].strip() == printed["uri"]
     assert cloud.artifacts.content == {}
 
 

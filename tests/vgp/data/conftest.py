@@ -45,7 +45,7 @@ class Leaky(Visits):
 
 
 class Hidden(Visits):
-    """Brings the outcome in by a back door: a column that is said to be known before."""
+    """Brings the outcome in by a back door: a column that is declared as known before."""
 
     schema = tuple(replace(field, known="before") if field.name == "refunded" else field for field in Visits.schema)
 

@@ -1,4 +1,4 @@
-"""CSV files that break readers, and what `prepare` says of each."""
+"""CSV files that break readers, and the message of `prepare` for each."""
 
 import bz2
 import gzip
@@ -47,7 +47,7 @@ def flipped(data: bytes, position: int) -> bytes:
 
 
 def encrypted() -> bytes:
-    """Says of its member, in both of its headers, that it is encrypted."""
+    """Marks its member as encrypted, in both of its headers."""
     data = bytearray(zipped())
     data[6] |= 1
     data[data.index(b"PK\x01\x02") + 8] |= 1
@@ -55,7 +55,7 @@ def encrypted() -> bytes:
 
 
 def method(number: int) -> bytes:
-    """Says of its member that it is packed by a method of this number."""
+    """Marks its member as packed by the method of this number."""
     data = bytearray(zipped())
     data[8] = number
     data[data.index(b"PK\x01\x02") + 10] = number
@@ -114,8 +114,8 @@ def as_parquet() -> bytes:
 class Case:
     #: The file's bytes, or what makes it.
     content: bytes | Callable[[Path], None]
-    #: What is said must match; "" = the file is good.
-    says: str
+    #: The pattern of the message; "" = the file is good.
+    message: str
     name: str = "x.csv"
 
 
@@ -132,7 +132,7 @@ CASES = {
     "no last line end": Case(GOOD.rstrip(b"\n"), ""),
     "blank lines between": Case(GOOD.replace(b"\n", b"\n\n"), ""),
     "a byte order mark": Case(b"\xef\xbb\xbf" + GOOD, ""),
-    "columns that nobody asked for, some without a name": Case(
+    "columns that the task does not name, some without a name": Case(
         b"\n".join(b",,%b,z" % line if i == 0 else b"1,2,%b,4" % line for i, line in enumerate(GOOD.splitlines())),
         "",
     ),

@@ -1,7 +1,7 @@
 """Prepares every file of `hostile.CASES`: `python hostile_run.py FOLDER`; a line of JSON for each on stdout.
 
 A process of its own with little memory, and a clock for each file: a crash, a hang and a full memory are failures
-that a test could not tell in its own process.
+that a test could not recognize in its own process.
 """
 
 import json
@@ -46,7 +46,7 @@ def tightened() -> None:
 
 
 def outcome(path: Path, destination: Path) -> str:
-    """What is said of a file; "" if it is good, a traceback if it broke the reader."""
+    """Returns the message for a file; "" if it is good, a traceback if it broke the reader."""
     from vgp.base.exits import UserError
     from vgp.data.prepare import prepare
 
@@ -83,8 +83,8 @@ def main(root: Path) -> None:
         path = place / case.name
         case.content(path) if callable(case.content) else path.write_bytes(case.content)
         began = time.process_time()
-        said = outcome(path, place / "data")
-        print(json.dumps([name, said, time.process_time() - began, (place / "data").exists()]), flush=True)
+        message = outcome(path, place / "data")
+        print(json.dumps([name, message, time.process_time() - began, (place / "data").exists()]), flush=True)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_other_splits_add_values_but_no_counts():
 
 
 @pytest.mark.parametrize(
-    ("array", "says"),
+    ("array", "message"),
     [
         (pa.array([1, None]), "missing in 1 rows"),
         (pa.array([[1], [1, 2]]), "has no fixed width"),
@@ -64,8 +64,8 @@ def test_other_splits_add_values_but_no_counts():
         (pa.array([0], pa.date32()), "has no fixed width"),
     ],
 )
-def test_columns_without_a_fixed_width_are_refused(array, says):
-    with pytest.raises(UserError, match=says):
+def test_columns_without_a_fixed_width_are_refused(array, message):
+    with pytest.raises(UserError, match=message):
         fixed_width(pa.table({"x": array}), "label")
 
 

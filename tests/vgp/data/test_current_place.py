@@ -21,7 +21,7 @@ with WorkerPool(1, Path(sys.argv[1])) as pool:
 """
 
 
-def said(folder: Path, how: str) -> tuple[int, str]:
+def run_pool(folder: Path, how: str) -> tuple[int, str]:
     ended = subprocess.run(
         [sys.executable, "-c", COMMAND, str(folder), how], capture_output=True, text=True, timeout=60
     )
@@ -29,10 +29,10 @@ def said(folder: Path, how: str) -> tuple[int, str]:
 
 
 def test_a_process_that_works_alone_and_is_killed_is_told_with_its_file_and_record(tmp_path: Path) -> None:
-    code, words = said(tmp_path, "dies")
+    code, words = run_pool(tmp_path, "dies")
     assert code == -signal.SIGKILL
     assert "died while making rows (photos/cat.png, record 3)" in words
 
 
 def test_a_process_that_ends_by_itself_is_told_of_by_itself_alone(tmp_path: Path) -> None:
-    assert said(tmp_path, "fails") == (1, "a fault of its own\n")
+    assert run_pool(tmp_path, "fails") == (1, "a fault of its own\n")

@@ -111,7 +111,7 @@ HAPPENED = ibis.table({"place": "string", "gate": "string", "hour": "int64", "de
 
 
 @pytest.mark.parametrize(
-    ("attributes", "says"),
+    ("attributes", "message"),
     [
         ({"windows": ((0, 0),)}, r"the window \(0, 0\) is not valid"),
         ({"windows": ((3, 0),)}, "with 1 <= last <= first"),
@@ -129,9 +129,9 @@ HAPPENED = ibis.table({"place": "string", "gate": "string", "hour": "int64", "de
         ({"by": ("gate",)}, "by 'gate' is string in the events and int64 in the rows"),
     ],
 )  # fmt: skip
-def test_events_that_cannot_be_looked_back_on_are_refused(attributes, says):
+def test_events_that_cannot_be_looked_back_on_are_refused(attributes, message):
     lately = Events(**{"table": HAPPENED, "by": ("place",), "windows": ((1, 1),), **attributes})
-    with pytest.raises(UserError, match=f"the events late: {says}|the events late: .*{says}"):
+    with pytest.raises(UserError, match=f"the events late: {message}|the events late: .*{message}"):
         events.check("late", lately, dict(ROWS.schema().items()))
 
 

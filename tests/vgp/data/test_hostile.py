@@ -16,7 +16,7 @@ from .hostile import CASES
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """What is said of each file, how long it took, and what was left lying; by one process with little memory."""
+    """The message for each file, its time, and the files left behind; by one process with little memory."""
     folder = tmp_path_factory.mktemp("hostile")
     scratch = tmp_path_factory.mktemp("scratch")
     environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(Path(training.__file__).parents[1])}
@@ -29,9 +29,9 @@ def outcomes(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_file_gives_a_sentence_or_a_dataset_in_bounded_time_and_memory(outcomes, name):
-    said, seconds, made = outcomes[name]
-    assert "Traceback" not in said
-    assert re.search(CASES[name].says, said, re.DOTALL) if CASES[name].says else not said
-    assert len(said) < 1000 and "\n" not in said
-    assert seconds < 10  # of a core; a file that hangs is ended after a minute of the clock, and says so
-    assert made == (not said)
+    message, seconds, made = outcomes[name]
+    assert "Traceback" not in message
+    assert re.search(CASES[name].message, message, re.DOTALL) if CASES[name].message else not message
+    assert len(message) < 1000 and "\n" not in message
+    assert seconds < 10  # of a core; a file that hangs is ended after a minute of the clock, with a message
+    assert made == (not message)

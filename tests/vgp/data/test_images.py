@@ -83,7 +83,7 @@ def test_a_damaged_image_is_named_or_dropped(shapes, tmp_path, wrong):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says"),
+    ("name", "text", "message"),
     [
         ("labels.csv", "file,label\ncircle/01.png,cirle\n", "labels.csv, line 2: 'cirle' is not a class.*mean circle"),
         ("labels.csv", "file,label\ncircle/99.png,circle\n", "labels.csv, line 2: there is no image 'circle/99.png'"),
@@ -95,10 +95,10 @@ def test_a_damaged_image_is_named_or_dropped(shapes, tmp_path, wrong):
         ("oval/1.png", "", "oval/1.png: 'oval' is not a class.*circle, square"),
     ],
 )
-def test_a_class_that_cannot_be_told_is_said_with_its_place(shapes, tmp_path, name, text, says):
+def test_a_class_that_cannot_be_told_is_said_with_its_place(shapes, tmp_path, name, text, message):
     (shapes / name).parent.mkdir(exist_ok=True)
     (shapes / name).write_text(text)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         prepare(TASK, str(shapes), tmp_path / "data", workers=1)
 
 
@@ -160,8 +160,8 @@ def test_images_that_test_what_was_learnt_by_heart_are_counted(shapes, tmp_path)
     splits = {path.stem: split_of(f"{path.parent.name}/{path.name}", 0.05, 0.2) for path in shapes.rglob("*.*")}
     pairs = [(splits[stem], splits[stem.removesuffix("-copy")]) for stem in splits if stem.endswith("-copy")]
     parted = sum({"train", "test"} == set(pair) for pair in pairs)
-    said = f"images of the test split {parted} are in the train split too, byte for"
-    assert parted and any(said in note for note in made.notes)
+    sentence = f"images of the test split {parted} are in the train split too, byte for"
+    assert parted and any(sentence in note for note in made.notes)
 
 
 def test_whatever_a_decoder_raises_is_a_damaged_image_and_its_warnings_are_not_shown():

@@ -61,13 +61,13 @@ def named(columns: dict[str, np.ndarray], label: np.ndarray = LABEL, classes: tu
 
 
 def test_a_column_that_nearly_tells_the_label_is_named_with_an_interval_and_stays():
-    said = named(
+    note = named(
         {"fee": NEARLY, "x": HONEST, "code": np.where(DRAW.random(ROWS) < 0.04, 1 - LABEL, LABEL) + np.uint64(7)}
     )
     assert re.match(
-        r"Columns alone nearly predict the label: fee \(AUC 0\.9\d\d, 95% interval 0\.9\d to 0\.9\d\), code \(", said
+        r"Columns alone nearly predict the label: fee \(AUC 0\.9\d\d, 95% interval 0\.9\d to 0\.9\d\), code \(", note
     )
-    assert "x (" not in said and "leave it out of the features, or name it in the task's `trusted`" in said
+    assert "x (" not in note and "leave it out of the features, or name it in the task's `trusted`" in note
     assert named({"fee": NEARLY}, trusted=("fee",)) == "" == named({"x": HONEST})
 
 
@@ -86,8 +86,8 @@ def test_a_column_that_tells_eight_rows_of_many_is_named_and_luck_is_not(kind):
     else:
         flag = np.where(label == 1, 3, DRAW.choice(3, rows)).astype(np.uint64)
         leak, honest = flag, [DRAW.integers(0, 30, rows).astype(np.uint64) for _ in range(40)]
-    said = named({"leak": leak, **{f"x{i}": column for i, column in enumerate(honest)}}, label)
-    assert "leak (AUC" in said and "x1" not in said and said.startswith("A column alone nearly predicts the label")
+    note = named({"leak": leak, **{f"x{i}": column for i, column in enumerate(honest)}}, label)
+    assert "leak (AUC" in note and "x1" not in note and note.startswith("A column alone nearly predicts the label")
 
 
 def test_of_a_regression_and_of_several_classes_too():
@@ -98,15 +98,15 @@ def test_of_a_regression_and_of_several_classes_too():
     assert named({"far": (number + DRAW.normal(size=ROWS)).astype(np.float32)}, number, ()) == ""
     label = DRAW.integers(0, 3, ROWS)
     third = np.where(DRAW.random(ROWS) < 0.1, DRAW.normal(size=ROWS), (label == 2) * 5.0).astype(np.float32)
-    assert "x (AUC 0.9" in (said := named({"x": third}, label, ("a", "b", "c"))) and "of 'c', 95%" in said
+    assert "x (AUC 0.9" in (note := named({"x": third}, label, ("a", "b", "c"))) and "of 'c', 95%" in note
 
 
 def test_many_columns_are_told_in_one_sentence_the_strongest_first():
     columns = {f"x{i}": (4 * LABEL + (1 + i / 20) * HONEST).astype(np.float32) for i in range(12)}
-    said = named(
+    note = named(
         {name: np.where(DRAW.random(ROWS) < 0.05, HONEST, v).astype(np.float32) for name, v in columns.items()}
     )
-    assert said.count("AUC") == 8 and "and 4 more" in said
+    assert note.count("AUC") == 8 and "and 4 more" in note
 
 
 def test_what_some_rows_of_a_group_tell_of_the_others_is_no_leak():

@@ -71,7 +71,7 @@ def test_lengths_count_by_the_calendar(text, day, before, after):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("1-13", "there is no month 13; months are 1 to 12"),
         ("0", "there is no month 0"),
@@ -94,8 +94,8 @@ def test_lengths_count_by_the_calendar(text, day, before, after):
         (["1-6"], "a window is a text"),
     ],
 )
-def test_what_is_no_window_is_refused_in_a_sentence(text, says):
-    with pytest.raises(UserError, match=says) as refusal:
+def test_what_is_no_window_is_refused_in_a_sentence(text, message):
+    with pytest.raises(UserError, match=message) as refusal:
         parse(text, "train")
     assert str(refusal.value).startswith("train ")
 

@@ -15,7 +15,7 @@ class Ended:
 
 
 @pytest.mark.parametrize(
-    ("exitcode", "workers", "says"),
+    ("exitcode", "workers", "message"),
     [
         (-signal.SIGSEGV, 2, "by SIGSEGV: a library or"),
         (3, 2, "exit code 3: the task's code"),
@@ -24,8 +24,8 @@ class Ended:
         (-signal.SIGKILL, 4, "memory: try fewer than 4 workers"),
     ],
 )
-def test_how_a_process_ended_is_told_and_lack_of_memory_only_where_that_may_be(exitcode, workers, says):
-    assert says in pool._explain_death([Ended(exitcode)], workers)
+def test_how_a_process_ended_is_told_and_lack_of_memory_only_where_that_may_be(exitcode, workers, message):
+    assert message in pool._explain_death([Ended(exitcode)], workers)
 
 
 def test_a_crash_of_a_process_is_told_with_the_work_that_it_did(tmp_path):

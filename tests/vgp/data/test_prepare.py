@@ -245,14 +245,14 @@ def test_a_key_that_occurs_twice_in_different_files_is_named_in_both(visits, wri
 
 
 @pytest.mark.parametrize(
-    ("task", "says"),
+    ("task", "message"),
     [
         ("Leaky", "asks for refunded, which is known only after"),
         ("Hidden", "the column hint alone predicts"),
     ],
 )
-def test_a_label_that_leaks_is_refused(visits_module, write_csv, tmp_path, task, says):
-    with pytest.raises(UserError, match=says):
+def test_a_label_that_leaks_is_refused(visits_module, write_csv, tmp_path, task, message):
+    with pytest.raises(UserError, match=message):
         prepare(f"{visits_module}:{task}", str(write_csv(visit_rows())), tmp_path / "data", workers=1)
     assert not (tmp_path / "data").exists()
 
@@ -277,7 +277,7 @@ def test_without_a_time_rows_of_the_first_group_stay_together_and_the_second_tra
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         ({"options": {"train": "13"}}, "no month 13"),
         ({"options": {"train": "1-4", "test": "4"}}, "overlap"),
@@ -286,9 +286,9 @@ def test_without_a_time_rows_of_the_first_group_stay_together_and_the_second_tra
         ({"workers": 0}, "workers is 0"),
     ],
 )
-def test_a_wrong_request_writes_nothing(visits, write_csv, tmp_path, given, says):
+def test_a_wrong_request_writes_nothing(visits, write_csv, tmp_path, given, message):
     path = write_csv(visit_rows())
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         prepare(visits, str(path), tmp_path / "data", **{"workers": 1, **given})
     assert not (tmp_path / "data").exists()
 
@@ -347,22 +347,22 @@ def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, tmp_p
         prepare(f"{visits_module}:Dying", "", tmp_path / "data", workers=2)
 
 
-@pytest.mark.parametrize("workers, code, told", [(1, 0, "visits_task.py:.*SystemExit: 0"), (2, 4, "SystemExit: 4")])
+@pytest.mark.parametrize("workers, code, ending", [(1, 0, "visits_task.py:.*SystemExit: 0"), (2, 4, "SystemExit: 4")])
 def test_a_task_that_calls_exit_is_an_error_with_its_record_and_no_success(
-    visits_module, tmp_path, workers, code, told
+    visits_module, tmp_path, workers, code, ending
 ):
-    said = rf"ended the program while making rows: mail.txt, record 3 \(.*{told}\)"
-    with pytest.raises(UserError, match=said):
+    message = rf"ended the program while making rows: mail.txt, record 3 \(.*{ending}\)"
+    with pytest.raises(UserError, match=message):
         prepare(f"{visits_module}:Leaving", "", tmp_path / "data", options={"code": code}, workers=workers)
     assert not (tmp_path / "data").exists()
-    with pytest.raises(SystemExit):  # as whoever stops the step from without would
+    with pytest.raises(SystemExit):  # as a stop from outside the step would
         prepare(f"{visits_module}:Leaving", "", tmp_path / "data", options={"code": 143}, workers=1)
 
 
 def test_the_features_are_asked_for_once_and_once_of_the_past(visits, visits_module, write_csv, tmp_path, monkeypatch):
     kind, asked = importlib.import_module(visits_module).Visits, []
-    said = kind.features
-    monkeypatch.setattr(kind, "features", lambda self, rows: asked.append(rows) or said(self, rows))
+    features = kind.features
+    monkeypatch.setattr(kind, "features", lambda self, rows: asked.append(rows) or features(self, rows))
     prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
     assert len(asked) == 2
 

@@ -23,7 +23,7 @@ def task_of(kind: pa.DataType = pa.float64(), **attributes: object) -> type[Tabu
 
 
 @pytest.mark.parametrize(
-    ("attributes", "says"),
+    ("attributes", "message"),
     [
         ({"quantiles": (0.9, 0.1)}, r"quantiles is \(0.9, 0.1\): it must rise"),
         ({"quantiles": (0.1, 0.1)}, "it must rise, each number once"),
@@ -36,8 +36,8 @@ def task_of(kind: pa.DataType = pa.float64(), **attributes: object) -> type[Tabu
         ({"score": lambda self, model, batch: None}, "declares quantiles and has a method `score`"),
     ],
 )
-def test_an_outcome_that_cannot_be_is_refused_at_once(attributes, says):
-    with pytest.raises(UserError, match=says):
+def test_an_outcome_that_cannot_be_is_refused_at_once(attributes, message):
+    with pytest.raises(UserError, match=message):
         task_of(**attributes)()
 
 
@@ -75,9 +75,9 @@ def test_the_manifest_describes_the_label_of_the_train_split(prices):
     assert made.statistics["regression"] == {"quantiles": [0.1, 0.5, 0.9], "target": "price", "unit": "EUR"}
 
 
-def refused(prices, tmp_path, says, *, task="prices:Prices", **changed):
+def refused(prices, tmp_path, message, *, task="prices:Prices", **changed):
     table = [{**row, **changed} for row in prices.rows(60)]
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         prepare(task, str(prices.write(tmp_path / "prices.csv", table)), tmp_path / "data")
     assert not (tmp_path / "data" / "manifest.json").exists()
 
@@ -110,7 +110,7 @@ def test_labels_of_any_number_type_become_float64(values):
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ([1.0, None], "column label .double. must have a value; it is missing in 1 rows"),
         ([1.0, float("nan")], "missing in 1 rows"),
@@ -118,8 +118,8 @@ def test_labels_of_any_number_type_become_float64(values):
         (["a", "b"], "the label label has the type string: a regression predicts a number"),
     ],
 )
-def test_a_label_that_is_no_number_is_refused(values, says):
-    with pytest.raises(UserError, match=says):
+def test_a_label_that_is_no_number_is_refused(values, message):
+    with pytest.raises(UserError, match=message):
         fixed_width(pa.table({"x": [1.0, 2.0], "label": values}), "label", regression=True)
 
 
@@ -130,7 +130,7 @@ ROWS = 2_000
 COST = DRAW.lognormal(sigma=2.0, size=ROWS)
 
 
-def told(column: np.ndarray, label: np.ndarray = COST) -> bool:
+def is_refused(column: np.ndarray, label: np.ndarray = COST) -> bool:
     try:
         leaks.check({"x": column, "label": label}, "label", (), ())
     except UserError as error:
@@ -151,7 +151,7 @@ def told(column: np.ndarray, label: np.ndarray = COST) -> bool:
     ids=["itself", "log", "bent", "with tax", "nearly"],
 )
 def test_a_column_that_tells_the_number_is_refused(leak):
-    assert told(leak)
+    assert is_refused(leak)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_a_column_that_tells_the_number_is_refused(leak):
     ids=["signal", "missing", "identifier", "noise"],
 )
 def test_an_honest_column_is_not_refused(honest):
-    assert not told(honest)
+    assert not is_refused(honest)
 
 
 def test_few_rows_tell_nothing():
-    assert not told(COST[:150], COST[:150])
+    assert not is_refused(COST[:150], COST[:150])

@@ -118,7 +118,7 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
+    ("damage", "message"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "bytes, but the manifest has"),
         (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "checksum of the manifest"),
@@ -126,9 +126,9 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
     ],
     ids=["cut off", "changed", "lost"],
 )
-def test_a_damaged_shard_is_refused_by_name(dataset: Path, damage, says):
+def test_a_damaged_shard_is_refused_by_name(dataset: Path, damage, message):
     damage(dataset / "test-00000.parquet")
-    with pytest.raises(UserError, match=f"test-00000.parquet.*{says}"):
+    with pytest.raises(UserError, match=f"test-00000.parquet.*{message}"):
         open_rows(dataset, "test")
 
 
@@ -143,7 +143,7 @@ def rewrite(dataset: Path, table: pa.Table, **changes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "says"),
+    ("column", "message"),
     [
         (None, "has seconds as None, but the manifest has float"),
         (["x"], "has seconds as string, but the manifest has float"),
@@ -152,36 +152,36 @@ def rewrite(dataset: Path, table: pa.Table, **changes) -> None:
     ],
     ids=["missing", "words", "another number", "a list"],
 )
-def test_a_shard_of_other_columns_than_the_manifest_says_is_refused(dataset: Path, column, says):
+def test_a_shard_of_other_columns_than_the_manifest_says_is_refused(dataset: Path, column, message):
     table = pq.read_table(dataset / "test-00000.parquet")
     position = table.column_names.index("seconds")
     other = table.remove_column(position)
     if column is not None:
         other = table.set_column(position, "seconds", pa.array(column * len(table)))
     rewrite(dataset, other)
-    with pytest.raises(UserError, match=f"test-00000.parquet {says}"):
+    with pytest.raises(UserError, match=f"test-00000.parquet {message}"):
         open_rows(dataset, "test")
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "says"),
+    ("name", "values", "message"),
     [
         ("page", pa.array([99], pa.int32()), "holds codes of page beyond its 4 values"),
         ("label", pa.array([-1], pa.int64()), "holds codes of label beyond its 2 values"),
         ("row_id", pa.array([None], pa.int64()), "lacks values of row_id"),
     ],
 )
-def test_a_shard_of_values_that_cannot_be_is_refused(dataset: Path, name, values, says):
+def test_a_shard_of_values_that_cannot_be_is_refused(dataset: Path, name, values, message):
     table = pq.read_table(dataset / "test-00000.parquet")
     rest = table[name].combine_chunks()[1:]
     rewrite(dataset, table.set_column(table.column_names.index(name), name, pa.concat_arrays([values, rest])))
-    with pytest.raises(UserError, match=f"test-00000.parquet {says}"):
+    with pytest.raises(UserError, match=f"test-00000.parquet {message}"):
         open_rows(dataset, "test")
 
 
 @pytest.mark.parametrize("damage", [b"PAR1", b"\x0f", bytes(40)])
 def test_a_shard_whose_footer_is_damaged_is_refused_in_one_line(dataset: Path, damage):
-    """With a checksum that fits: somebody meant it."""
+    """A change on purpose: its checksum fits."""
     rewrite(dataset, pq.read_table(dataset / "test-00000.parquet"))
     path = dataset / "test-00000.parquet"
     data = path.read_bytes()[: -60 - len(damage)] + damage + path.read_bytes()[-60:]

@@ -347,8 +347,8 @@ def test_each_row_without_a_group_goes_to_a_split_by_itself_and_they_are_counted
     assert set(counts) == set(SPLITS) and 0.1 < counts["test"] / len(empty) < 0.3
     assert all(found[i] == found[i % 100] for i in range(len(rows)) if i % 100 >= 50), "a group stays together"
     made, written, _ = run(Unnamed, header, rows)
-    said = f"{len(empty)} of {len(rows)} rows have no value of word: each of them goes to a split by itself."
-    assert written == found and said in made.notes and said in capfd.readouterr().err
+    sentence = f"{len(empty)} of {len(rows)} rows have no value of word: each of them goes to a split by itself."
+    assert written == found and sentence in made.notes and sentence in capfd.readouterr().err
 
 
 class Derived(Keyed):
@@ -399,9 +399,10 @@ def test_a_test_split_that_lacks_a_class_is_said(run, placed, capfd):
     _, found = placed(Wide, WIDE, rows)
     one = [[*row[:-1], "false" if found[i] == "test" else row[-1]] for i, row in enumerate(rows)]
     run(Wide, WIDE, one)
-    said = capfd.readouterr().err
+    printed = capfd.readouterr().err
     assert (
-        "note: The test split has no row of the class yes (train 227, validation 8, test 0): there will be no" in said
+        "note: The test split has no row of the class yes (train 227, validation 8, test 0): there will be no"
+        in printed
     )
 
 
@@ -470,9 +471,9 @@ def test_a_class_of_one_group_trains_and_the_test_split_is_said_to_lack_it(run, 
     rows = groups_of([f"g{i}" for i in range(150)])
     made, found, _ = run(Grouped, ["id", *WIDE], sick(rows, {i for i in range(600) if i % 150 == 1}))
     assert found[1] == "train"
-    said = next(doubt for doubt in made.doubts if "test split" in doubt)
-    assert "class yes (train 4, validation 0, test 0)" in said
-    assert said in made.notes and f"note: {said}" in capfd.readouterr().err
+    sentence = next(doubt for doubt in made.doubts if "test split" in doubt)
+    assert "class yes (train 4, validation 0, test 0)" in sentence
+    assert sentence in made.notes and f"note: {sentence}" in capfd.readouterr().err
 
 
 PENGUINS = ["species", "island", "bill_mm", "mass_g", "year", "sex", "sampled"]

@@ -22,7 +22,7 @@ def task_of(**attributes) -> type[TabularTask]:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "says"),
+    ("attributes", "message"),
     [
         ({"schema": ()}, "declares no schema"),
         ({"schema": (DONE,)}, "has no column known before the outcome"),
@@ -60,8 +60,8 @@ def task_of(**attributes) -> type[TabularTask]:
         ),
     ],
 )
-def test_a_declaration_that_does_not_fit_is_refused_at_once(attributes, says):
-    with pytest.raises(UserError, match=says):
+def test_a_declaration_that_does_not_fit_is_refused_at_once(attributes, message):
+    with pytest.raises(UserError, match=message):
         task_of(**attributes)()
 
 
@@ -131,7 +131,7 @@ def test_windows_are_options_of_a_task_with_a_time(options, train, test):
 
 
 @pytest.mark.parametrize(
-    ("attributes", "options", "says"),
+    ("attributes", "options", "message"),
     [
         ({}, {"train": "1-6", "test": "7"}, "train and test would do nothing: Mine has no time column"),
         ({}, {"split": "time"}, "Mine has no time column, so split = time is not possible"),
@@ -157,13 +157,13 @@ def test_windows_are_options_of_a_task_with_a_time(options, train, test):
         ({"time": "day"}, {"validation_share": 1}, "validation_share = 1: it must be a share"),
     ],
 )
-def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(attributes, options, says):
-    with pytest.raises(UserError, match=says):
+def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(attributes, options, message):
+    with pytest.raises(UserError, match=message):
         task_of(**attributes)(options)
 
 
 @pytest.mark.parametrize(
-    ("attributes", "says"),
+    ("attributes", "message"),
     [
         ({"group": "user"}, "group is 'user': neither a feature, nor a column known before"),
         ({"slices": ("pages",)}, "the slice pages is none of the features page"),
@@ -226,12 +226,12 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
         ({"labels": lambda self, rows: rows.page.length() + 5}, r"line 2: the label False is none of no, yes"),
     ],
 )
-def test_what_a_task_returns_is_checked(tmp_path: Path, monkeypatch, attributes, says):
+def test_what_a_task_returns_is_checked(tmp_path: Path, monkeypatch, attributes, message):
     rows = [f"2024-0{1 + i % 2}-03,p{i % 3},{'true' if i % 5 else 'false'}" for i in range(60)]
     (tmp_path / "x.csv").write_text("\n".join(["day,page,done", *rows]) + "\n")
     task = task_of(time="day", key=(), **attributes)
     monkeypatch.setattr("vgp.data.tasks.find", lambda name: task)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
 
 
@@ -273,7 +273,7 @@ def test_the_network_that_comes_with_it_learns(visits_module, write_csv, tmp_pat
         losses.append(loss.item())
     share = batch["label"].float().mean()
     best_constant = -(share * share.log() + (1 - share) * (1 - share).log()).item()
-    assert losses[-1] < best_constant - 0.05  # the page tells much
+    assert losses[-1] < best_constant - 0.05  # the page predicts much
     predicted = task.predict(model.eval(), batch)
     assert predicted.shape == (len(batch["label"]), 2)
     torch.testing.assert_close(predicted.sum(1), torch.ones(len(predicted)))

@@ -42,7 +42,7 @@ def test_windows_of_any_length_become_days(train, test, trains, tests):
 
 
 @pytest.mark.parametrize(
-    ("train", "test", "says"),
+    ("train", "test", "message"),
     [
         ("1-7", "7", "train '1-7' and test '7' overlap in 7"),
         ("2013-06:2013-08", "2013-08", "overlap in 2013-08"),
@@ -55,13 +55,13 @@ def test_windows_of_any_length_become_days(train, test, trains, tests):
         ("2013-01-10:2013-02-09", "", "needs a window `test`: a length, such as '2 weeks', or days"),
     ],
 )
-def test_windows_that_cannot_be_are_refused_before_any_file_is_opened(train, test, says):
-    with pytest.raises(UserError, match=says):
+def test_windows_that_cannot_be_are_refused_before_any_file_is_opened(train, test, message):
+    with pytest.raises(UserError, match=message):
         windows(train, test)
 
 
 @pytest.mark.parametrize(
-    ("train", "test", "days", "says"),
+    ("train", "test", "days", "message"),
     [
         ("1-6", "7", day_numbers("2012-12-01", "2013-12-31"), "spans 2012-12:2013-12, so month 7 occurs in several"),
         (
@@ -76,8 +76,8 @@ def test_windows_that_cannot_be_are_refused_before_any_file_is_opened(train, tes
         ("9999 years", "2013-07", YEAR_2013, "train '9999 years' reaches beyond the years 1 to 9999"),
     ],
 )  # fmt: skip
-def test_a_window_without_data_is_refused_with_what_there_is(train, test, days, says):
-    with pytest.raises(UserError, match=says):
+def test_a_window_without_data_is_refused_with_what_there_is(train, test, days, message):
+    with pytest.raises(UserError, match=message):
         windows(train, test).resolve(days)
 
 

@@ -97,7 +97,7 @@ X = Column(name="x", kind="number", type="float", mean=0.0, std=1.0)
 
 
 def noisy(count: int, seed: int, **more: np.ndarray) -> dict[str, np.ndarray]:
-    """A label that the inputs say little about."""
+    """A label that the inputs hardly predict."""
     random = np.random.default_rng(seed)
     table = {f"x{i}": random.normal(size=count).astype(np.float32) for i in range(10)}
     return {**table, "label": (random.random(count) < 0.5 + 0.05 * np.tanh(table["x0"])).astype(np.int64), **more}

@@ -28,8 +28,8 @@ def test_a_contrast_is_that_of_the_matrices_of_bell_and_mccaffrey(seed, groups, 
     sizes = random.integers(1, 9, groups + 100).astype(float)
     found = clusters.contrast(difference, [group], sizes if weighted else None)
     mean, variance, degrees, third = rowwise.clustered(difference, group, sizes if weighted else np.ones(groups + 100))
-    told = (found.estimate, found.error, found.degrees, found.skew * found.error**3)
-    assert told == pytest.approx((mean, variance**0.5, degrees, third), rel=1e-9)
+    figures = (found.estimate, found.error, found.degrees, found.skew * found.error**3)
+    assert figures == pytest.approx((mean, variance**0.5, degrees, third), rel=1e-9)
     assert found.clusters == (groups,) and found.degrees < groups - 1
 
 

@@ -249,21 +249,25 @@ def test_the_reason_tells_the_test_its_level_what_is_sure_and_what_could_have_be
 
 
 def test_days_that_resemble_the_day_before_prove_less_than_days_in_any_order(save):
-    """The same rows, under names that tell an order in which good days follow good ones, or one that tells none."""
+    """The same rows, under names that sort good days after good days, or names without an order."""
     label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
     gains = np.bincount(day, np.log(np.where(label == 1, new / old, (1 - new) / (1 - old))))
     spell = np.argsort(np.argsort(gains))[day]
-    told = {
+    decisions = {
         name: decide(save(label, new, champion=old, group=names), nights=12)
         for name, names in {
             "spells": spell, "dates": np.char.add("2013-05-", np.char.zfill((spell + 1).astype(str), 2)),
             "none": np.char.add("day ", spell.astype(str)),
         }.items()
     }  # fmt: skip
-    assert told["spells"].alike > 0.8 and told["dates"].alike == told["spells"].alike and told["none"].alike is None
-    assert told["spells"].lower_bound < told["none"].lower_bound - 0.02
-    assert told["spells"].interval[0] < told["none"].interval[0]
-    assert "assumed to correlate" not in told["none"].details
+    assert (
+        decisions["spells"].alike > 0.8
+        and decisions["dates"].alike == decisions["spells"].alike
+        and decisions["none"].alike is None
+    )
+    assert decisions["spells"].lower_bound < decisions["none"].lower_bound - 0.02
+    assert decisions["spells"].interval[0] < decisions["none"].interval[0]
+    assert "assumed to correlate" not in decisions["none"].details
 
 
 def test_what_is_no_evidence_among_365_decisions_may_be_as_the_only_one(save):
@@ -271,11 +275,11 @@ def test_what_is_no_evidence_among_365_decisions_may_be_as_the_only_one(save):
     folder = save(label, new, champion=old, group=day)
     kept = decide(folder)
     assert not kept.promote and kept.lower_bound < 0 < kept.interval[0] and "not clearly better" in kept.reason
-    said = (
+    sentence = (
         f"the gain above {kept.lower_bound:z.4f} (the 95% interval starts at {kept.interval[0]:.4f} because it covers "
         "one comparison only)"
     )
-    assert said in kept.details
+    assert sentence in kept.details
     once = decide(folder, nights=1)
     assert once.promote and "the 95% interval starts" not in once.details
 

@@ -262,7 +262,7 @@ def fairs():
 
 @pytest.fixture
 def judged(fairs, tmp_path):
-    """The decision between two models that take the day's crowd to tell something, in opposite ways: both are wrong."""
+    """Decides between two models that give the day's crowd opposite weights: both are wrong."""
 
     def judge(task, **options):
         folder = tmp_path / task.__name__
@@ -313,7 +313,7 @@ def test_a_champion_from_before_its_rows_were_grouped_by_day_is_compared_and_rec
     found = evaluate(data, new, tmp_path / "out", champion=str(old), baseline=False)
     assert decide(tmp_path / "out").same
     shown = [row.values for listed in found.examples.lists for row in listed.rows]
-    assert shown and not any("_day" in values for values in shown), "the time tells it"
+    assert shown and not any("_day" in values for values in shown), "the time gives the day"
     rows = fairs.prepared(tmp_path / "rows", fairs.ByRow)
     challenger = fairs.model(tmp_path / "by_row", rows, 0.2)
     card = json.loads((new / CARD).read_text()) | {"task": "fairs:ByRow"}

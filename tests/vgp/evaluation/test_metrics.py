@@ -59,7 +59,7 @@ def test_scores_agree_with_scikit_learn(make):
     assert scores.accuracy == np.mean(exact.argmax(axis=1) == label)
 
 
-#: Scores that collide, scores that float32 tells apart by their last bit, and the ends.
+#: Scores that collide, scores that differ in the last bit of a float32, and the ends.
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.5, float(np.nextafter(np.float32(0.5), 1)), 0.9, 1.0]) | st.floats(0, 1)
 
 

@@ -239,7 +239,7 @@ def test_a_network_learns_a_number_and_its_quantiles_and_is_judged_on_them(price
 
 def test_a_champion_of_other_quantiles_or_another_label_is_kept(prices, tmp_path):
     new, data = prices.trained(tmp_path / "new", prices.data, 1), prices.data
-    for changed, says in (
+    for changed, message in (
         ({"quantiles": [0.25, 0.5, 0.75]}, "price in EUR with the quantiles 0.25, 0.5, 0.75, the new model the number"),
         ({"unit": "USD"}, "predicts the number price in USD with"),
     ):
@@ -250,22 +250,22 @@ def test_a_champion_of_other_quantiles_or_another_label_is_kept(prices, tmp_path
         (old / "model.safetensors").write_bytes((new / "model.safetensors").read_bytes())
         (old / "model.json").write_text(json.dumps(card))
         evaluate(data, new, tmp_path / "out", champion=str(old), baseline=False)
-        assert says in uncompared(tmp_path / "out")
+        assert message in uncompared(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         (lambda table: table[:, :2], r"returned shape \(\d+, 2\) for \d+ rows, a mean and 3 quantiles"),
         (lambda table: table.flip(1), "must return ascending quantiles; in"),
         (lambda table: table * float("inf"), "must return finite numbers"),
     ],
 )
-def test_predictions_that_cannot_be_are_refused(prices, tmp_path, monkeypatch, answer, says):
+def test_predictions_that_cannot_be_are_refused(prices, tmp_path, monkeypatch, answer, message):
     new = prices.trained(tmp_path / "new", prices.data, 1)
     predict = prices.Prices.predict
     monkeypatch.setattr(prices.Prices, "predict", lambda self, module, batch: answer(predict(self, module, batch)))
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         evaluate(prices.data, new, tmp_path / "out", baseline=False)
 
 

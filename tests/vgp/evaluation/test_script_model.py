@@ -58,8 +58,8 @@ def left(tmp_path, prepared):
         for made in (folder / "weights", checkpoints):
             made.mkdir(parents=True)
         (folder / "weights" / "0.bin").write_bytes(b"12345")
-        told = {"command": COMMAND, "launch": "torchrun", "nodes": 2, "processes": 4, "checkpoint_folder": "/kept"}
-        (checkpoints / "script.json").write_text(json.dumps({**told, "seconds": 61.0, "exit_code": 0}))
+        report = {"command": COMMAND, "launch": "torchrun", "nodes": 2, "processes": 4, "checkpoint_folder": "/kept"}
+        (checkpoints / "script.json").write_text(json.dumps({**report, "seconds": 61.0, "exit_code": 0}))
         if predictions is not None:
             pq.write_table(pa.table(predictions), folder / "predictions.parquet")
         if metrics is not None:
@@ -90,9 +90,9 @@ def page_of(tmp_path, data, model, decision):
 
 def test_what_was_taken_up_is_told_and_kept_beside_it(left, prepared, rows, tmp_path, capsys):
     folder = left(predictions=predicted(rows), metrics={"loss": 0.5})
-    told = capsys.readouterr().err
-    assert f"model: 1 file, 5 bytes, in {folder}" in told and "metrics.json: loss 0.5" in told
-    assert "predictions.parquet: 400 rows, every row of the test split" in told
+    printed = capsys.readouterr().err
+    assert f"model: 1 file, 5 bytes, in {folder}" in printed and "metrics.json: loss 0.5" in printed
+    assert "predictions.parquet: 400 rows, every row of the test split" in printed
     kept = collected.load(str(folder))
     assert (kept.files, kept.bytes, kept.metrics, kept.predictions) == (1, 5, {"loss": 0.5}, 400)
     assert (kept.launched.command, kept.launched.nodes, kept.launched.checkpoints) == (tuple(COMMAND), 2, "/kept")
@@ -207,7 +207,7 @@ def test_a_champion_of_other_rows_is_kept_and_what_is_the_matter_is_told(left, p
 
 
 def test_equal_row_ids_of_other_data_are_not_taken_for_the_same_rows(left, prepared, rows, tmp_path):
-    """Every preparation numbers its test rows from 0: only the data itself or the labels tell them apart."""
+    """Every preparation numbers its test rows from 0: only the data itself or the labels distinguish them."""
     model = left(predictions=predicted(rows))
     old = left("old", predictions=predicted(rows))
     kept = collected.load(str(old))
@@ -336,8 +336,8 @@ def test_a_champion_of_own_rows_must_have_the_same_rows_and_labels(left, coins, 
         ("ids", {"row_id": np.arange(200) + 1}, "1 is missing (row_id 0), 1 is not among them (row_id 200)"),
         ("names", {"p_dog": columns["p_cat"], "p_cow": columns["p_dog"], "p_cat": None}, "predicts the classes"),
     ):
-        told = {key: value for key, value in {**columns, **change}.items() if value is not None}
-        other = left(name, predictions=told, data=files)
+        predictions = {key: value for key, value in {**columns, **change}.items() if value is not None}
+        other = left(name, predictions=predictions, data=files)
         evaluate(files, model, tmp_path / "out", champion=str(other), baseline=False)
         assert message in uncompared(tmp_path / "out")
     ours = coins.trained(tmp_path / "ours", prepared)

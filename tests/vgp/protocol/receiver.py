@@ -1,4 +1,4 @@
-"""A webhook's receiver: a real HTTPS server on loopback, with a certificate of its own, that answers as it is told."""
+"""A webhook's receiver: a real HTTPS server on loopback, with a certificate of its own, with scripted answers."""
 
 import json
 import threading

@@ -18,7 +18,7 @@ PARENT = "projects/test-project/locations/us-central1"
 WHO = {"who": "test", "why": "a test"}
 
 
-def version(number: int, **told: Any) -> Version:
+def version(number: int, **changed: Any) -> Version:
     """A version that is not registered yet."""
     key = hashlib.sha256(str(number).encode()).hexdigest()
     digests = {"model.json": "1" * 64, "model.safetensors": f"{number:064x}"}
@@ -27,11 +27,11 @@ def version(number: int, **told: Any) -> Version:
         "key": key, "model": f"{FOLDER}/versions/{key}", "files": files, "run": f"training-{number}",
         "pipeline": "training", "task": "mine:Flights", "commit": "abc", "reason": "It is better.", "data": "1-3",
     }  # fmt: skip
-    return Version(**facts | told)
+    return Version(**facts | changed)
 
 
 class Registry:
-    """The record as it is now, and every way of it that somebody has read."""
+    """The current record of a registry, and every state of it that was read."""
 
     def __init__(self, versions: int = 0, champion: int | None = None) -> None:
         self.record = Record(model="flights")
@@ -41,8 +41,8 @@ class Registry:
         if champion:
             self.promote(champion)
 
-    def register(self, number: int, **told: Any) -> None:
-        self.record = changes.register(self.record, version(number, **told), who="test")
+    def register(self, number: int, **changed: Any) -> None:
+        self.record = changes.register(self.record, version(number, **changed), who="test")
 
     def promote(self, number: int) -> None:
         expected, key = self.record.aliases.get("champion"), f"promote-{len(self.record.events)}"

@@ -1,4 +1,4 @@
-"""A run on Vertex AI tells the commit of its code by a label; without one, or an answer, it has none."""
+"""A label of a run on Vertex AI names the commit of its code; without a label or an answer, the commit is empty."""
 
 import json
 from pathlib import Path

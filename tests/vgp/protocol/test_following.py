@@ -49,6 +49,6 @@ def test_the_version_of_the_step_is_uploaded_and_reigns_and_a_repetition_sends_n
 
 def test_what_google_refuses_is_told_and_is_no_failure_of_the_step(cloud, capsys):
     cloud.fail("*.models.upload", status(403, "Permission denied"), forever=True)
-    told = follow(JOB, Registry(1, champion=1).read, 1, TERMS)["vertex"]
-    assert told.startswith("not up to date: ") and "aiplatform.models.upload" in told
+    answer = follow(JOB, Registry(1, champion=1).read, 1, TERMS)["vertex"]
+    assert answer.startswith("not up to date: ") and "aiplatform.models.upload" in answer
     assert "warning: " in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Vertex AI's registry becomes what ours says: from nothing, repeated, after a kill at every call, and in races."""
+"""Vertex AI's registry follows ours: from nothing, repeated, after a kill at every call, and in races."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -261,7 +261,7 @@ def test_a_model_of_somebody_else_is_not_touched(cloud, projected):
 
 
 @pytest.mark.parametrize(
-    ("told", "terms", "words"),
+    ("changed", "terms", "words"),
     [
         (
             {"model": "/home/x/versions/1"},
@@ -272,9 +272,9 @@ def test_a_model_of_somebody_else_is_not_touched(cloud, projected):
         ({}, Terms(), "has no serving image: no image is set"),
     ],
 )
-def test_what_cannot_be_served_is_refused_before_anything_is_sent(cloud, projected, told, terms, words):
+def test_what_cannot_be_served_is_refused_before_anything_is_sent(cloud, projected, changed, terms, words):
     registry = Registry()
-    registry.register(1, **told)
+    registry.register(1, **changed)
     with pytest.raises(Refused, match=words):
         projected(registry, terms=terms)
     assert calls(cloud, *WRITES) == 0
@@ -293,7 +293,7 @@ def test_within_a_step_a_refusal_is_one_sentence_with_the_role(cloud):
         model_registry.project(Registry(1).read, project="test-project", region="us-central1", terms=TERMS, mine=1)
     cloud.policies.missing.clear()
     place = {"project": "test-project", "region": "us-central1", "terms": TERMS}
-    assert model_registry.project(Registry(1).read, **place) == []  # whoever has just registered it, uploads it
+    assert model_registry.project(Registry(1).read, **place) == []  # the step that registers a version uploads it
     assert model_registry.project(Registry(1).read, **place, mine=1) == ["version 1 uploaded"]
 
 

@@ -1,4 +1,4 @@
-"""The exit step, called as kfp calls it, against the loopback cloud and a real receiver: it tells, and never fails."""
+"""The exit step, called as kfp calls it, against the loopback cloud and a real receiver: it reports and never fails."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def started(cloud: Cloud, run: str, **settings: Any) -> str:
 
 
 def small() -> dict[str, Any]:
-    """prepare -> train: what is not told its run's name."""
+    """prepare -> train: steps without the name of their run."""
     dag = json.loads(json.dumps(SPEC["components"]["comp-exit-handler-1"]["dag"]))
     tasks = {name: dag["tasks"][name] for name in ("prepare", "train")}
     tasks["train"] |= {
@@ -52,7 +52,7 @@ def small() -> dict[str, Any]:
     return {"tasks": tasks}
 
 
-def told(folder: Path, name: str, state: str = "SUCCEEDED", **inputs: Any) -> tuple[str, dict[str, Any]]:
+def run_notify(folder: Path, name: str, state: str = "SUCCEEDED", **inputs: Any) -> tuple[str, dict[str, Any]]:
     """The text and the metadata of the artifact."""
     artifact = dsl.Markdown(uri=str(folder / "out" / "summary"), metadata={})
     ended = dsl.PipelineTaskFinalStatus(state, name, "exit-handler-1", None, None)
@@ -61,23 +61,23 @@ def told(folder: Path, name: str, state: str = "SUCCEEDED", **inputs: Any) -> tu
 
 
 def test_a_second_night_without_anything_new_says_so(cloud: Cloud, tmp_path: Path) -> None:
-    first = told(tmp_path, started(cloud, "first"))
+    first = run_notify(tmp_path, started(cloud, "first"))
     assert first[1]["words"] == "trained" and "| train | succeeded | 1m 00s | $0.04 |" in first[0]
     cloud.clock.advance(3600)
-    text, metadata = told(tmp_path, started(cloud, "second"))
+    text, metadata = run_notify(tmp_path, started(cloud, "second"))
     assert metadata == {"words": "nothing new since first: nothing was trained", "sent": "no: no webhook is set"}
     assert "| train | cached |  |  | first |" in text
 
 
 def test_a_failed_night_names_its_step(cloud: Cloud, tmp_path: Path) -> None:
     cloud.script("train", fail="CUDA out of memory")
-    assert told(tmp_path, started(cloud, "a"), "FAILED")[1]["words"] == "failed in train: CUDA out of memory"
+    assert run_notify(tmp_path, started(cloud, "a"), "FAILED")[1]["words"] == "failed in train: CUDA out of memory"
 
 
 def test_the_summary_is_sent_with_a_key_that_is_the_runs(cloud: Cloud, receiver: Receiver, tmp_path: Path) -> None:
     names = [started(cloud, "a"), started(cloud, "b")]
     for name in (*names, names[1]):
-        assert told(tmp_path, name, webhook=receiver.url)[1]["sent"] == "yes: answered 200"
+        assert run_notify(tmp_path, name, webhook=receiver.url)[1]["sent"] == "yes: answered 200"
     keys = [request[1]["Idempotency-Key"] for request in receiver.requests]
     assert keys[0] != keys[1] == keys[2]
     assert [request[2]["run"] for request in receiver.requests] == ["a", "b", "b"]
@@ -91,7 +91,7 @@ def test_the_address_may_be_a_secret_and_is_told_to_nobody(
     receiver.answers = [200, 500]
     name = started(cloud, "a")
     for sent in ("yes: answered 200", "no: 127.0.0.1 answered 500 (2 tries)."):
-        text, metadata = told(tmp_path, name, webhook=f"projects/test-project/secrets/hook{version}")
+        text, metadata = run_notify(tmp_path, name, webhook=f"projects/test-project/secrets/hook{version}")
         assert metadata["sent"] == sent
         assert not [place for place in (text, str(metadata), *capfd.readouterr()) if "services" in place]
     assert [path for path, _, _ in receiver.requests] == [SECRET] * 3
@@ -102,7 +102,7 @@ def test_a_secret_that_is_no_address_is_not_sent_to(
     cloud: Cloud, tmp_path: Path, capfd: pytest.CaptureFixture[str], value: str
 ) -> None:
     cloud.secrets.versions["hook"] = [value]
-    sent = told(tmp_path, started(cloud, "a"), webhook="projects/test-project/secrets/hook")[1]["sent"]
+    sent = run_notify(tmp_path, started(cloud, "a"), webhook="projects/test-project/secrets/hook")[1]["sent"]
     assert sent.startswith("no: ") and "warning: the summary was not sent: the address " in capfd.readouterr().err
     assert "services" not in sent
 
@@ -112,12 +112,12 @@ def test_what_is_not_allowed_is_a_warning_with_the_permission(
 ) -> None:
     name = started(cloud, "a")
     cloud.policies.missing |= {"aiplatform.pipelineJobs.get", "secretmanager.versions.access"}
-    _, metadata = told(tmp_path, name, webhook="projects/test-project/secrets/hook")
+    _, metadata = run_notify(tmp_path, name, webhook="projects/test-project/secrets/hook")
     assert metadata["words"] == "succeeded"
     assert metadata["sent"].startswith("no: projects/test-project/secrets/hook cannot be read: HTTPError, 403.")
     warned = capfd.readouterr().err
     assert "aiplatform.pipelineJobs.get" in warned and "secretmanager.versions.access" in warned
-    assert told(tmp_path, name, webhook=receiver.url)[1]["sent"] == "yes: answered 200"
+    assert run_notify(tmp_path, name, webhook=receiver.url)[1]["sent"] == "yes: answered 200"
     assert receiver.requests[0][2]["words"] == "succeeded" and receiver.requests[0][2]["run"] == "a"
 
 
@@ -127,14 +127,14 @@ def test_a_receiver_that_fails_changes_nothing(
 ) -> None:
     receiver.answers = [answer]
     receiver.lose_patience(monkeypatch)
-    text, metadata = told(tmp_path, started(cloud, "a"), webhook=receiver.url)
+    text, metadata = run_notify(tmp_path, started(cloud, "a"), webhook=receiver.url)
     assert metadata["words"] == "trained" and metadata["sent"].startswith("no: ") and "trained" in text
 
 
 def test_a_passing_failure_of_google_is_asked_again(cloud: Cloud, tmp_path: Path) -> None:
     name = started(cloud, "a")
     cloud.fail("aiplatform.projects.locations.pipelineJobs.get", status(503))
-    assert told(tmp_path, name)[1]["words"] == "trained"
+    assert run_notify(tmp_path, name)[1]["words"] == "trained"
 
 
 def test_google_that_never_answers_is_not_waited_for(
@@ -144,13 +144,13 @@ def test_google_that_never_answers_is_not_waited_for(
     monkeypatch.setattr(google_api, "TRIES", 1)
     name = started(cloud, "a")
     cloud.fail("aiplatform.projects.locations.pipelineJobs.get", slow(0.3))
-    assert told(tmp_path, name)[1]["words"] == "succeeded"
+    assert run_notify(tmp_path, name)[1]["words"] == "succeeded"
 
 
 def test_a_run_on_this_machine_tells_what_its_status_tells_and_sends_nothing(
     receiver: Receiver, tmp_path: Path
 ) -> None:
-    text, metadata = told(tmp_path, "local-pipeline-exit-handler-1", "FAILED", webhook=receiver.url)
+    text, metadata = run_notify(tmp_path, "local-pipeline-exit-handler-1", "FAILED", webhook=receiver.url)
     assert metadata == {"words": "failed", "sent": "no: this is not a run on Vertex AI"} and receiver.requests == []
     assert text == "# This run: failed\n"
 
@@ -177,9 +177,9 @@ def test_a_run_that_nobody_submitted_joins_its_experiment_once_and_a_night_witho
 ) -> None:
     first = started(cloud, "first")
     for _ in range(2):  # the step may be tried again
-        assert told(tmp_path, first, experiment="nights")[1]["experiment"] == "yes: nights"
+        assert run_notify(tmp_path, first, experiment="nights")[1]["experiment"] == "yes: nights"
     cloud.clock.advance(3600)
-    second = told(tmp_path, started(cloud, "second"), experiment="nights")[1]
+    second = run_notify(tmp_path, started(cloud, "second"), experiment="nights")[1]
     assert second["experiment"] == "no: nothing is new" and members(cloud) == ["first"]
     context = next(made for name, made in cloud.contexts.created.items() if name.endswith("/nights"))
     assert (context.schema_title, context.schema_version, context.display_name) == (
@@ -195,7 +195,7 @@ def test_an_experiment_is_joined_through_faults(
     monkeypatch.setattr("urllib3.util.Retry.DEFAULT_BACKOFF_MAX", 0.01)
     name = started(cloud, "a")
     cloud.fail(f"aiplatform.projects.locations.metadataStores.contexts.{method}", fault)
-    assert told(tmp_path, name, experiment="nights")[1]["experiment"] == "yes: nights"
+    assert run_notify(tmp_path, name, experiment="nights")[1]["experiment"] == "yes: nights"
     assert members(cloud) == ["a"]
 
 
@@ -204,7 +204,7 @@ def test_an_experiment_that_may_not_be_joined_is_a_warning_with_the_permissions(
 ) -> None:
     name = started(cloud, "a")
     cloud.policies.missing |= {"aiplatform.contexts.addContextChildren"}
-    _, metadata = told(tmp_path, name, experiment="nights")
+    _, metadata = run_notify(tmp_path, name, experiment="nights")
     assert metadata["words"] == "trained" and metadata["experiment"] == "no: HTTPError, 403"
     assert "needs aiplatform.contexts.get, .create and .addContextChildren" in capfd.readouterr().err
 
@@ -216,4 +216,4 @@ def test_a_run_without_a_context_joins_nothing_and_asks_nothing() -> None:
 
 
 def test_a_run_on_this_machine_joins_nothing(tmp_path: Path) -> None:
-    assert told(tmp_path, "local", experiment="nights")[1]["experiment"] == "no: this is not a run on Vertex AI"
+    assert run_notify(tmp_path, "local", experiment="nights")[1]["experiment"] == "no: this is not a run on Vertex AI"

@@ -15,19 +15,19 @@ def test_a_patch_of_the_library_changes_no_spec(monkeypatch):
     assert spec_version.spec_version() == first == f"3.4/{spec_version.PROTOCOL}"
 
 
-@pytest.mark.parametrize("told", [{}, {SPEC_VARIABLE: "0.1/7"}, {SPEC_VARIABLE: "0.1/6"}])
-def test_a_spec_of_this_protocol_or_of_the_one_before_runs(monkeypatch, told):
-    monkeypatch.setattr(spec_version, "PROTOCOL", 7 if told else 1)
-    refuse_other_spec(told)
+@pytest.mark.parametrize("variables", [{}, {SPEC_VARIABLE: "0.1/7"}, {SPEC_VARIABLE: "0.1/6"}])
+def test_a_spec_of_this_protocol_or_of_the_one_before_runs(monkeypatch, variables):
+    monkeypatch.setattr(spec_version, "PROTOCOL", 7 if variables else 1)
+    refuse_other_spec(variables)
 
 
 @pytest.mark.parametrize(
-    ("told", "command"), [("0.9/8", "vgp image build"), ("0.1/5", "vgp upload"), ("", "vgp submit")]
+    ("version", "command"), [("0.9/8", "vgp image build"), ("0.1/5", "vgp upload"), ("", "vgp submit")]
 )
-def test_another_protocol_is_refused_with_the_command_that_mends_it(monkeypatch, told, command):
+def test_another_protocol_is_refused_with_the_command_that_mends_it(monkeypatch, version, command):
     monkeypatch.setattr(spec_version, "PROTOCOL", 7)
     with pytest.raises(UserError, match=command):
-        refuse_other_spec({SPEC_VARIABLE: told})
+        refuse_other_spec({SPEC_VARIABLE: version})
 
 
 def test_every_step_but_the_notice_of_the_end_refuses_it(monkeypatch, capsys):

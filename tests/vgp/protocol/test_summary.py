@@ -1,4 +1,4 @@
-"""What a run says of itself, night after night, in words, JSON and Markdown."""
+"""The summary of a run, night after night, in words, JSON and Markdown."""
 
 import json
 import re
@@ -14,19 +14,19 @@ from vgp.steps.notice import markdown
 from .nights import PRICES, all_of, night
 
 
-def told(job: dict[str, Any], state: str = "SUCCEEDED") -> Summary:
+def summarize(job: dict[str, Any], state: str = "SUCCEEDED") -> Summary:
     return summary_of(job, PRICES, state=state)
 
 
 def test_a_night_with_new_data_trained() -> None:
-    summary = told(night("b", all_of("SUCCEEDED")))
+    summary = summarize(night("b", all_of("SUCCEEDED")))
     assert (summary.state, summary.words) == ("succeeded", "trained; decision: promote")
     assert not summary.nothing_new and summary.since == ""
     assert [step.name for step in summary.steps] == ["resolve", "prepare", "train", "evaluate", "decide"]
 
 
 def test_a_night_without_new_data_says_so_and_since_when() -> None:
-    summary = told(night("b", all_of("SKIPPED"), since="training-1a", decision="keep"))
+    summary = summarize(night("b", all_of("SKIPPED"), since="training-1a", decision="keep"))
     assert summary.words == "nothing new since training-1a: nothing was trained"
     assert summary.nothing_new and summary.since == "training-1a" and summary.decision == "keep"
     assert "The report is from training-1a." in markdown(summary)
@@ -36,12 +36,12 @@ def test_a_night_without_new_data_says_so_and_since_when() -> None:
 def test_what_is_new_since_counts_from_the_newest_result() -> None:
     """The champion changed in run b, after the training of run a."""
     since = {"prepare": "a", "train": "a", "evaluate": "b", "decide": "b"}
-    assert told(night("c", all_of("SKIPPED"), since=since)).words == "nothing new since b: nothing was trained"
+    assert summarize(night("c", all_of("SKIPPED"), since=since)).words == "nothing new since b: nothing was trained"
 
 
 def test_a_new_champion_trains_nothing_and_is_not_nothing() -> None:
     states = all_of("SUCCEEDED", prepare="SKIPPED", train="SKIPPED")
-    summary = told(night("b", states, since="a", decision="keep"))
+    summary = summarize(night("b", states, since="a", decision="keep"))
     assert summary.words == "nothing was trained; decision: keep; prepare and train taken from a"
     assert not summary.nothing_new
 
@@ -53,18 +53,18 @@ def test_a_night_that_found_no_reason_to_train_says_which() -> None:
     details = job["jobDetail"]["taskDetails"]
     resolve = next(detail for detail in details if detail["taskName"] == "resolve")
     resolve["execution"] = {"metadata": {"output:why": "no data is new since version 1 was trained."}}
-    summary = told(job)
+    summary = summarize(job)
     assert summary.words == "nothing was trained: no data is new since version 1 was trained"
     assert (summary.nothing_new, summary.reason) == (False, "no data is new since version 1 was trained.")
 
 
 def test_a_retry_of_a_failed_night_goes_on_from_it() -> None:
-    summary = told(night("b-a2", all_of("SUCCEEDED", prepare="SKIPPED"), since="b"))
+    summary = summarize(night("b-a2", all_of("SUCCEEDED", prepare="SKIPPED"), since="b"))
     assert summary.words == "trained; decision: promote; prepare taken from b"
 
 
 def test_a_script_that_left_no_predictions_is_not_decided() -> None:
-    summary = told(night("b", all_of("SUCCEEDED"), decision="not decided"))
+    summary = summarize(night("b", all_of("SUCCEEDED"), decision="not decided"))
     assert summary.words == "trained; not decided: the report has the reason"
     assert summary.as_json()["decision"] == "not decided"
 
@@ -76,9 +76,9 @@ def test_what_takes_up_a_model_did_not_train_it() -> None:
     model = components["comp-train"]["outputDefinitions"]["artifacts"]["model"]
     components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"left_model": model}}
     components["comp-evaluate"]["outputDefinitions"] = components["comp-train"]["outputDefinitions"]
-    assert told(job).words.startswith("nothing was trained; decision: keep")
+    assert summarize(job).words.startswith("nothing was trained; decision: keep")
     components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"dataset": {}}}
-    assert told(job).words.startswith("trained; decision: keep")
+    assert summarize(job).words.startswith("trained; decision: keep")
 
 
 def test_what_was_registered_is_told_and_nothing_was_trained_by_it() -> None:
@@ -90,14 +90,14 @@ def test_what_was_registered_is_told_and_nothing_was_trained_by_it() -> None:
     components["comp-exit-handler-1"]["dag"]["tasks"]["register"] = {"componentRef": {"name": "comp-register"}}
     told_by = {"metadata": {"output:Output": "promoted", "output:words": words}}
     details.append({**details[-2], "taskName": "register", "taskId": "20", "execution": told_by, "outputs": {}})
-    summary = told(job)
+    summary = summarize(job)
     assert summary.words == f"nothing was trained; decision: promote; {words}; prepare and train taken from a"
     assert summary.as_json()["released"] == words and words.replace("-", "-") in markdown(summary)
 
 
 def test_a_failure_names_step_and_error() -> None:
     states = {"resolve": "SUCCEEDED", "prepare": "SKIPPED", "train": "FAILED"}
-    summary = told(night("b", states, since="a", error="CUDA out\nof memory"), "FAILED")
+    summary = summarize(night("b", states, since="a", error="CUDA out\nof memory"), "FAILED")
     assert summary.words == "failed in train: CUDA out of memory"
     assert summary.as_json()["error"] == {"step": "train", "message": "CUDA out\nof memory"}
     assert not summary.nothing_new
@@ -105,19 +105,19 @@ def test_a_failure_names_step_and_error() -> None:
 
 def test_a_failure_of_no_step_has_the_runs_error() -> None:
     job = {**night("b", {}), "state": "PIPELINE_STATE_FAILED", "error": {"message": "quota"}}
-    assert told(job).words == "failed: quota"
+    assert summarize(job).words == "failed: quota"
 
 
 def test_a_cancelled_run_names_where() -> None:
     states = {"resolve": "SUCCEEDED", "prepare": "SUCCEEDED", "train": "CANCELLED"}
-    assert told(night("b", states), "CANCELLED").words == "cancelled in train"
+    assert summarize(night("b", states), "CANCELLED").words == "cancelled in train"
 
 
 def test_a_run_that_cannot_take_results_is_never_nothing_new() -> None:
     job = night("b", all_of("SUCCEEDED"))
     for task in job["pipelineSpec"]["components"]["comp-exit-handler-1"]["dag"]["tasks"].values():
         task["cachingOptions"] = {}
-    assert not told(job).nothing_new
+    assert not summarize(job).nothing_new
 
 
 def test_a_step_that_is_told_its_runs_name_does_not_stand_in_the_way() -> None:
@@ -126,11 +126,11 @@ def test_a_step_that_is_told_its_runs_name_does_not_stand_in_the_way() -> None:
     job["pipelineSpec"]["components"]["comp-exit-handler-1"]["dag"]["tasks"]["resolve"]["cachingOptions"] = {
         "enableCache": True
     }
-    assert told(job).nothing_new
+    assert summarize(job).nothing_new
 
 
 def test_the_cost_is_time_by_price_of_what_ran() -> None:
-    summary = told(night("b", all_of("SUCCEEDED", prepare="SKIPPED"), since="a"))
+    summary = summarize(night("b", all_of("SUCCEEDED", prepare="SKIPPED"), since="a"))
     assert summary.total_usd == pytest.approx((0.15 + 2.4 + 0.8 + 0.15) / 6)
     assert summary.unpriced == []
     without = summary_of(night("b", all_of("SUCCEEDED")), {"train": 2.4}, state="SUCCEEDED")
@@ -165,7 +165,7 @@ def test_iterations_of_a_loop_are_told_apart() -> None:
     details = job["jobDetail"]["taskDetails"]
     train = next(detail for detail in details if detail["taskName"] == "train")
     details.append({**train, "taskId": "99"})
-    assert [step.name for step in told(job).steps][2:4] == ["train[0]", "train[1]"]
+    assert [step.name for step in summarize(job).steps][2:4] == ["train[0]", "train[1]"]
 
 
 @pytest.mark.parametrize(
@@ -176,12 +176,12 @@ def test_an_artifact_elsewhere_names_no_run(uri: str) -> None:
     for detail in job["jobDetail"]["taskDetails"]:
         for output in detail.get("outputs", {}).values():
             output["artifacts"][0]["uri"] = uri
-    assert told(job).words == "nothing new: nothing was trained"
+    assert summarize(job).words == "nothing new: nothing was trained"
 
 
 def test_text_of_others_is_shown_and_not_obeyed() -> None:
     evil = "<img src=x onerror=alert(1)> [a](http://e) `|` https://u:hunter2@h \x1b[2J\n# no title\n| a |"
-    page = markdown(told(night("b", {"resolve": "SUCCEEDED", "train": "FAILED"}, error=evil), "FAILED"))
+    page = markdown(summarize(night("b", {"resolve": "SUCCEEDED", "train": "FAILED"}, error=evil), "FAILED"))
     outside = [line for line in page.splitlines() if not line.startswith("    ")]
     assert not [line for line in outside if "<img" in line.replace("\\<", "") or line == "# no title"]
     assert "hunter2" not in page and "\x1b" not in page
@@ -203,7 +203,7 @@ def test_a_job_that_is_none_is_no_error(job: dict[str, Any]) -> None:
 
 def test_the_page_explains_every_field_of_the_message() -> None:
     page = (Path(__file__).parents[3] / "docs/how-to/alerts.md").read_text()
-    sent = told(night("training-3f2a-a2", all_of("SUCCEEDED", prepare="SKIPPED"), since="training-3f2a")).as_json()
+    sent = summarize(night("training-3f2a-a2", all_of("SUCCEEDED", prepare="SKIPPED"), since="training-3f2a")).as_json()
     explained = {
         name for row in re.findall(r"^\| (`[^|]+`) \|", page, re.MULTILINE) for name in row.strip("`").split("`, `")
     }

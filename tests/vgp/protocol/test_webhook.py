@@ -1,4 +1,4 @@
-"""A webhook: what may be sent to, one or two tries, and no word of the address in what is said."""
+"""A webhook: the allowed addresses, one or two tries, and messages without the address."""
 
 from ipaddress import ip_address
 from typing import Any

@@ -153,7 +153,7 @@ def test_a_file_of_a_version_lies_below_its_folder(name):
 
 
 @pytest.mark.parametrize(
-    ("broken", "says"),
+    ("broken", "message"),
     [
         ({"aliases": {"champion": 2}}, "the alias champion names version 2, which does not exist"),
         ({"events": registered("a", "b").events[1:]}, "events are not numbered"),
@@ -161,7 +161,7 @@ def test_a_file_of_a_version_lies_below_its_folder(name):
         ({"versions": (version("a", number=2),)}, "versions are not numbered"),
     ],
 )
-def test_a_record_that_contradicts_itself_is_none(broken, says):
+def test_a_record_that_contradicts_itself_is_none(broken, message):
     values = {**dict(registered("a")), **broken}
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         Record(**values)

@@ -1,4 +1,4 @@
-"""A record on a disk and in a bucket: read within limits, and changed by whoever has seen what it replaces."""
+"""A record on a disk and in a bucket: read within limits, and changed only by a writer that has read it."""
 
 import errno
 import json
@@ -50,7 +50,7 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (b"", "is not a valid registry record: .*EOF"),
         (b'{"format": 1, "model": "flights", "versions": [{"numb', "is not a valid registry record"),
@@ -62,12 +62,12 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
         (b"1" * 2049, "MiB, the maximum"),
     ],
 )
-def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeypatch, data, says):
+def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeypatch, data, message):
     for module in (documents, disk, sys.modules["vgp.registry.registry"]):
         monkeypatch.setattr(module, "MOST_RECORD_BYTES", 2048 if b"1111" in data else 1 << 20)
     write(place, data)
     for work in (place.read, lambda: place.change(lambda record: promoted(record, 1)), place.require_writable):
-        with pytest.raises(UserError, match=says):
+        with pytest.raises(UserError, match=message):
             work()
     assert storage.read(place.record_path, most=1 << 20) == data
 
@@ -96,10 +96,10 @@ def test_a_name_that_vertex_ai_would_not_take_names_no_model(model, root):
 
 
 @pytest.mark.parametrize(
-    ("root", "says"), [("s3://b/r", "only buckets of Google Cloud"), ("gs://", "names no bucket"), ("", "a folder")]
+    ("root", "message"), [("s3://b/r", "only buckets of Google Cloud"), ("gs://", "names no bucket"), ("", "a folder")]
 )
-def test_a_root_that_is_no_folder_is_refused(root, says):
-    with pytest.raises(UserError, match=says):
+def test_a_root_that_is_no_folder_is_refused(root, message):
+    with pytest.raises(UserError, match=message):
         registry.open(root, "flights")
 
 

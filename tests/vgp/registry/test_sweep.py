@@ -43,20 +43,20 @@ def test_a_copy_that_no_record_names_goes_once_it_is_old_and_versions_stay(place
     made = version("named", files=files)
     place.change(lambda record: changes.register(record, made, who="run"))
     versions.add(place, model, key_of("orphan"))
-    told = verbs.clean(place.root, "", dry_run=False)
-    assert not told["changed"] and told["copies"][0]["key"] == key_of("orphan") and not told["copies"][0]["goes"]
-    assert told["said"] == f"nothing is left behind in {place.root}; 1 copy stays: a release may be at work there"
+    report = verbs.clean(place.root, "", dry_run=False)
+    assert not report["changed"] and report["copies"][0]["key"] == key_of("orphan") and not report["copies"][0]["goes"]
+    assert report["said"] == f"nothing is left behind in {place.root}; 1 copy stays: a release may be at work there"
     aged(place, monkeypatch, "orphan", "named")
-    told = verbs.clean(place.root, "flights", dry_run=True)
-    assert told["said"] == f"1 copy of no version would be removed from {place.root}, 0.0 MiB"
-    assert left(place, "orphan") == 2 and not told["changed"]
-    told = verbs.clean(place.root, "", dry_run=False)
-    assert told["said"] == f"1 copy of no version was removed from {place.root}, 0.0 MiB" and told["changed"]
-    assert [(one["files"], one["bytes"], one["deleted"]) for one in told["copies"]] == [(2, 7002, None)]
+    report = verbs.clean(place.root, "flights", dry_run=True)
+    assert report["said"] == f"1 copy of no version would be removed from {place.root}, 0.0 MiB"
+    assert left(place, "orphan") == 2 and not report["changed"]
+    report = verbs.clean(place.root, "", dry_run=False)
+    assert report["said"] == f"1 copy of no version was removed from {place.root}, 0.0 MiB" and report["changed"]
+    assert [(one["files"], one["bytes"], one["deleted"]) for one in report["copies"]] == [(2, 7002, None)]
     assert left(place, "orphan") == 0
     versions.verify(place, place.read().versions[0])
     assert verbs.clean(place.root, "", dry_run=False)["said"] == f"nothing is left behind in {place.root}"
-    assert json.dumps(told)
+    assert json.dumps(report)
 
 
 def test_the_first_release_of_a_model_leaves_a_copy_and_no_record(place, model, monkeypatch):
@@ -73,8 +73,8 @@ def test_what_a_killed_deletion_left_goes_at_once(place, model):
     made = version("deleted", files=versions.add(place, model, key_of("deleted")))
     place.change(lambda record: changes.register(record, made, who="run"))
     place.change(lambda record: changes.delete(record, 1, **WORDS, key="then a kill"))
-    (told,) = verbs.clean(place.root, "", dry_run=False)["copies"]
-    assert (told["deleted"], told["goes"], left(place, "deleted")) == (1, True, 0)
+    (report,) = verbs.clean(place.root, "", dry_run=False)["copies"]
+    assert (report["deleted"], report["goes"], left(place, "deleted")) == (1, True, 0)
 
 
 @pytest.fixture

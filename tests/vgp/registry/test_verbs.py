@@ -42,7 +42,7 @@ def three(place, tmp_path):
 
 @pytest.fixture
 def models(capsys):
-    """Calls a verb; returns what it told, or its error."""
+    """Calls a verb; returns its answer, or its error."""
 
     def call(place, words):
         root = place if isinstance(place, str) else place.root
@@ -57,13 +57,13 @@ def models(capsys):
 
 
 def test_show_champion_says_since_when_why_and_what_it_replaced(three, models):
-    told = models(three, "show")
-    assert (told["model"], told["number"], told["aliases"]) == ("flights", 3, ["champion"])
-    assert told["folder"] == three.version_folder(key_of("c")) and told["files"]["model.json"]["bytes"] == 2
-    reign = told["reign"]
+    answer = models(three, "show")
+    assert (answer["model"], answer["number"], answer["aliases"]) == ("flights", 3, ["champion"])
+    assert answer["folder"] == three.version_folder(key_of("c")) and answer["files"]["model.json"]["bytes"] == 2
+    reign = answer["reign"]
     assert (reign["by"], reign["who"], reign["why"], reign["rollback_to"]) == ("promoted", "ana", "a reason", 2)
     assert reign["replaced"]["number"] == 2 and reign["replaced"]["data"] == "month b"
-    assert [one["what"] for one in told["history"]] == ["registered", "promoted"]
+    assert [one["what"] for one in answer["history"]] == ["registered", "promoted"]
     before = models(three, "show 2")
     assert before["reign"] is None and [one["version"] for one in before["history"]] == [2, 2, 3]
 
@@ -71,17 +71,17 @@ def test_show_champion_says_since_when_why_and_what_it_replaced(three, models):
 def test_list_has_the_newest_first_and_compare_every_metric(three, models):
     (listed,) = models(three, "list")["models"]
     assert [one["number"] for one in listed["versions"]] == [3, 2, 1] and listed["champion"] == 3
-    told = models(three, "compare champion 1")
-    assert told["metrics"]["auc"] == [0.7 + ord("c") / 1e4, 0.7 + ord("a") / 1e4]
-    assert told["facts"]["data"] == ["month c", "month a"]
+    answer = models(three, "compare champion 1")
+    assert answer["metrics"]["auc"] == [0.7 + ord("c") / 1e4, 0.7 + ord("a") / 1e4]
+    assert answer["facts"]["data"] == ["month c", "month a"]
     assert "compare needs at least two" in models(three, "compare 1")
 
 
 @both
 def test_a_rollback_that_is_repeated_goes_back_once_and_says_so(three, models):
-    told = models(three, "rollback --why 'complaints' --account user:ana@example.com")
-    assert told["changed"] and told["champion"] == 2
-    assert told["said"] == "version 2 is the champion of flights again, in place of version 3"
+    answer = models(three, "rollback --why 'complaints' --account user:ana@example.com")
+    assert answer["changed"] and answer["champion"] == 2
+    assert answer["said"] == "version 2 is the champion of flights again, in place of version 3"
     event = three.read().events[-1]
     assert event.why == "complaints" and event.who.endswith(" (user:ana@example.com)")
     for words in ("rollback", "rollback --from 3"):
@@ -125,7 +125,7 @@ def test_aliases_and_rejections_are_repeated_without_effect(three, models):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         ("show 9", "flights has no version 9. Take one of 1, 2, 3."),
         ("show nope", "flights has no alias 'nope'. Its aliases: champion; or give a number."),
@@ -138,9 +138,9 @@ def test_aliases_and_rejections_are_repeated_without_effect(three, models):
         (f"promote 1 --why {'x' * 2001}", "--why has 2,001 letters; at most 2,000 are kept"),
     ],
 )
-def test_a_wrong_request_is_told_with_the_choices(three, models, words, says):
+def test_a_wrong_request_is_told_with_the_choices(three, models, words, message):
     before = three.read()
-    assert says in models(three, words)
+    assert message in models(three, words)
     assert three.read() == before
 
 

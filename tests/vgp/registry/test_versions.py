@@ -93,9 +93,9 @@ def test_a_version_whose_files_are_gone_cut_or_changed_is_told(place, model):
 
 
 def test_a_version_reigns_without_its_report(place, model, tmp_path):
-    (tmp_path / "told" / "about").mkdir(parents=True)
-    (tmp_path / "told" / "about" / "report.html").write_bytes(b"<html>")
-    files = {**versions.add(place, model, key_of("a")), **versions.add(place, str(tmp_path / "told"), key_of("a"))}
+    (tmp_path / "explained" / "about").mkdir(parents=True)
+    (tmp_path / "explained" / "about" / "report.html").write_bytes(b"<html>")
+    files = {**versions.add(place, model, key_of("a")), **versions.add(place, str(tmp_path / "explained"), key_of("a"))}
     made = register(place, files)
     versions.verify(place, made)
     storage.overwrite(f"{place.version_folder(made.key)}/about/report.html", b"")

@@ -261,14 +261,14 @@ NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "0 2 * * *"\n'
 )  # fmt: skip
 def test_wrong_settings_are_refused_with_their_line(write: Write, text: str, message: str) -> None:
     path = write(text)
-    told = refusal(path)
-    assert str(path) in told
-    assert message in told
+    complaint = refusal(path)
+    assert str(path) in complaint
+    assert message in complaint
 
 
 def test_every_wrong_value_of_a_file_is_told_at_once(write: Write) -> None:
-    told = refusal(write("project = 'X'\nregion = 'nowhere'\n[steps.train]\nnodes = 0\n"))
-    assert [line.split(":")[1] for line in told.splitlines()] == ["1", "2", "4"]
+    message = refusal(write("project = 'X'\nregion = 'nowhere'\n[steps.train]\nnodes = 0\n"))
+    assert [line.split(":")[1] for line in message.splitlines()] == ["1", "2", "4"]
 
 
 @pytest.mark.parametrize(
@@ -321,9 +321,9 @@ SECRETS = [
     ],
 )
 def test_a_credential_is_refused_and_not_printed(write: Write, text: str, secret: str) -> None:
-    told = refusal(write(text.format(secret)))
-    assert "looks like a credential" in told
-    assert "c4nary" not in told.lower() and "canary" not in told.lower() and secret not in told
+    message = refusal(write(text.format(secret)))
+    assert "looks like a credential" in message
+    assert "c4nary" not in message.lower() and "canary" not in message.lower() and secret not in message
 
 
 @pytest.mark.parametrize("name", ["PIPELINES_LABELS__TEAM", "PIPELINES_PROJECT", "PIPELINES_ENV", "PIPELINES_LABELS"])
@@ -332,8 +332,8 @@ def test_a_credential_in_a_variable_is_refused_and_not_printed(
 ) -> None:
     value = SECRETS[0] if name != "PIPELINES_LABELS" else '{"team": "' + SECRETS[0] + '"}'
     monkeypatch.setenv(name, value)
-    told = refusal(write(TWO))
-    assert told.startswith(f"{name}: ") and "looks like a credential" in told and "canary" not in told
+    message = refusal(write(TWO))
+    assert message.startswith(f"{name}: ") and "looks like a credential" in message and "canary" not in message
 
 
 def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

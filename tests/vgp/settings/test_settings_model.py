@@ -69,5 +69,5 @@ def test_an_environment_has_its_own_and_may_take_the_tops_away(write: Write) -> 
 def test_a_variable_holds_addresses_between_commas(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINES_NOTIFY__EMAIL", "a@example.com, b@example.com,a@example.com")
     monkeypatch.setenv("PIPELINES_NOTIFY__WEBHOOK", "projects/my-project/secrets/hook")
-    told = load(write("")).notify
-    assert told == Notify(email=("a@example.com", "b@example.com"), webhook="projects/my-project/secrets/hook")
+    notify = load(write("")).notify
+    assert notify == Notify(email=("a@example.com", "b@example.com"), webhook="projects/my-project/secrets/hook")

@@ -1,4 +1,4 @@
-"""The steps from a shell write what they were told to write, and nothing into the working folder besides."""
+"""The steps from a shell write their outputs, and nothing else into the working folder."""
 
 from pathlib import Path
 

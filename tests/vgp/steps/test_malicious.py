@@ -125,11 +125,11 @@ def checkpoint(folder, data, name=OWN_NAME, **changes):
 
 
 def load(store):
-    """(step, lines said) as a resume would."""
-    said = []
-    found = recovery.find_newest(store, 0, said.append)
+    """Returns the step and the log lines, as a resume would."""
+    lines = []
+    found = recovery.find_newest(store, 0, lines.append)
     CheckpointReader(store, found).tensors()
-    return found.step, said
+    return found.step, lines
 
 
 @pytest.mark.parametrize("kind", pickles("x"))
@@ -139,8 +139,8 @@ def test_a_part_that_is_a_pickle_is_never_opened_as_one(tmp_path, sprung, kind):
         load(store)
     swapped = checkpoint(tmp_path / "swapped", good_part())
     (tmp_path / "swapped" / part_name(0, 2, "aaaa", 0)).write_bytes(pickles(sprung)[kind])
-    step, said = load(swapped)
-    assert step == 1 and len(said) == 1
+    step, lines = load(swapped)
+    assert step == 1 and len(lines) == 1
 
 
 @pytest.mark.parametrize("kind", forged_headers())
@@ -152,10 +152,10 @@ def test_a_part_with_a_forged_header_is_refused_in_one_sentence(tmp_path, kind):
 @pytest.mark.parametrize("where", ["../outside/", "{absolute}/outside/", "./../outside/"])
 def test_a_manifest_cannot_name_a_file_of_another_folder(tmp_path, outside, where):
     name = where.format(absolute=tmp_path) + "run000-step000000002-ffff-0.safetensors"
-    step, said = load(checkpoint(tmp_path / "checkpoints", good_part(), name=name))
+    step, lines = load(checkpoint(tmp_path / "checkpoints", good_part(), name=name))
     assert step == 1
-    assert len(said) == 1
-    assert said[0].startswith(f"checkpoint skipped: {NEWEST} cannot be read (parts.0.name: String should match")
+    assert len(lines) == 1
+    assert lines[0].startswith(f"checkpoint skipped: {NEWEST} cannot be read (parts.0.name: String should match")
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path, outside):
@@ -163,13 +163,13 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path, outside):
     part = tmp_path / "checkpoints" / part_name(0, 2, "aaaa", 0)
     part.unlink()
     part.symlink_to(outside / "run000-step000000002-ffff-0.safetensors")
-    step, said = load(store)
-    assert step == 1 and len(said) == 1
+    step, lines = load(store)
+    assert step == 1 and len(lines) == 1
 
 
 def test_a_huge_declared_size_is_not_believed(tmp_path):
-    step, said = load(checkpoint(tmp_path, good_part(), bytes=1 << 60))
-    assert step == 1 and f"1 checksums for {1 << 60} bytes" in said[0]
+    step, lines = load(checkpoint(tmp_path, good_part(), bytes=1 << 60))
+    assert step == 1 and f"1 checksums for {1 << 60} bytes" in lines[0]
 
 
 def test_no_more_is_read_than_was_declared(tmp_path):
@@ -178,9 +178,9 @@ def test_no_more_is_read_than_was_declared(tmp_path):
     for name in (OWN_NAME, "run000-step000000003.json"):
         with open(tmp_path / name, "ab") as file:
             file.truncate(1 << 40)
-    step, said = load(store)
+    step, lines = load(store)
     assert step == 1
-    assert said == [
+    assert lines == [
         "checkpoint skipped: run000-step000000003.json is larger than any manifest",
         f"checkpoint skipped: {OWN_NAME} has {1 << 40} bytes instead of {len(good_part())}",
     ]
@@ -432,9 +432,9 @@ def refused(capfd, call, *arguments, **named):
     """The line with which a step ends that is called with these."""
     with pytest.raises(SystemExit) as stop:
         call(*arguments, **named)
-    said = capfd.readouterr()
-    assert stop.value.code == 2 and not said.out
-    (line,) = said.err.splitlines()
+    printed = capfd.readouterr()
+    assert stop.value.code == 2 and not printed.out
+    (line,) = printed.err.splitlines()
     return line
 
 

@@ -55,7 +55,7 @@ def test_an_attempt_goes_on_where_the_one_before_was_stopped_even_with_resume_ne
 
 
 def test_resume_never_means_never_for_another_job_in_the_same_folder(digits, tmp_path, monkeypatch):
-    """A custom job on Vertex AI with a folder that somebody chose: its id tells a restart from a new job."""
+    """A custom job on Vertex AI with a chosen folder: its id separates a restart from a new job."""
 
     def start(job, stopping=False):
         monkeypatch.setenv("CLOUD_ML_JOB_ID", job)

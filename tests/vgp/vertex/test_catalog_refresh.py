@@ -180,10 +180,10 @@ def test_the_difference_is_shown_and_nothing_written(google, folder, cloud):
         "a2-ultragpu-1g": "4.04 on demand, no Spot",
         "NVIDIA_TESLA_T4": "0.36 on demand, no Spot",
     }
-    for name, told in after.items():
+    for name, now in after.items():
         row = fresh_figures.price_rows()[name, "us-central1"]
         was = f"{row['on_demand_usd_h']} on demand, {row['spot_usd_h']} Spot"
-        assert f"price of {name} in us-central1: {was} -> {told}" in text
+        assert f"price of {name} in us-central1: {was} -> {now}" in text
     assert re.search(r"ids of SKUs: \d+ known -> \d+ known, \d+ of them new", text)
     assert "shape of g2-standard-8: 8 vCPU, 32 GB -> 8 vCPU, 33 GB" in text
     assert "GPU machine a9-ultragpu-8g: new -> on Compute Engine, not in the catalog" in text

@@ -36,9 +36,9 @@ def test_a_missing_permission_is_named_with_the_role_that_holds_it(cloud: Cloud,
 
 
 def test_the_permission_in_the_details_counts_more_than_the_text(cloud: Cloud, settings: Settings) -> None:
-    told = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "iam.serviceAccounts.actAs"})
+    refused = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "iam.serviceAccounts.actAs"})
     with_account = settings.model_copy(update={"service_account": "runner@p.iam.gserviceaccount.com"})
-    message = answer(cloud, with_account, told)
+    message = answer(cloud, with_account, refused)
     assert "iam.serviceAccounts.actAs is missing" in message
     assert "roles/iam.serviceAccountUser on runner@p.iam.gserviceaccount.com" in message
 
@@ -87,13 +87,13 @@ def test_a_run_that_may_not_act_as_itself_is_told_apart_from_its_caller(settings
 
 
 def test_a_permission_that_nobody_here_knows_is_named_all_the_same(cloud: Cloud, settings: Settings) -> None:
-    told = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "spanner.databases.create"})
-    assert "spanner.databases.create is missing. The roles that hold it: https://" in answer(cloud, settings, told)
+    refused = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "spanner.databases.create"})
+    assert "spanner.databases.create is missing. The roles that hold it: https://" in answer(cloud, settings, refused)
 
 
 def test_an_api_that_is_off_comes_with_the_command_that_enables_it(cloud: Cloud, settings: Settings) -> None:
-    told = status(403, "x", reason="SERVICE_DISABLED", metadata={"service": "aiplatform.googleapis.com"})
-    message = answer(cloud, settings, told)
+    refused = status(403, "x", reason="SERVICE_DISABLED", metadata={"service": "aiplatform.googleapis.com"})
+    message = answer(cloud, settings, refused)
     assert "gcloud services enable aiplatform.googleapis.com --project test-project" in message
 
 
@@ -121,7 +121,7 @@ def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
     "code, words", [(400, "refused"), (401, "gcloud auth application-default login"), (404, "vgp config")]
 )
 def test_other_answers_say_what_to_look_at(cloud: Cloud, settings: Settings, code: int, words: str) -> None:
-    assert words in answer(cloud, settings, status(code, "told so"))
+    assert words in answer(cloud, settings, status(code, "no such thing"))
 
 
 def test_a_lost_connection_says_that_the_command_can_be_repeated(cloud: Cloud, settings: Settings) -> None:
@@ -130,7 +130,7 @@ def test_a_lost_connection_says_that_the_command_can_be_repeated(cloud: Cloud, s
 
 
 def test_what_google_says_stands_alone_without_the_url_of_the_call(cloud: Cloud, settings: Settings) -> None:
-    assert answer(cloud, settings, status(400, "told so")) == "list the runs: refused: told so"
+    assert answer(cloud, settings, status(400, "no such thing")) == "list the runs: refused: no such thing"
 
 
 @pytest.mark.parametrize("error", [RequestError("ours"), KeyError("a fault of ours")])

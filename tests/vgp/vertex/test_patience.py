@@ -23,11 +23,11 @@ def failing(*errors: BaseException) -> Any:
 
 
 def test_it_outlasts_an_hour_without_network_and_says_so_twice() -> None:
-    clock, told = Stopwatch(), list[str]()
-    patience = Patience(told.append, clock)
+    clock, lines = Stopwatch(), list[str]()
+    patience = Patience(lines.append, clock)
     assert patience(failing(*[requests.ConnectionError()] * 124)) == "answer"
     assert sum(clock.pauses) > 3600 and max(clock.pauses) == LONGEST_S
-    assert told == ["no connection to Google; retrying", "the connection is back after 1h 00m"]
+    assert lines == ["no connection to Google; retrying", "the connection is back after 1h 00m"]
     assert patience.note == ""
 
 

@@ -179,7 +179,7 @@ def git(*words: str) -> None:
 
 @pytest.fixture
 def line(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The command line in a repository with a commit, whose caller may do what the table says, and nothing else."""
+    """The command line in a repository with a commit, whose caller may do the calls in the table, and nothing else."""
     monkeypatch.chdir(repository)
     (repository / "Dockerfile").write_text("FROM scratch\n")
     (repository / "pipelines.toml").write_text(FILE)

@@ -1,4 +1,4 @@
-"""What runs left behind: what stays is what somebody needs, and what goes is what was looked at."""
+"""The files that runs left behind: files in use stay, and only files that were examined are removed."""
 
 import json
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
 ) -> None:
     champion = f"gs://test-bucket/runs/{cloud.project_number}/champion-1/train_77/model"
     base = f"/gcs/test-bucket/runs/{cloud.project_number}/base-1"
-    put("runs/NUMBER/champion-1/train_77/model/model.json", "runs/NUMBER/told-1/train_5/model/model.json")
+    put("runs/NUMBER/champion-1/train_77/model/model.json", "runs/NUMBER/named-1/train_5/model/model.json")
     put("runs/NUMBER/done-1/train_1/model/model.json", "runs/NUMBER/done-1/prepare_2/dataset/manifest.json")
     put("runs/999999999999/theirs-1/train_1/model", "runs/notes.txt", "raw/a.csv", "runs2/a", "templates/t.json")
     put("runs/checkpoints/train-1/run000-step000000009.json", "runs/checkpoints/train-2/lease.json")
@@ -78,7 +78,7 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
     (tmp_path / "pipelines" / "p.py").write_text("def build(target): ...\n")
     (file := tmp_path / "pipelines.toml").write_text(
         '[environments.prod.schedules.n]\npipeline = "p"\ncron = "0 2 * * *"\ntime_zone = "UTC"\n'
-        f'parameters = {{champion = "gs://test-bucket/runs/{cloud.project_number}/told-1/train_5/model"}}\n'
+        f'parameters = {{champion = "gs://test-bucket/runs/{cloud.project_number}/named-1/train_5/model"}}\n'
     )
     planned = plans.make_plan(load(file), MONTHS, later=LATER)
     assert reasons(planned, cloud) == {
@@ -86,7 +86,7 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
         f"NUMBER/{open_run}": "the run is open",
         f"capacity/{open_run}": "the run is open",
         "capacity/done-1": "",
-        "NUMBER/told-1": "named in pipelines.toml",
+        "NUMBER/named-1": "named in pipelines.toml",
         "NUMBER/base-1": "named by the schedule nightly",
         "NUMBER/done-1": "",
         "999999999999/theirs-1": "of another project, number 999999999999",
@@ -151,7 +151,7 @@ def test_a_deletion_that_was_broken_off_is_finished_by_the_next(cloud: Cloud, se
     cloud.fail(DELETE, status(403))
     with pytest.raises(WorkFailed, match="delete from gs://test-bucket/runs"):
         remove(plans.make_plan(settings, MONTHS, later=LATER))
-    assert "runs/checkpoints/train-1/lease.json" in left(settings, cloud)  # nobody reads what is half gone
+    assert "runs/checkpoints/train-1/lease.json" in left(settings, cloud)  # a half-deleted checkpoint is never read
     assert "a run holds its lease" in reasons(plans.make_plan(settings, MONTHS), cloud).values()
     remove(plans.make_plan(settings, MONTHS, later=LATER))
     assert left(settings, cloud) == set()

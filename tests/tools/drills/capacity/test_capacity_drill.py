@@ -35,8 +35,15 @@ def job(number, why, state, minutes, token):
 
 def attempt(number, outcome, minutes, **more):
     name = f"customJobs/{number}"
-    told = {"number": number, "job": name, "token": "ab"[number - 1], "rung": "1 spot", "outcome": outcome, "words": ""}
-    return {**told, "hours": minutes / 60, "usd": 30 * minutes / 60, "step_to": 0, "steps_lost": 0, **more}
+    facts = {
+        "number": number,
+        "job": name,
+        "token": "ab"[number - 1],
+        "rung": "1 spot",
+        "outcome": outcome,
+        "words": "",
+    }
+    return {**facts, "hours": minutes / 60, "usd": 30 * minutes / 60, "step_to": 0, "steps_lost": 0, **more}
 
 
 @pytest.fixture
@@ -71,10 +78,10 @@ def test_a_job_that_waited_and_took_over_is_an_attempt_and_nothing_is_wrong(good
 def test_one_may_be_asked_for_when_the_job_beside_it_has_just_ended_and_not_later(good, after_s, wrong):
     at = {name: format_time((BEGAN + timedelta(seconds=s)).timestamp()) for name, s in (("started", 0), ("ended", 900))}
     sent = format_time((BEGAN + timedelta(seconds=900 + after_s)).timestamp())
-    found = told(good, 2, rung="4 standard", **at)
+    found = with_attempt(good, 2, rung="4 standard", **at)
     found.ladder["waiting"] = [{"number": 1, "job": "", "outcome": "stockout", "intended": sent, "ended": sent}]
-    said = [each for each in checks.list_problems(found, TASK, PLAN) if "nothing worked on demand" in each]
-    assert len(said) == wrong
+    problems = [each for each in checks.list_problems(found, TASK, PLAN) if "nothing worked on demand" in each]
+    assert len(problems) == wrong
 
 
 def test_climbs_that_are_done_are_not_played_again(tmp_path):
@@ -85,13 +92,13 @@ def test_climbs_that_are_done_are_not_played_again(tmp_path):
 def test_what_all_climbs_come_to_names_those_that_went_wrong():
     good = {**rows.empty("seed 1", []), "lost": 2, "most_lost": 2, "kills": {"node": 1}}
     bad = {**rows.empty("seed 2", ["the launcher ended with 1"]), "lost": 3, "most_lost": 3, "kills": {"node": 2}}
-    said = summary.of([good, bad])
-    assert "2 climbs, 1 as they must be; wrong: seed 2" in said
-    assert "killed: 3 node" in said
-    assert "5 steps done again, 3 at one end at most" in said
+    text = summary.of([good, bad])
+    assert "2 climbs, 1 as they must be; wrong: seed 2" in text
+    assert "killed: 3 node" in text
+    assert "5 steps done again, 3 at one end at most" in text
 
 
-def told(good, number, **more):
+def with_attempt(good, number, **more):
     attempts = [each | more if each["number"] == number else each for each in good.ladder["attempts"]]
     return replace(good, ladder={"attempts": attempts})
 
@@ -158,19 +165,22 @@ def a_stranger(good):
         (lambda good: replace(good, model=b"other"), "other bits"),
         (worked_beside, "before and after another one"),
         (from_the_beginning, "3 steps lost"),
-        (lambda good: told(good, 1, outcome="stockout"), "is recorded as stockout, and its machines ended: preempted"),
-        (lambda good: told(good, 1, outcome=None), "attempt 1 is not over"),
-        (lambda good: told(good, 2, hours=0.2), "and had 0.1000 h"),
-        (lambda good: told(good, 2, usd=1.0), "is recorded with a cost of 1.0"),
         (
-            lambda good: told(good, 1, steps_lost=2),
+            lambda good: with_attempt(good, 1, outcome="stockout"),
+            "is recorded as stockout, and its machines ended: preempted",
+        ),
+        (lambda good: with_attempt(good, 1, outcome=None), "attempt 1 is not over"),
+        (lambda good: with_attempt(good, 2, hours=0.2), "and had 0.1000 h"),
+        (lambda good: with_attempt(good, 2, usd=1.0), "is recorded with a cost of 1.0"),
+        (
+            lambda good: with_attempt(good, 1, steps_lost=2),
             "is recorded with 2 lost steps: it reached step 3, and step 2 was saved",
         ),
         (
-            lambda good: told(good, 1, step_to=3),
+            lambda good: with_attempt(good, 1, step_to=3),
             "is recorded with the saved step 3, and the next job resumed after step 2",
         ),
-        (lambda good: told(good, 2, step_to=5), "is recorded as succeeded at step 5 of 6"),
+        (lambda good: with_attempt(good, 2, step_to=5), "is recorded as succeeded at step 5 of 6"),
         (lambda good: replace(good, gcp_resources=good.gcp_resources.replace("/2", "/1")), "the last job is"),
         (still_at_work, "is still active"),
         (a_stranger, "no attempt names it"),
@@ -200,5 +210,5 @@ def test_a_plain_job_that_was_started_again_is_held_to_its_bits_and_its_steps(tm
     region = SimpleNamespace(jobs={"one": plain}, machines=SimpleNamespace(mount=tmp_path))
     run = SimpleNamespace(state=SimpleNamespace(name="PIPELINE_STATE_SUCCEEDED"))
     done, task = [Step("", "1", number, 0) for number in steps], SimpleNamespace(every=2, expected=lambda: b"m")
-    said = "; ".join(restarts.problems(run, region, task, done, ["preempted", "succeeded"]))
-    assert words in said and bool(said) == bool(words)
+    problems = "; ".join(restarts.problems(run, region, task, done, ["preempted", "succeeded"]))
+    assert words in problems and bool(problems) == bool(words)

@@ -1,4 +1,4 @@
-"""Files that somebody else made: never waited for, read up to a limit, and the same from first to last look."""
+"""Files that other programs made: never waited for, read up to a limit, and the same from first to last look."""
 
 import os
 import signal

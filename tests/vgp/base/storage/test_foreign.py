@@ -7,7 +7,7 @@ from vgp.base.storage import finding, storage
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         (
             "https://example.com/$(x).csv",
@@ -21,10 +21,10 @@ from vgp.base.storage import finding, storage
         ("hdfs://name/a.csv", "hdfs:// cannot be read"),
     ],
 )
-def test_what_lies_elsewhere_is_refused_with_the_way_here(part, said):
+def test_what_lies_elsewhere_is_refused_with_the_way_here(part, message):
     with pytest.raises(UserError) as refused:
         storage.find(part)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("part", ["data/*.csv", "/a/b", "gs://b/*", "BQ://p.d.t", "a:b/c", "C://x", ""])

@@ -115,9 +115,9 @@ def test_a_folder_of_folders_in_a_bucket_says_it_too(bucket: str):
     for level, below in (("near/a", "*/*.csv"), ("far/b/c", "*/*/*.csv")):
         place = f"{bucket}/deep/{level.partition('/')[0]}"
         overwrite(f"{bucket}/deep/{level}/t.csv", b"a,b\n")
-        for said in (place, f"{place}/"):
+        for given in (place, f"{place}/"):
             with pytest.raises(UserError, match=r"has no file that ends in .csv\. Its subfolders have") as refused:
-                find(said, (".csv",))
+                find(given, (".csv",))
             fix = str(refused.value).split("'")[1]
             assert fix == f"{place}/{below}" and len(find(fix, (".csv",))) == 1
     with pytest.raises(UserError, match=r"deep/none matches no file\.$"):

@@ -11,8 +11,8 @@ def test_no_control_character_of_a_message_reaches_the_terminal(capsys):
 
     with pytest.raises(SystemExit):
         step()
-    said = capsys.readouterr().err
-    assert said == "error: the key \\x1b]0;owned\\x07 of the file\nhas two lines    and a tab\\x9b2J\n"
+    printed = capsys.readouterr().err
+    assert printed == "error: the key \\x1b]0;owned\\x07 of the file\nhas two lines    and a tab\\x9b2J\n"
     assert printable("ä 東") == "ä 東"
 
 

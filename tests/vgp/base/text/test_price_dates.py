@@ -1,4 +1,4 @@
-"""Of which day prices are, and when they are said to be old."""
+"""The days of prices, and when a message calls them old."""
 
 from datetime import date
 

@@ -34,7 +34,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment(**POSIX, TERM="dumb"))
     os.close(theirs)
     text = b""
-    with suppress(OSError):  # how a terminal says that its other end is gone
+    with suppress(OSError):  # how a terminal reports that its other end is gone
         while block := os.read(ours, 4096):
             text += block
     os.close(ours)

@@ -22,7 +22,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def beam_is_quiet():
-    """Beam's import says what of Google it does not find; tests take warnings for errors."""
+    """Beam's import warns of missing Google packages; tests take warnings for errors."""
     logging.getLogger().addHandler(handler := logging.NullHandler())
     yield
     logging.getLogger().removeHandler(handler)

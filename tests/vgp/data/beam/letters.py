@@ -81,7 +81,7 @@ class Letters(Task):
 
 
 class Merging(Letters):
-    """Says how two scans become one."""
+    """Merges two scans into one."""
 
     settings = {**Letters.settings, "seen": 0}
 

@@ -72,8 +72,8 @@ def test_a_job_writes_what_processes_here_write_whatever_answer_is_lost(dataflow
     assert objects("out/data/") == here(words) and (made.rows("train"), made.rows("test")) == (160, 80)
     (job,) = dataflow.dataflow.jobs.values()
     link = f"https://console.cloud.google.com/dataflow/jobs/us-central1/{job.message['id']}?project=test-project"
-    said = capsys.readouterr().err
-    assert link in said and "dataflow: running, 2 workers" in said and "note: Letters were counted." in said
+    printed = capsys.readouterr().err
+    assert link in printed and "dataflow: running, 2 workers" in printed and "note: Letters were counted." in printed
     kept = {name.rpartition("/")[2] for name in objects("temp/") if "/beam/" not in name}
     assert kept == {"place.json", "manifest.json", "notes.json"}
 
@@ -155,7 +155,7 @@ def test_another_attempt_takes_over_the_job_of_the_first_and_its_shards(dataflow
 
 
 def forked(work) -> int:
-    """The process id of a fork that does the work; its exit code says how that ended."""
+    """Returns the process id of a fork that does the work; the exit code of the fork is the outcome."""
     pid = os.fork()
     if not pid:
         code = 1
@@ -246,21 +246,21 @@ def test_a_job_that_an_earlier_try_still_cancels_is_waited_for(dataflow, here, c
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "message"),
     [
         ("killed", r"died while scanning \(words-1.txt, record 7\), most likely for lack of memory.*scanning shard 1"),
         ("ends", r"scanning of words-1.txt, record 7, shard 1, .*SystemExit: 4 \(letters.py, line \d+, in go_wrong\)"),
     ],
 )
-def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeypatch, wrong, says):
+def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeypatch, wrong, message):
     monkeypatch.setattr(runner, "SEPARATE_PROCESSES", True)
-    with pytest.raises(ProcessFailed, match=says):
+    with pytest.raises(ProcessFailed, match=message):
         prepare("letters:Letters", "", OUT, options={"wrong": wrong})
     assert objects("out/data/") == {}
 
 
 @pytest.mark.parametrize(
-    ("message", "says"),
+    ("message", "expected"),
     [
         (
             "Startup of the worker pool failed to bring up any workers. QUOTA_EXCEEDED: Quota 'CPUS' exceeded.",
@@ -278,13 +278,13 @@ def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeyp
         (None, "the service gave no reason"),
     ],
 )
-def test_why_a_job_failed_is_said_in_words(dataflow, message, says):
+def test_why_a_job_failed_is_said_in_words(dataflow, message, expected):
     job = begun(dataflow)
     if message:
         job.log(message)
         job.log("Workflow failed. Causes: S01: a work item was attempted 4 times without success.")
     job.end("FAILED")
-    with pytest.raises(ProcessFailed, match=says):
+    with pytest.raises(ProcessFailed, match=expected):
         followed(job)
 
 
@@ -297,7 +297,7 @@ def test_a_job_that_somebody_cancels_is_said_to_be_though_a_worker_has_failed_be
 
 
 def begun(cloud) -> Job:
-    """A job that runs on, of which nobody asked what it does."""
+    """A running job whose state was never requested."""
     message = {"id": "j1", "name": "prepare-1", "projectId": "test-project", "location": "us-central1"}
     return cloud.dataflow.jobs.setdefault("j1", Job(message, datetime.now(UTC) - timedelta(minutes=1)))
 
@@ -308,7 +308,7 @@ def followed(job: Job, max_hours: float = 1) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "says"),
+    ("refusal", "message"),
     [
         (
             ApiError(403, "Not you."),
@@ -322,13 +322,13 @@ def followed(job: Job, max_hours: float = 1) -> None:
         (ApiError(400, "(a1): The subnetwork is in another region."), "refuses the job: .*subnetwork is in another"),
     ],
 )
-def test_why_no_job_could_be_started_is_said_in_words(dataflow, refusal, says):
+def test_why_no_job_could_be_started_is_said_in_words(dataflow, refusal, message):
     from google.cloud.dataflow_v1beta3 import CreateJobRequest
 
     dataflow.dataflow.refusal = refusal
     jobs = Jobs("test-project", "us-central1")
     request = CreateJobRequest(project_id=jobs.project, location=jobs.region, job={"name": "prepare-1"})
-    with pytest.raises(UserError, match=says), explain_errors(jobs.project, jobs.region, "dataflow.jobs.create"):
+    with pytest.raises(UserError, match=message), explain_errors(jobs.project, jobs.region, "dataflow.jobs.create"):
         jobs._jobs.create_job(request=request)
 
 
@@ -339,7 +339,7 @@ def test_a_job_that_takes_too_long_is_cancelled(dataflow):
 
 
 @pytest.mark.parametrize(
-    ("data", "output", "settings", "says"),
+    ("data", "output", "settings", "message"),
     [
         ("{tmp}/words.txt", OUT, {}, r"words.txt is on this machine, where Dataflow's workers cannot read it"),
         ("", "{tmp}/data", {}, "is on this machine, where Dataflow's workers cannot write"),
@@ -349,11 +349,13 @@ def test_a_job_that_takes_too_long_is_cancelled(dataflow):
         ("", OUT, {"image": ""}, "Dataflow needs image: .*pipelines.toml"),
     ],
 )
-def test_what_cannot_work_is_refused_before_a_job_is_started(dataflow, allow, tmp_path, data, output, settings, says):
+def test_what_cannot_work_is_refused_before_a_job_is_started(
+    dataflow, allow, tmp_path, data, output, settings, message
+):
     (tmp_path / "words.txt").write_text("anna otto")
     client.Client().bucket("test-bucket").blob("other/mine.txt").upload_from_string("mine")
     allow(**settings)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         prepare("letters:Letters", data.format(tmp=tmp_path), output.format(tmp=tmp_path))
     assert not dataflow.dataflow.jobs
 

@@ -57,8 +57,8 @@ def test_an_id_that_two_shards_give_is_named_with_both(made, runner, tmp_path):
 
 
 def test_a_record_that_cannot_be_read_is_named_with_its_file(made):
-    says = r"scanning of words-1.txt, record 7, shard 1.*ValueError: this word has no letters"
-    with pytest.raises(ProcessFailed, match=says):
+    message = r"scanning of words-1.txt, record 7, shard 1.*ValueError: this word has no letters"
+    with pytest.raises(ProcessFailed, match=message):
         made(Local(), wrong="value")
     with pytest.raises(ValueError, match="this word") as failure:
         made(Processes(1), wrong="value")
@@ -95,7 +95,7 @@ def test_a_record_that_kills_its_process_is_named_with_its_file_by_a_busy_machin
     waitpid = os.waitpid
 
     def slowly(pid, options):
-        """The pool's own thread is told how the process ended, and notes it after this one has asked."""
+        """The pool's own thread learns how the process ended, and records it after this thread has asked."""
         here = threading.current_thread() is threading.main_thread()
         time.sleep(0.1 if here else 0)
         ended = waitpid(pid, options)
@@ -115,5 +115,5 @@ def test_without_the_extra_a_sentence_says_what_to_install(made, monkeypatch):
 
 def test_beam_is_imported_only_where_it_is_asked_for():
     code = "import sys, vgp.data.prepare, vgp.data.beam.dataflow; print('apache_beam' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout == "False\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -97,9 +97,9 @@ def test_jobs_are_labelled_limited_and_leave_nothing_behind(cloud, warehouse, pr
     ours = cloud.bigquery.datasets[("test-project", "vertex_gpu_pipelines")]
     assert ours.location == "EU" and int(ours.fields["defaultTableExpirationMs"]) == 3 * 86_400_000
     assert not list(cloud.bigquery.in_dataset("test-project", "vertex_gpu_pipelines"))
-    said = capsys.readouterr().err
-    assert f"BigQuery: reading {warehouse.URI} once takes 37 kB (less than a cent)." in said
-    assert "the queries of this step read" in said
+    printed = capsys.readouterr().err
+    assert f"BigQuery: reading {warehouse.URI} once takes 37 kB (less than a cent)." in printed
+    assert "the queries of this step read" in printed
 
 
 def replaced(name, values):
@@ -206,30 +206,30 @@ def test_a_feature_that_bigquery_cannot_compute_is_named_with_its_row(cloud, war
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "says"),
+    ("name", "change", "message"),
     [
-        ("features", lambda said: lambda self, rows: {"city": rows.city, "weight (kg)": rows.weight},
+        ("features", lambda method: lambda self, rows: {"city": rows.city, "weight (kg)": rows.weight},
          r"the name of the feature 'weight \(kg\)' holds '\(', which a column of BigQuery cannot. Rename it"),
-        ("features", lambda said: lambda self, rows: {"city": rows.city, "_TABLE_x": rows.weight},
+        ("features", lambda method: lambda self, rows: {"city": rows.city, "_TABLE_x": rows.weight},
          "the feature '_TABLE_x' begins with _TABLE_, which is BigQuery's own"),
-        ("features", lambda said: lambda self, rows: {"city": rows.city, "x" * 301: rows.weight},
+        ("features", lambda method: lambda self, rows: {"city": rows.city, "x" * 301: rows.weight},
          "is longer than the 300 letters"),
-        ("label", lambda said: "late?", r"the name of the label 'late\?' holds '\?'"),
-        ("schema", lambda said: (*said, Field("a.b", pa.string(), optional=True)), "the column 'a.b' holds '.'"),
-        ("events", lambda said: lambda self, rows: {**(one := said(self, rows)), "e$": one["sent"]},
+        ("label", lambda method: "late?", r"the name of the label 'late\?' holds '\?'"),
+        ("schema", lambda method: (*method, Field("a.b", pa.string(), optional=True)), "the column 'a.b' holds '.'"),
+        ("events", lambda method: lambda self, rows: {**(one := method(self, rows)), "e$": one["sent"]},
          r"the name of the events 'e\$' holds"),
     ],
 )  # fmt: skip
 def test_a_name_that_bigquery_gives_no_column_is_refused_before_anything_runs(
-    cloud, warehouse, prepared, tmp_path, monkeypatch, name, change, says
+    cloud, warehouse, prepared, tmp_path, monkeypatch, name, change, message
 ):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     monkeypatch.setattr(warehouse.Parcels, name, change(getattr(warehouse.Parcels, name)))
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         prepared()
     assert not cloud.bigquery.jobs and not (tmp_path / "made").exists()
     asked = Request(data=warehouse.URI, task=warehouse.TASK, task_options={}, champion="")
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         request.check(warehouse.Parcels(warehouse.WINDOWS), asked, as_of="", pins="")
     request.check(warehouse.Parcels({**warehouse.WINDOWS, "engine": "duckdb"}), asked, as_of="", pins="")
 
@@ -253,8 +253,8 @@ def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(warehouse, 
     task = warehouse.Parcels(warehouse.WINDOWS)
     rows = task_methods.feature_rows(task.schema, task.events(task_methods.rows_of(task.schema)))
     (note,) = asked_features.list_notes(task, asked_features.ask_features(task, rows), "bigquery")
-    for said in ("code: Lowercase", "the events sent: Uppercase", "labels: Reverse", "days: Uppercase"):
-        assert f"{said} of texts beyond ASCII" in note
+    for expression in ("code: Lowercase", "the events sent: Uppercase", "labels: Reverse", "days: Uppercase"):
+        assert f"{expression} of texts beyond ASCII" in note
     assert not asked_features.list_notes(task, asked_features.ask_features(task, rows), "duckdb")
 
 
@@ -421,7 +421,7 @@ def test_a_result_that_is_gone_or_failed_is_computed_again(cloud, jobs):
 
     first = jobs().table("ids", IDS, "ids")
     name = Name(first.project, first.dataset, first.table)
-    assert cloud.bigquery.tables[name].expires  # whatever its dataset says
+    assert cloud.bigquery.tables[name].expires  # whatever the default of its dataset
     cloud.bigquery.tables[name].expires = cloud.clock.now()
     assert jobs().table("ids", IDS, "ids") == first and cloud.bigquery.find(name)
     del cloud.bigquery.datasets[name[:2]], cloud.bigquery.tables[name]

@@ -16,7 +16,7 @@ def test_several_files_globs_and_folders_are_taken_once_each(tmp_path: Path):
 
 
 def test_a_file_that_has_several_names_is_taken_once(tmp_path: Path):
-    """The first of them is its name; without a key nothing else would tell that its rows came twice."""
+    """The first of them is its name; without a key nothing else would show that its rows came twice."""
     place = tmp_path / "a.csv"
     place.write_text("a\n1\n")
     (tmp_path / "link.csv").symlink_to(place)
@@ -26,7 +26,7 @@ def test_a_file_that_has_several_names_is_taken_once(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         ("", "no input"),
         (" , ", "no input"),
@@ -39,11 +39,11 @@ def test_a_file_that_has_several_names_is_taken_once(tmp_path: Path):
         ("{0}/twice", "twice/a.csv and .*/twice/a.csv.gz seem to be the same table: name one of them"),
     ],
 )
-def test_input_that_is_not_there_or_no_table_is_refused(tmp_path: Path, data: str, says: str):
+def test_input_that_is_not_there_or_no_table_is_refused(tmp_path: Path, data: str, message: str):
     (tmp_path / "twice").mkdir()
     for name in ("x.txt", "x.json", "twice/a.csv", "twice/a.csv.gz"):
         (tmp_path / name).write_text("a\n1\n")
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         resolve(data.format(tmp_path))
 
 
@@ -113,7 +113,7 @@ def test_hidden_names_are_no_data_unless_they_are_named(root, data, names):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         ("failed", "matches only files such as .*failed/_part-0.csv.* finish the job that writes them"),
         ("failed/**/*.parquet", "matches only files such as .*_temporary/0/part-0.parquet"),
@@ -127,6 +127,6 @@ def test_hidden_names_are_no_data_unless_they_are_named(root, data, names):
         ("hudi", "hudi is a table of Hudi: .* only .hoodie knows"),
     ],
 )
-def test_folders_without_data_and_tables_with_a_log_are_refused_with_the_fix(root, data, says):
-    with pytest.raises(UserError, match=says):
+def test_folders_without_data_and_tables_with_a_log_are_refused_with_the_fix(root, data, message):
+    with pytest.raises(UserError, match=message):
         resolve(f"{root}/{data}")

@@ -41,7 +41,7 @@ def test_na_is_a_word_where_words_are_expected(read):
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("bad", "message"),
     [
         ("seven,2013-01-01T10:00:00Z,x", "column n: 'seven' is not of type int32"),
         ("99999999999,2013-01-01T10:00:00Z,x", "column n: '99999999999' is not of type int32"),
@@ -67,9 +67,9 @@ def test_na_is_a_word_where_words_are_expected(read):
     ids=["first", "fourth", "after a quoted line break and an empty line"],
 )
 @pytest.mark.parametrize("block_bytes", [40, 4000], ids=["several blocks", "one block"])
-def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad, says, before, line, block_bytes):
+def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad, message, before, line, block_bytes):
     monkeypatch.setattr(file_bytes, "BLOCK_BYTES", block_bytes)
-    with pytest.raises(UserError, match=says) as refusal:
+    with pytest.raises(UserError, match=message) as refusal:
         read(table(*before, bad, GOOD))
     assert f"x.csv, line {line}" in str(refusal.value)
 
@@ -133,9 +133,9 @@ def test_a_whole_number_without_a_sign_that_no_engine_holds_is_told(read):
      ("area", ["aera", "price"], "aera"), ("sq feet", ["SqFeet"], "SqFeet")],
 )  # fmt: skip
 def test_only_a_name_that_is_near_is_taken_for_a_missing_one(missing, columns, meant):
-    says = schema.lacking(columns, [missing])
-    assert says.startswith(f"lacks the column {missing}; it has {', '.join(columns)}.")
-    assert (f"Is '{meant}' meant" in says) if meant else "Is '" not in says
+    message = schema.lacking(columns, [missing])
+    assert message.startswith(f"lacks the column {missing}; it has {', '.join(columns)}.")
+    assert (f"Is '{meant}' meant" in message) if meant else "Is '" not in message
 
 
 def test_a_missing_column_is_named_with_the_one_that_was_meant():

@@ -36,7 +36,7 @@ def test_numbers_text_dates_and_times_come_in_the_declared_types(read):
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("bad", "message"),
     [
         (
             {**GOOD, "n": "7"},
@@ -70,9 +70,9 @@ def test_numbers_text_dates_and_times_come_in_the_declared_types(read):
     ],
 )
 @pytest.mark.parametrize("block_bytes", [40, 4 << 20], ids=["several blocks", "one block"])
-def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad, says, block_bytes):
+def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad, message, block_bytes):
     monkeypatch.setattr(file_bytes, "BLOCK_BYTES", block_bytes)
-    with pytest.raises(UserError, match=r"x.jsonl, line 4" + says) as refusal:
+    with pytest.raises(UserError, match=r"x.jsonl, line 4" + message) as refusal:
         read(lines(GOOD, b"  ", GOOD, bad, GOOD), FIELDS)
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 600
 

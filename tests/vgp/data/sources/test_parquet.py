@@ -55,7 +55,7 @@ def test_values_come_in_the_declared_type_however_they_are_stored(read, stored, 
 
 
 @pytest.mark.parametrize(
-    ("stored", "declared", "says"),
+    ("stored", "declared", "message"),
     [
         (["1"], pa.int64(), "column a is string, but the schema has int64. Declare that type, or write the file again"),
         ([1.0], pa.int64(), r"column a is double, but the schema has int64. Declare pa.float64\(\)"),
@@ -71,8 +71,8 @@ def test_values_come_in_the_declared_type_however_they_are_stored(read, stored, 
         ([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us"), r"Declare pa.timestamp\(\"us\", tz=\"UTC\"\)"),
     ],
 )
-def test_a_column_of_another_type_is_refused_with_the_fix(read, stored, declared, says):
-    with pytest.raises(UserError, match=f"x.parquet: .*{says}"):
+def test_a_column_of_another_type_is_refused_with_the_fix(read, stored, declared, message):
+    with pytest.raises(UserError, match=f"x.parquet: .*{message}"):
         read({"x.parquet": parquet({"a": stored})}, [Field("a", declared, True)])
 
 
@@ -83,7 +83,7 @@ def test_a_column_that_changes_its_type_between_files_names_both(read):
 
 
 @pytest.mark.parametrize(
-    ("values", "declared", "says"),
+    ("values", "declared", "message"),
     [
         (pa.array([1, 2, 300] * 9), pa.int8(), "row 3, column a: '300' is not of type int8 without a loss"),
         (pa.array([1, 2**63], pa.uint64()), pa.int64(), "row 2, column a: '9223372036854775808' is not of type int64"),
@@ -106,10 +106,10 @@ def test_a_column_that_changes_its_type_between_files_names_both(read):
         (pa.array([1.0, float("nan")]), pa.float64(), "row 2: column a is empty"),
     ],
 )
-def test_a_value_that_would_change_or_is_missing_is_named_with_its_row(read, values, declared, says):
+def test_a_value_that_would_change_or_is_missing_is_named_with_its_row(read, values, declared, message):
     good = {"a.csv": b"a\n" + {"s": b"x", "d": b"2024-01-01", "t": b"2024-01-01"}.get(str(declared)[0], b"1") + b"\n"}
     good = {} if pa.types.is_floating(declared) else good
-    with pytest.raises(UserError, match=f"x.parquet, {says}"):
+    with pytest.raises(UserError, match=f"x.parquet, {message}"):
         read({**good, "x.parquet": parquet({"a": values})}, [Field("a", declared)])
 
 
@@ -117,7 +117,7 @@ GOOD = parquet({"a": list(range(50_000)), "b": ["x"] * 50_000}, row_group_size=7
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (GOOD[:-100], r"x.parquet is no Parquet file, or damaged or cut off: [^.]*\. Fetch it again\.$"),
         (GOOD[: len(GOOD) // 2], "x.parquet is no Parquet file, or damaged or cut off"),
@@ -128,8 +128,8 @@ GOOD = parquet({"a": list(range(50_000)), "b": ["x"] * 50_000}, row_group_size=7
         (parquet(pa.table([[1], [2]], names=["a", "a"])), "x.parquet: the column a occurs twice"),
     ],
 )
-def test_a_file_that_is_damaged_or_no_table_is_named(read, content, says):
-    with pytest.raises(UserError, match=says):
+def test_a_file_that_is_damaged_or_no_table_is_named(read, content, message):
+    with pytest.raises(UserError, match=message):
         read({"x.parquet": content}, [Field("a", pa.int64())])
 
 

@@ -87,7 +87,7 @@ def test_a_column_that_only_the_path_of_a_partition_has_is_told_so(read):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"", "is empty: the first line must name the columns"),
         (b"a,b\n", "has no rows"),
@@ -96,8 +96,8 @@ def test_a_column_that_only_the_path_of_a_partition_has_is_told_so(read):
         (b'a,b\n1,"open\n2,3\n', "line 2: the file ends inside a quoted field"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(read, content: bytes, says: str):
-    with pytest.raises(UserError, match=says) as refusal:
+def test_a_file_that_is_no_table_is_refused(read, content: bytes, message: str):
+    with pytest.raises(UserError, match=message) as refusal:
         read({"x.csv": content}, WORDS)
     assert "x.csv" in str(refusal.value)
 

@@ -34,8 +34,8 @@ def test_how_a_file_is_written_is_found_and_said_where_it_is_not_usual(opened, n
     files = opened({name: content}, FIELDS)
     assert pa.Table.from_batches(files.batches()).select(["n", "size", "word"]).to_pydict() == EXPECTED
     assert len(files.notes) == len(notes)
-    for told, note in zip(notes, files.notes, strict=True):
-        assert told in note and name in note
+    for warning, note in zip(notes, files.notes, strict=True):
+        assert warning in note and name in note
 
 
 def test_a_file_is_named_however_long_its_path_is(opened):
@@ -88,7 +88,7 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (
             SEMICOLONS.encode("windows-1252"),
@@ -123,8 +123,8 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
         ),
     ],
 )
-def test_a_doubtful_file_is_refused_with_the_fix(read, content, says):
-    with pytest.raises(UserError, match=says):
+def test_a_doubtful_file_is_refused_with_the_fix(read, content, message):
+    with pytest.raises(UserError, match=message):
         read({"x.csv": content}, FIELDS)
 
 
@@ -161,7 +161,7 @@ def test_all_columns_of_text_may_not_hide_a_header_within(read):
 
 
 @pytest.mark.parametrize(
-    ("reading", "says"),
+    ("reading", "message"),
     [
         ({"separator": "--"}, "the option separator must be one character, such as ';'"),
         ({"separator": "a"}, "the option separator must be one character"),
@@ -172,8 +172,8 @@ def test_all_columns_of_text_may_not_hide_a_header_within(read):
         ({"encoding": "zlib"}, "the option encoding is 'zlib', which is none"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(reading, says):
-    with pytest.raises(UserError, match=says):
+def test_an_option_that_cannot_be_is_refused(reading, message):
+    with pytest.raises(UserError, match=message):
         Reading(**reading)
 
 

@@ -1,5 +1,5 @@
-"""What engines would answer differently is said so that they answer alike: held to DuckDB's answers, and to the words
-that BigQuery gets."""
+"""Expressions that engines would compute differently are written so that all engines agree: compared with DuckDB's
+answers, and with the SQL that BigQuery gets."""
 
 import ibis
 import pytest
@@ -64,7 +64,7 @@ def test_a_value_is_the_same_on_both_engines(value, answers, words, duckdb):
 )
 @pytest.mark.parametrize("how", ["range", "rows"])
 def test_a_null_in_the_order_of_a_window_stands_where_it_is_said_to_stand(how, ends, duckdb):
-    """Of BigQuery's words, which name no place for nulls, sqlglot says in DuckDB's where BigQuery puts them."""
+    """BigQuery's SQL names no place for nulls; in DuckDB's, sqlglot names the place that BigQuery uses."""
     duckdb.raw_sql(
         "CREATE OR REPLACE TABLE keyed AS SELECT i AS k, i % 2 AS g, "
         "CASE WHEN i % 4 > 0 THEN (i * 7 % 9)::DOUBLE END AS a FROM range(40) AS t(i)"
@@ -113,7 +113,7 @@ def test_of_a_pattern_one_group_is_kept(pattern, index, alone):
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("value", "message"),
     [
         (ROWS.a.cast("string"), "casts a float64 to text, which engines format differently: use round()"),
         (ROWS.m.cast("string"), "casts a timestamp('UTC') to text, which engines format differently: use strftime."),
@@ -123,10 +123,10 @@ def test_of_a_pattern_one_group_is_kept(pattern, index, alone):
         (ROWS.s.mode(), "uses Mode, which returns any"),
     ],
 )
-def test_what_cannot_be_the_same_is_refused(value, says):
+def test_what_cannot_be_the_same_is_refused(value, message):
     with pytest.raises(UserError) as refused:
         engine_agreement.check_order("Mine.features: made", value)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ IN_TIME = ibis.window(group_by=PLACED.place, order_by=PLACED.time)
 
 
 @pytest.mark.parametrize(
-    ("expression", "says"),
+    ("expression", "message"),
     [
         (PLACED.n.lag(), "has a window without an order (Lag): add order_by"),
         (PLACED.n.lead().over(AT_PLACE), "has a window without an order (Lead)"),
@@ -182,10 +182,10 @@ IN_TIME = ibis.window(group_by=PLACED.place, order_by=PLACED.time)
     ],
     ids=str,
 )  # fmt: skip
-def test_an_expression_without_one_answer_is_refused(expression, says):
+def test_an_expression_without_one_answer_is_refused(expression, message):
     with pytest.raises(UserError) as refused:
         engine_agreement.check_order("Mine.features: made", expression)
-    assert str(refused.value).startswith(f"Mine.features: made {says}")
+    assert str(refused.value).startswith(f"Mine.features: made {message}")
     assert str(refused.value).endswith("The same input must give the same dataset.")
 
 

@@ -1,4 +1,4 @@
-"""What an expression of a task cannot compute is said with the expression, the row, and what the row holds."""
+"""The error of an expression that fails names the expression, the row, and the values of the row."""
 
 import ibis
 import pyarrow as pa
@@ -38,28 +38,28 @@ def table(**special: object) -> pa.Table:
 
 
 def task(**methods: object) -> TabularTask:
-    said = {
+    attributes = {
         "schema": SCHEMA, "key": ("id",), "target": "late", "features": lambda self, rows: {"n": rows.n}, **methods
     }  # fmt: skip
-    return type("Mine", (TabularTask,), said)()
+    return type("Mine", (TabularTask,), attributes)()
 
 
 def complaint(mine: TabularTask, rows: pa.Table, scratch, error: Exception | None = None) -> str:
-    """What is said of an error, by default of the engine's when it computes everything."""
+    """Returns the message for an error, by default for the error that the engine raises on all rows."""
     with (
         engine_of(rows, scratch, SCHEMA) as engine,
-        pytest.raises(UserError) as told,
+        pytest.raises(UserError) as refused,
         failed_rows.name_errors(mine, engine),
     ):
         raise error or Uncomputable("DuckDB cannot compute that: no", "no")
-    return str(told.value)
+    return str(refused.value)
 
 
 BY_ID = ibis.window(order_by="id")
 
 
 @pytest.mark.parametrize(
-    ("feature", "special", "says"),
+    ("feature", "special", "expected"),
     [
         (lambda r: r.word.cast("int64"), {"word": "x"}, "(word = 'x'): Conversion Error: Could not"),
         (lambda r: ("200" + r.word).as_date("%Y").year(), {"word": "x"}, "(word = 'x'): Invalid Input Error: "),
@@ -73,10 +73,10 @@ BY_ID = ibis.window(order_by="id")
     ],
     ids=["cast", "date", "division", "overflow", "float32", "made date", "window", "aggregate"],
 )  # fmt: skip
-def test_a_feature_that_fails_is_named_with_its_first_row_and_values(feature, special, says, tmp_path):
+def test_a_feature_that_fails_is_named_with_its_first_row_and_values(feature, special, expected, tmp_path):
     mine = task(features=lambda self, rows: {"n": rows.n % 7, "made": feature(rows)})
-    told = complaint(mine, table(**special), tmp_path)
-    assert told.startswith(f"Mine.features: made cannot be computed for x.csv, line {THIRD + 2} {says}")
+    message = complaint(mine, table(**special), tmp_path)
+    assert message.startswith(f"Mine.features: made cannot be computed for x.csv, line {THIRD + 2} {expected}")
 
 
 def test_a_condition_that_leaves_rows_out_keeps_the_blame_from_them(tmp_path):
@@ -89,18 +89,18 @@ def test_a_condition_that_leaves_rows_out_keeps_the_blame_from_them(tmp_path):
 
 def test_a_sum_that_overflows_is_of_no_row(tmp_path):
     mine = task(features=lambda self, rows: {"made": rows.n - rows.n.sum().cast("int32")})
-    told = complaint(mine, table(n=2**31 - 99), tmp_path)
-    assert told.startswith("Mine.features: made cannot be computed: ") and "line" not in told
+    message = complaint(mine, table(n=2**31 - 99), tmp_path)
+    assert message.startswith("Mine.features: made cannot be computed: ") and "line" not in message
 
 
 @pytest.mark.parametrize("method", ["labels", "days"])
 def test_labels_and_days_are_named(method, tmp_path):
-    said = (
+    expression = (
         (lambda self, rows: rows.word.cast("date"))
         if method == "days"
         else (lambda self, rows: rows.word.cast("int64"))
     )
-    mine = task(**{method: said, "time": "day", "schema": SCHEMA})
+    mine = task(**{method: expression, "time": "day", "schema": SCHEMA})
     dated = table().set_column(2, "word", pa.array(["2024-01-01" if method == "days" else "1"] * 8 + ["2024-13-01"]))
     assert complaint(mine, dated, tmp_path).startswith(
         f"Mine.{method} cannot be computed for x.csv, line 10 (word = '2024-13-01'): "
@@ -126,5 +126,5 @@ def test_an_infinite_feature_is_named_with_its_first_row(tmp_path):
     from vgp.data.columns import Infinite
 
     mine = task(features=lambda self, rows: {"n": rows.n, "made": rows.x / (rows.n - rows.n)})
-    told = complaint(mine, table(x=0.0), tmp_path, Infinite("made"))
-    assert told.endswith("or clip them. The first is in x.csv, line 2 (n = 10, x = 0.5).")
+    message = complaint(mine, table(x=0.0), tmp_path, Infinite("made"))
+    assert message.endswith("or clip them. The first is in x.csv, line 2 (n = 10, x = 0.5).")

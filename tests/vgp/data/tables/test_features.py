@@ -1,4 +1,4 @@
-"""What is said of features that are made of several rows."""
+"""The notes on features that are computed from several rows."""
 
 import ibis
 import numpy as np
@@ -18,8 +18,8 @@ ROWS = ibis.table(canonical_schema(SCHEMA), name="source")
 
 
 def task(made, time: str = "") -> TabularTask:
-    said = {"schema": SCHEMA, "target": "done", "time": time, "features": lambda self, rows: made(rows)}
-    return type("Mine", (TabularTask,), said)()
+    attributes = {"schema": SCHEMA, "target": "done", "time": time, "features": lambda self, rows: made(rows)}
+    return type("Mine", (TabularTask,), attributes)()
 
 
 def notes(time: str = "", dialect: str = "duckdb", **values) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ ROWS = ibis.table({"plan": "string", "day": "date", "done": "boolean"}, name="ro
 
 
 @pytest.mark.parametrize(
-    ("method", "code", "says"),
+    ("method", "code", "message"),
     [
         ("features", "return PLANS[plan]", "KeyError: 'premium'"),
         ("labels", "return rows.day.frobnicate()", "AttributeError: 'DateColumn' object has no attribute 'frobnicate'"),
@@ -69,12 +69,12 @@ ROWS = ibis.table({"plan": "string", "day": "date", "done": "boolean"}, name="ro
         ("days", "return rows.plan + rows.day", "SignatureValidationError: StringConcat"),
     ],
 )
-def test_an_error_of_the_users_code_is_told_with_their_line(mine, method, code, says):
+def test_an_error_of_the_users_code_is_told_with_their_line(mine, method, code, message):
     line = next(number for number, text in enumerate(TASK.splitlines(), 1) if text.strip() == code)
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         task_methods.call_method(mine, method, ROWS)
-    text = str(told.value)
-    assert re.match(rf"Mine\.{method}: \S+/own_mine\.py:{line}: ", text) and says in text
+    text = str(error.value)
+    assert re.match(rf"Mine\.{method}: \S+/own_mine\.py:{line}: ", text) and message in text
     assert "\n" not in text
 
 

@@ -52,9 +52,9 @@ def test_what_was_there_from_an_earlier_preparation_goes(folder, tmp_path):
     assert contents(data) == {"2.jpg": FILES["a/b/2.jpg"], "notes.txt": b"mine"} and not (data / "a").exists()
     outside = tmp_path / "outside"
     outside.write_text("not ours to remove")
-    told = json.loads((data / manifest.HIDDEN_NAME).read_text())
-    told["sources"][0]["path"] = "../outside"
-    (data / manifest.HIDDEN_NAME).write_text(json.dumps(told))
+    document = json.loads((data / manifest.HIDDEN_NAME).read_text())
+    document["sources"][0]["path"] = "../outside"
+    (data / manifest.HIDDEN_NAME).write_text(json.dumps(document))
     prepare("files", "", data)
     assert outside.exists() and manifest.load(data).sources == ()
 
@@ -146,7 +146,7 @@ def test_exactly_the_pinned_files_are_copied(folder, tmp_path):
 
 
 def test_a_script_that_brings_its_own_data_runs_every_night(tmp_path):
-    """Nothing tells whether it has changed: the pins are those of one run, so no later one takes its results."""
+    """Nothing shows whether the file has changed: the pins are those of one run, so no later one takes its results."""
     first, second = (pinned("", tmp_path, run) for run in ("r", "s"))
     assert first != second and store.load(first, DataPins).unpinned
     given, options = pinned_input(first, "files")

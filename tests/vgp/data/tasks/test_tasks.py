@@ -62,7 +62,7 @@ def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "given", "says"),
+    ("name", "content", "given", "message"),
     [
         ("nix.toml", b"", {}, "no such file in .*titanic.toml.*vgp new table"),
         ("titanic.toml", b"\xff", {}, "is not UTF-8"),
@@ -71,9 +71,9 @@ def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):
         ("titanic.toml", TOML.encode(), {"declaration": "x"}, "both declare the table"),
     ],
 )
-def test_a_file_that_cannot_be_is_refused(tmp_path, name, content, given, says):
+def test_a_file_that_cannot_be_is_refused(tmp_path, name, content, given, message):
     (tmp_path / "titanic.toml").write_bytes(content)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         file_options(name, given, tmp_path)
 
 

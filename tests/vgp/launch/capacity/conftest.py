@@ -56,7 +56,7 @@ class Killed(BaseException):
 
 
 class CloudClock(Clock):
-    """The cloud's clock, moved by whoever sleeps; what is planned happens after a sleep, once its time has come."""
+    """The cloud's clock, moved by every sleep; planned events happen after a sleep, once its time has come."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
@@ -78,7 +78,7 @@ def ladder_of(*rungs: PlannedRung, **changed: Any) -> Plan:
 
 @dataclass
 class Launcher:
-    """Starts launchers of one step, one after another, and tells what they left."""
+    """Starts launchers of one step, one after another, and reads the files they left."""
 
     cloud: Cloud
     clock: CloudClock
@@ -86,7 +86,7 @@ class Launcher:
     stopped: bool = False
     #: What jobs do: the first ones, and those that waited beside another.
     scripts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    #: What the heartbeat said whenever a job was created.
+    #: The content of the heartbeat whenever a job was created.
     allowed_at_create: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -130,10 +130,10 @@ class Launcher:
         job.waits_s = seconds
 
     def progress(self, *, step: int, saved_step: int, steps: int, **more: int) -> None:
-        """What the first machine of the job of the moment tells."""
+        """Writes the progress of the current job, as its first machine does."""
         token = self.ladder["attempts"][-1]["token"]
-        told = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps, **more}
-        self.folder.put("progress.json", json.dumps(told | {"seconds_per_step": 2.0}))
+        report = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps, **more}
+        self.folder.put("progress.json", json.dumps(report | {"seconds_per_step": 2.0}))
 
     def jobs_do(self, *jobs: dict[str, Any]) -> None:
         """What the next jobs do, one after another; those after them what the last does."""

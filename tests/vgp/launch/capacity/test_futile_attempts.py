@@ -21,8 +21,8 @@ def why(*attempts):
 
 
 def test_three_jobs_that_did_steps_and_saved_none_are_enough():
-    said = why(with_steps(1), with_steps(2, words=ENDS[75]), with_steps(3))
-    assert said == (
+    reason = why(with_steps(1), with_steps(2, words=ENDS[75]), with_steps(3))
+    assert reason == (
         "3 attempts in a row had machines and saved no step: exit code 137 after 15m 00s, exit code 75 after 30m 00s "
         "and exit code 137 after 45m 00s. Other machines would not help. The program was killed, often for lack "
         "of memory: use machines with more memory, or load less data."

@@ -12,9 +12,9 @@ from vgp.protocol.capacity.control_folder import Document
 from .test_journal import Folder
 
 
-def heartbeat(documents, term=1, every_s=30.0, said=None):
+def heartbeat(documents, term=1, every_s=30.0, lines=None):
     folder = Folder(SimpleNamespace(take=lambda: None), documents)
-    return Heartbeat(folder, Clock(), (said if said is not None else []).append, term, every_s, 600.0)
+    return Heartbeat(folder, Clock(), (lines if lines is not None else []).append, term, every_s, 600.0)
 
 
 def wait_for(condition):
@@ -51,8 +51,8 @@ def test_a_newer_launchers_heartbeat_is_left_alone_and_the_older_one_learns_of_i
 
 
 def test_a_write_that_fails_is_told_once_and_tried_again():
-    documents, said = {}, []
-    beating = heartbeat(documents, every_s=0.002, said=said)
+    documents, lines = {}, []
+    beating = heartbeat(documents, every_s=0.002, lines=lines)
     beating.start("1-a")
     written, failures = beating.folder.write, [ConnectionError()] * 3
 
@@ -66,7 +66,7 @@ def test_a_write_that_fails_is_told_once_and_tried_again():
     before = documents["heartbeat.json"].generation
     wait_for(lambda: documents["heartbeat.json"].generation > before + 2)
     beating.stop()
-    assert len([line for line in said if "retrying" in line]) == 1
+    assert len([line for line in lines if "retrying" in line]) == 1
 
 
 def test_one_that_was_stopped_while_it_wrote_leaves_what_the_same_launcher_wrote_since():
@@ -88,7 +88,7 @@ def test_one_that_was_stopped_while_it_wrote_leaves_what_the_same_launcher_wrote
 
 
 def test_one_that_was_stopped_writes_no_more_over_what_comes_after_it():
-    """A request that hung when the launcher was told to stop, and comes to itself later."""
+    """A request that hung when the launcher was stopped, and ends later."""
     documents = {}
     hung = heartbeat(documents)
     hung.allow("1-a")

@@ -119,7 +119,7 @@ def test_a_job_that_is_created_after_a_newer_launcher_gave_it_up_is_cancelled(cl
 
 @pytest.mark.parametrize("is_newer", [True, False])
 def test_sigterm_before_its_first_request_is_answered_cancels_the_job_of_an_older_launcher_alone(launcher, is_newer):
-    """One that stood still as it began, for so long that another took its place, is told to end: not the run."""
+    """A launcher that stalled as it began, until another took its place, is stopped: the run is not."""
     sent = Requests()
 
     def another_works_a_while():

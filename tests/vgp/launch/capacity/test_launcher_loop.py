@@ -28,8 +28,8 @@ def test_a_job_that_succeeds_is_the_whole_way(launcher, monkeypatch, capsys):
     assert labels["vertex-ai-pipelines-run-billing-id"] == "7" and labels["team"] == "a"
     assert labels["training-attempt"] == attempt["token"]
     (pool,) = job.message.job_spec.worker_pool_specs
-    told = {variable.name: variable.value for variable in pool.container_spec.env}
-    assert told == {"TRAINING_CAPACITY": launcher.folder.uri, "TRAINING_ATTEMPT": attempt["token"]}
+    variables = {variable.name: variable.value for variable in pool.container_spec.env}
+    assert variables == {"TRAINING_CAPACITY": launcher.folder.uri, "TRAINING_ATTEMPT": attempt["token"]}
     assert list(pool.container_spec.args) == ["--executor_input", executor_input()]
     assert attempt["outcome"] == "succeeded" and attempt["hours"] == 1.0 and attempt["usd"] == 3.6
     assert [rung["price_date"] for rung in launcher.ladder["rungs"]] == ["2026-07-30"]
@@ -46,8 +46,8 @@ def test_a_lack_of_capacity_moves_on_and_a_users_error_does_not(launcher, capsys
     launcher.cloud.on(CREATE, lambda call: launcher.cloud.logs.add("KeyError: 'label'", job_id=last_job(launcher)))
     assert launcher.run() == 1
     assert launcher.outcomes == ["quota", "user_error"] and rungs(launcher) == ["spot", "standard"]
-    said = capsys.readouterr().err
-    assert "[workerpool0-0] KeyError: 'label'" in said and "train failed on standard" in said
+    printed = capsys.readouterr().err
+    assert "[workerpool0-0] KeyError: 'label'" in printed and "train failed on standard" in printed
 
 
 def test_a_preempted_job_goes_on_with_the_time_that_is_left(launcher):
@@ -241,7 +241,7 @@ def test_sigterm_while_the_job_is_being_created_cancels_it_too(launcher):
 
 
 def test_sigterm_to_a_launcher_that_was_replaced_leaves_the_run_alone(launcher, capsys):
-    """Its machine was out of reach, so Vertex AI started another; when it is back its container is told to end."""
+    """Its machine was out of reach, so Vertex AI started another; when it is back its container is stopped."""
     launcher.jobs_do({"seconds": 7000})
     launcher.at(300, lambda: replaced(launcher))
     assert launcher.run() == 143
@@ -260,7 +260,7 @@ def replaced(launcher):
 
 
 def test_a_job_that_does_not_end_is_fenced_before_the_next_begins(launcher):
-    """It may go on on machines that nobody reaches: its token is no longer the one."""
+    """The job may continue on machines out of reach: its token is no longer valid."""
     launcher.plan = ladder_of(rung("spot", max_wait_s=5), rung("standard", strategy="standard"))
     launcher.cloud.fail(CANCEL, status(400), forever=True)
     launcher.cloud.on(CREATE, lambda call: launcher.hold(launcher.first_job, 86_400))
@@ -271,7 +271,7 @@ def test_a_job_that_does_not_end_is_fenced_before_the_next_begins(launcher):
 
 
 def test_another_attempt_of_vertex_ai_takes_the_work_over_with_a_job_of_its_own(launcher):
-    """Its outputs belong elsewhere, so the job that still runs would write where nobody looks."""
+    """Its outputs belong elsewhere, so the job that still runs would write to a folder that no run reads."""
     launcher.jobs_do({"seconds": 36_000}, {"seconds": 60})
     launcher.at(300, launcher.kill)
     assert launcher.run(task=1234567) == -9

@@ -20,8 +20,8 @@ from .conftest import executor_input, ladder_of, rung
 )
 def test_a_wrong_plan_or_input_ends_it_before_anything_is_asked_of_google(plan, size, given, words, capsys):
     assert main(["--plan", plan, "--size", size, "--executor_input", given]) == 2
-    said = capsys.readouterr().err
-    assert words in said and said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert words in printed and printed.count("\n") == 1
 
 
 def test_what_the_account_may_not_do_is_said_without_a_traceback(launcher, capsys):

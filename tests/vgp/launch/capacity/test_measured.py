@@ -22,8 +22,8 @@ def after(**measured) -> Ladder:
 def test_what_a_job_measured_holds_until_the_next_one_knows_better_whichever_launcher_looks():
     here = after(seconds_per_step=4.0, start_s=100.0, checkpoint_every_s=300.0, save_s=20.0)
     assert pace_s(PLAN, here, BEGUN) == 4.0 * 0.5 and at_risk_s(here, BEGUN) == 320
-    told = Progress("2-x", 50, 100, 40, seconds_per_step=1.0, checkpoint_every_s=900.0)
-    assert pace_s(PLAN, here, told) == 1.0 and at_risk_s(here, told) == 900
+    report = Progress("2-x", 50, 100, 40, seconds_per_step=1.0, checkpoint_every_s=900.0)
+    assert pace_s(PLAN, here, report) == 1.0 and at_risk_s(here, report) == 900
     assert pace_s(PLAN, after(), BEGUN) is None
 
 

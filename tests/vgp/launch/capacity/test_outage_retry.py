@@ -1,4 +1,4 @@
-"""What a line says of a call that Google did not answer."""
+"""The log line of a call that Google did not answer."""
 
 import pytest
 from google.api_core.exceptions import ServiceUnavailable

@@ -71,6 +71,8 @@ def test_a_job_that_google_would_not_create_was_refused_by_quota_or_is_wrong():
 
 
 def test_states_are_told_in_english():
-    told = [describe_state(state) for state in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "CANCELLING")]
-    assert told == ["is pending", "is running", "has succeeded", "has failed", "was cancelled", "is cancelling"]
+    words = [
+        describe_state(state) for state in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "CANCELLING")
+    ]
+    assert words == ["is pending", "is running", "has succeeded", "has failed", "was cancelled", "is cancelling"]
     assert describe_state("PARTIALLY_SUCCEEDED") == "has partially succeeded"

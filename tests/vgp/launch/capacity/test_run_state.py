@@ -1,4 +1,4 @@
-"""SIGTERM means that the run is cancelled, or that the launcher's own machine goes: the run's state tells."""
+"""SIGTERM means that the run is cancelled, or that the launcher's own machine goes: the run's state decides."""
 
 import signal
 
@@ -70,8 +70,8 @@ def test_where_nobody_tells_the_runs_state_it_counts_as_cancelled(launcher, caps
     launcher.at(300, terminate)
     launcher.cloud.fail(ASK, *faults)
     assert launcher.run() == 143 and launcher.outcomes == ["cancelled"] and launcher.calls.count(ASK) == asked
-    said = capsys.readouterr().err
-    assert words in said and "cancelling its job" in said
+    printed = capsys.readouterr().err
+    assert words in printed and "cancelling its job" in printed
     assert "so it counts as cancelled" in launcher.ladder["attempts"][0]["words"]
 
 
@@ -83,7 +83,7 @@ def test_one_answer_is_enough_to_know_that_the_run_goes_on(launcher):
 
 
 def test_a_cancellation_whose_sigterm_comes_while_the_state_is_asked_is_one(launcher):
-    """The first one was its machine's; the answers that were there by then say that the run goes on."""
+    """The first one was its machine's; the answers that were there by then show that the run continues."""
     run, asked = ends_in_an_hour(launcher), []
 
     def cancelled(call):
@@ -127,7 +127,7 @@ def test_an_answer_that_is_none_of_vertex_ai_counts_as_cancelled_too(launcher, m
 
 
 def test_a_launcher_that_is_ended_by_its_own_timeout_ends_the_job(launcher):
-    """Half an hour after the deadline: nobody answered around it, or the launcher stood still."""
+    """Half an hour after the deadline: no answer came around it, or the launcher stalled."""
     launcher.plan = ladder_of(rung(), deadline_s=1800.0)
     ends_in_an_hour(launcher)
     launcher.at(300, lambda: (launcher.cloud.clock.advance(3300), terminate()))

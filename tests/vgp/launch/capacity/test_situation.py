@@ -34,10 +34,10 @@ def test_the_work_left_is_told_by_the_steps_and_by_the_speed_of_the_rung_they_we
     slow = Progress("1-x", step=60, steps=100, saved_step=50, seconds_per_step=4.0)
     here = ladder(attempt(1, "b", started=NOW - 600))
     assert work_left_s(PLAN, here, slow) == 50 * 4.0 * 0.5
-    assert work_left_s(PLAN, here, None) == 3 * 3600 * 2, "who said how long it takes is believed"
+    assert work_left_s(PLAN, here, None) == 3 * 3600 * 2, "the declared time is used"
     bare = ladder_of(*PLAN.rungs[:2])
     assert work_left_s(bare, here, None) == 3600, "else the whole timeout counts"
-    assert work_left_s(bare, here, Progress("1-x", 60, 100, 75)) == 900, "and the part of it that the steps tell"
+    assert work_left_s(bare, here, Progress("1-x", 60, 100, 75)) == 900, "and the part of it that the steps show"
 
 
 def test_all_jobs_of_a_rung_together_have_its_timeout():
@@ -126,7 +126,9 @@ def test_jobs_that_waited_in_vain_are_refusals_and_the_one_that_waits_is_known_w
     first, second, _ = known.records
     assert first.refused_s == (NOW - 500, NOW - 300), "with those of attempts, in the order of time"
     assert first.granted_s == () and first.held_s == 0, "what took over is an attempt, and counted as one"
-    assert second.refused_s == (NOW - 300, NOW - 100), "what the launcher ended, as the step went on, says nothing"
+    assert second.refused_s == (NOW - 300, NOW - 100), (
+        "a request that the launcher ended, as the step went on, does not count"
+    )
     assert (known.next_on, known.next_running, known.can_ask_beside) == (1, False, True)
     runs = (*waited[:-1], replace(waited[-1], started=NOW - 5))
     assert build_situation(PLAN, replace(ladder(*tried), waiting=runs), PLAN.rungs, None, NOW).next_running
@@ -146,11 +148,11 @@ def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_t
     known = build_situation(plan, fresh, plan.rungs, None, NOW)
     assert known.work_left_s == 0.8 * 36_000 * 0.5, "of what on demand can do until the deadline"
     assert decide(known, make_offers(plan.rungs, fresh, None)).rung == 0
-    said = ladder_of(replace(spot, timeout_s=30_000), slow, deadline_s=36_000)
-    assert work_left_s(said, fresh, None) == 30_000
+    declared = ladder_of(replace(spot, timeout_s=30_000), slow, deadline_s=36_000)
+    assert work_left_s(declared, fresh, None) == 30_000
 
 
 def test_what_a_job_tells_is_taken_only_where_it_makes_sense():
-    told = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
-    assert parse_progress(told) == Progress("1-x", 5, 10, 4)
+    document = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
+    assert parse_progress(document) == Progress("1-x", 5, 10, 4)
     assert parse_progress({"step": "5", "steps": 10}) is None and parse_progress({}) is None

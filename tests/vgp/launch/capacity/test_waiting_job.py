@@ -46,8 +46,8 @@ def test_the_training_moves_to_the_job_that_waited_once_that_has_its_machines(on
     assert seconds_between(moved["started"], stopped["ended"]) <= 120, "two jobs held machines for so long"
     assert moved["hours"] == pytest.approx(seconds_between(moved["started"], moved["ended"]) / 3600)
     assert len(on_demand.jobs) == 2, "no third job was made for the move"
-    said = capsys.readouterr().err
-    assert "a cheaper rung has machines again" in said and "3 attempts, " in said
+    printed = capsys.readouterr().err
+    assert "a cheaper rung has machines again" in printed and "3 attempts, " in printed
 
 
 def test_the_heartbeat_names_it_next_while_it_waits_and_lets_it_run_after_the_other_has_ended(on_demand):
@@ -65,9 +65,12 @@ def test_it_is_the_job_of_its_rung_with_the_work_in_it(on_demand):
     assert on_demand.run() == 0
     job = on_demand.cloud.custom_jobs.jobs[waiting(on_demand)[0]["job"]].message
     (pool,) = job.job_spec.worker_pool_specs
-    told = {each.name: each.value for each in pool.container_spec.env}
-    assert list(pool.container_spec.command) == ["train"] and told["TRAINING_ATTEMPT"] == waiting(on_demand)[0]["token"]
-    assert job.labels["training-attempt"] == told["TRAINING_ATTEMPT"]
+    variables = {each.name: each.value for each in pool.container_spec.env}
+    assert (
+        list(pool.container_spec.command) == ["train"]
+        and variables["TRAINING_ATTEMPT"] == waiting(on_demand)[0]["token"]
+    )
+    assert job.labels["training-attempt"] == variables["TRAINING_ATTEMPT"]
     assert 0 < job.job_spec.scheduling.timeout.seconds <= 7200
 
 

@@ -1,4 +1,4 @@
-"""The way up a ladder, told from the launcher's own document, whatever is in it."""
+"""The view of a ladder, read from the launcher's own document, whatever is in it."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,9 @@ DOCUMENT = json.loads((Path(__file__).parents[3] / "data/ladder.json").read_text
 
 
 def way(**changes: Any) -> Way:
-    told = read({**DOCUMENT, **changes})
-    assert told is not None
-    return told
+    view = read({**DOCUMENT, **changes})
+    assert view is not None
+    return view
 
 
 def test_rungs_time_money_and_what_was_lost_are_one_sentence() -> None:
@@ -33,26 +33,26 @@ def test_rungs_time_money_and_what_was_lost_are_one_sentence() -> None:
 
 def test_an_attempt_that_goes_on_names_the_job_of_the_moment() -> None:
     going = {**DOCUMENT["attempts"][2], "outcome": None, "ended": None, "usd": None, "steps_lost": None}
-    told = way(attempts=[DOCUMENT["attempts"][0], going])
-    assert told.job == "projects/1/locations/europe-west4/customJobs/5003" and way().job == ""
-    assert told.words.startswith("2 attempts on 2 of 3 rungs (1 preemption), 8h 00m of machines, at least $40.00")
-    assert told.as_json()["usd"] is None and told.attempts[1].state == "running"
+    view = way(attempts=[DOCUMENT["attempts"][0], going])
+    assert view.job == "projects/1/locations/europe-west4/customJobs/5003" and way().job == ""
+    assert view.words.startswith("2 attempts on 2 of 3 rungs (1 preemption), 8h 00m of machines, at least $40.00")
+    assert view.as_json()["usd"] is None and view.attempts[1].state == "running"
 
 
 def test_attempts_stand_by_their_numbers_and_one_without_machines_needs_no_price() -> None:
     refused = {**DOCUMENT["attempts"][1], "usd": None}
-    told = way(attempts=[DOCUMENT["attempts"][2], refused, DOCUMENT["attempts"][0]])
-    assert [each.number for each in told.attempts] == [1, 2, 3] and told.as_json()["usd"] == 280
+    view = way(attempts=[DOCUMENT["attempts"][2], refused, DOCUMENT["attempts"][0]])
+    assert [each.number for each in view.attempts] == [1, 2, 3] and view.as_json()["usd"] == 280
 
 
 @pytest.mark.parametrize("name", ["waiting", "probes"], ids=["", "of an earlier version"])
 def test_jobs_that_waited_are_counted_with_the_time_and_money_of_those_that_took_over_from_none(name: str) -> None:
     lost = {"outcome": "preempted", "hours": 0.05, "usd": 1.0}
     granted = {"outcome": "granted", "hours": 0.0, "usd": 0.0}
-    told = way(**{name: [granted, lost, {"outcome": None}]})
-    assert "3 Spot requests in parallel (1 granted), 8h 03m of machines, $281.00, " in told.words
-    assert told.as_json()["waiting"] == {"asked": 3, "granted": 1, "hours": 0.05, "usd": 1.0}
-    assert told.as_json()["usd"] == 281
+    view = way(**{name: [granted, lost, {"outcome": None}]})
+    assert "3 Spot requests in parallel (1 granted), 8h 03m of machines, $281.00, " in view.words
+    assert view.as_json()["waiting"] == {"asked": 3, "granted": 1, "hours": 0.05, "usd": 1.0}
+    assert view.as_json()["usd"] == 281
     unpriced = way(waiting=[lost | {"usd": None}])
     assert unpriced.as_json()["usd"] is None and "at least $280.00" in unpriced.words
     assert way().as_json()["waiting"] == {"asked": 0, "granted": 0, "hours": 0, "usd": 0}
@@ -61,25 +61,25 @@ def test_jobs_that_waited_are_counted_with_the_time_and_money_of_those_that_took
 def test_the_days_of_the_prices_are_those_of_the_rungs_whose_machines_were_held() -> None:
     days = ["2026-07-30", "2026-01-01", "2026-07-09"]
     dated = [{**rung, "price_date": day} for rung, day in zip(DOCUMENT["rungs"], days, strict=True)]
-    told = way(rungs=dated)
-    assert told.price_dates == ("2026-07-09", "2026-07-30") and told.as_json()["price_dates"] == [days[2], days[0]]
+    view = way(rungs=dated)
+    assert view.price_dates == ("2026-07-09", "2026-07-30") and view.as_json()["price_dates"] == [days[2], days[0]]
     waited = way(rungs=dated, waiting=[{"rung": "flex-8xH100", "hours": 0.05, "usd": 1.0}])
     assert waited.price_dates == ("2026-01-01", "2026-07-09", "2026-07-30")
     assert way().price_dates == () == way(rungs=[{**dated[0], "price_date": ["x"]}]).price_dates
-    assert told.words == way().words
+    assert view.words == way().words
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"format": 2}, {"format": 1, "attempts": "x", "rungs": [1]}])
 def test_a_document_that_is_none_tells_nothing_and_breaks_nothing(document: Any) -> None:
-    told = read(document)
-    assert told is None or told.words == "no attempt yet"
+    view = read(document)
+    assert view is None or view.words == "no attempt yet"
 
 
 def test_values_of_the_wrong_kind_are_left_out() -> None:
     attempt = {"number": True, "hours": "2", "usd": float("nan"), "steps_lost": -1.5, "step_to": "9", "outcome": 7}
-    told = way(attempts=[attempt, {"rung": None}]).as_json()
-    assert told["attempts"][0]["hours"] == 0.0 and told["attempts"][0]["usd"] is None
-    json.dumps(told, allow_nan=False)
+    view = way(attempts=[attempt, {"rung": None}]).as_json()
+    assert view["attempts"][0]["hours"] == 0.0 and view["attempts"][0]["usd"] is None
+    json.dumps(view, allow_nan=False)
 
 
 def test_a_summary_has_the_ways_up_and_their_money() -> None:

@@ -102,7 +102,7 @@ def test_attached_gpus_and_pages_have_spot_prices_with_the_older_date(as_read):
 
 
 def test_a_machine_costs_as_much_in_the_regions_that_share_its_skus():
-    """ "Running in Americas": sources that tell it for one of them agree with those that tell it for another."""
+    """ "Running in Americas": sources that list it for one region agree with those that list it for another."""
     east, central = (
         price("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, where, "standard") for where in ("us-east4", "us-central1")
     )
@@ -159,7 +159,7 @@ def test_vertex_ais_own_skus_are_those_of_compute_engine_and_the_fee_with_few_ex
 
 @pytest.fixture
 def parts(monkeypatch):
-    """A catalog in which Vertex AI asks for more than the rule says, of known SKUs."""
+    """A catalog in which Vertex AI charges more than the rule gives, for known SKUs."""
     figures = {
         ("N1 Predefined Instance Core", "OnDemand"): 0.03, ("N1 Predefined Instance Ram", "OnDemand"): 0.004,
         ("N1 Predefined Instance Core", "Training"): 0.036, ("N1 Predefined Instance Ram", "Training"): 0.0048,

@@ -5,7 +5,7 @@ from google.cloud.aiplatform_v1.types import CustomJobSpec
 from pydantic import ValidationError
 
 from vgp.machines.placement.job_fields import PUBLISHED as FIELDS
-from vgp.machines.placement.job_fields import explain_field as told
+from vgp.machines.placement.job_fields import explain_field
 from vgp.machines.placement.job_options import JobOptions
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
@@ -179,7 +179,7 @@ def test_a_plain_step_takes_none_of_them():
 
 
 def test_googles_names_are_told_ours_or_why_not():
-    assert "web_access" in told("enableWebAccess")
-    assert "listed twice" in told("experiment_run")
-    assert told("service_account").startswith("service_account cannot be set for a step: jobs of a run have")
-    assert told("wab_access") == ""
+    assert "web_access" in explain_field("enableWebAccess")
+    assert "listed twice" in explain_field("experiment_run")
+    assert explain_field("service_account").startswith("service_account cannot be set for a step: jobs of a run have")
+    assert explain_field("wab_access") == ""

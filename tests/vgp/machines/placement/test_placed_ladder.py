@@ -160,7 +160,7 @@ def test_two_jobs_at_once_are_counted_for_each_hour_on_demand_that_may_begin():
     assert find_dearest_course(ladder, 1.5 * 3600) == [(0, 0), (0, 2 * HANDOVER_S), (1.5 * 3600, 0), (0, 0)], (
         "the second hour has begun"
     )
-    assert find_dearest_course(ladder[:2], 3600) == [(1800, 0), (1800, 0)], "nobody is on demand"
+    assert find_dearest_course(ladder[:2], 3600) == [(1800, 0), (1800, 0)], "no rung is on demand"
 
 
 def test_gpus_of_the_catalog_have_peaks_but_those_without_tensor_cores():

@@ -41,7 +41,7 @@ def test_who_asks_for_nothing_gets_no_variable():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         ({"memory_gb": 0}, "greater than 0"),
         ({"memory_gb": float("inf")}, "finite"),
@@ -57,8 +57,8 @@ def test_who_asks_for_nothing_gets_no_variable():
         ({"env": {"PREPARE_ENGINES": "{}"}}, "is set by the keys memory_gb, bigquery and dataflow"),
     ],
 )
-def test_what_cannot_be_is_refused(asked, said):
-    with pytest.raises(ValidationError, match=said):
+def test_what_cannot_be_is_refused(asked, message):
+    with pytest.raises(ValidationError, match=message):
         Request(**asked)
 
 

@@ -9,7 +9,7 @@ V5E, V7 = "ct5lp-hightpu-4t", "tpu7x-standard-4t"
 BOARD = "cloud-tpu"
 
 
-def told(problems):
+def list_codes(problems):
     return [(problem.rule, problem.severity) for problem in problems]
 
 
@@ -57,23 +57,23 @@ def test_cores_that_are_missing_are_told_from_those_that_are_wrong(count, rule):
 
 
 def test_a_plain_step_has_the_boards_that_are_listed_for_it():
-    assert told(tpu_rules.plain("TPU_V5_LITEPOD", 8)) == [("GPU014", "warning")]
+    assert list_codes(tpu_rules.plain("TPU_V5_LITEPOD", 8)) == [("GPU014", "warning")]
 
 
 def test_the_chips_that_are_built_in_may_be_named():
     machine = catalog.machines()[V5E]
     assert machine.accelerator and machine.chips == 4
-    named = [told(tpu_rules.problems(V5E, machine.accelerator, count, "2x2")) for count in (3, 4, 5)]
+    named = [list_codes(tpu_rules.problems(V5E, machine.accelerator, count, "2x2")) for count in (3, 4, 5)]
     assert named == [[("GPU003", "warning")], [], [("GPU003", "warning")]]
-    assert told(tpu_rules.problems(V5E, None, 1, "2x2")) == [("GPU005", "warning")]
-    assert told(tpu_rules.problems(V5E, None, 0, "2x2")) == []
+    assert list_codes(tpu_rules.problems(V5E, None, 1, "2x2")) == [("GPU005", "warning")]
+    assert list_codes(tpu_rules.problems(V5E, None, 0, "2x2")) == []
 
 
 def test_a_topology_is_needed_where_it_trains_and_judged_where_it_is_known():
-    assert told(tpu_rules.problems(V5E, None, 0, None)) == []
-    assert told(tpu_rules.problems(V5E, None, 0, "")) == [("GPU032", "warning")]
-    assert told(tpu_rules.problems(V5E, None, 0, "", serving=True)) == []
-    assert told(tpu_rules.problems(V5E, None, 0, "3x3", serving=True)) == [("GPU032", "warning")]
+    assert list_codes(tpu_rules.problems(V5E, None, 0, None)) == []
+    assert list_codes(tpu_rules.problems(V5E, None, 0, "")) == [("GPU032", "warning")]
+    assert list_codes(tpu_rules.problems(V5E, None, 0, "", serving=True)) == []
+    assert list_codes(tpu_rules.problems(V5E, None, 0, "3x3", serving=True)) == [("GPU032", "warning")]
 
 
 def test_a_topology_of_other_machines_names_them_and_the_nearest_has_about_as_many_chips():
@@ -88,7 +88,11 @@ def test_a_topology_of_other_machines_names_them_and_the_nearest_has_about_as_ma
 
 
 def test_what_a_board_does_not_take_is_told_with_what_it_does():
-    assert told(tpu_rules.problems(BOARD, None, 8, None)) == [("GPU006", "")]
-    assert told(tpu_rules.problems(BOARD, "TPU_V2", 8, "")) == [] == told(tpu_rules.problems(BOARD, "TPU_V2", 8, None))
-    assert told(tpu_rules.problems(BOARD, "TPU_V2", 8, "2x2")) == [("GPU032", "warning")]
-    assert told(tpu_rules.problems(BOARD, "TPU_V2", 8, "", serving=True)) == [("GPU001", "")]
+    assert list_codes(tpu_rules.problems(BOARD, None, 8, None)) == [("GPU006", "")]
+    assert (
+        list_codes(tpu_rules.problems(BOARD, "TPU_V2", 8, ""))
+        == []
+        == list_codes(tpu_rules.problems(BOARD, "TPU_V2", 8, None))
+    )
+    assert list_codes(tpu_rules.problems(BOARD, "TPU_V2", 8, "2x2")) == [("GPU032", "warning")]
+    assert list_codes(tpu_rules.problems(BOARD, "TPU_V2", 8, "", serving=True)) == [("GPU001", "")]

@@ -1,4 +1,4 @@
-"""What a job hears of its launcher, and tells it, on a disk and in a bucket."""
+"""The files that a job and its launcher exchange, on a disk and in a bucket."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ from vgp.protocol.capacity.watcher import Watcher, followed, require_turn
 
 @pytest.fixture(params=["disk", "bucket"])
 def control(request, tmp_path):
-    """The folder that a job of attempt `a1` is told."""
+    """The folder in the variables of a job of attempt `a1`."""
     if request.param == "disk":
         return Control(str(tmp_path), "a1")
     return Control(f"{request.getfixturevalue('bucket')}/{tmp_path.name}", "a1")
@@ -77,7 +77,7 @@ def test_a_heartbeat_that_is_missing_or_cannot_be_read_is_waited_for(tmp_path, w
 
 
 def test_a_job_is_stopped_by_a_heartbeat_that_does_not_change_for_too_long(control, monkeypatch):
-    """Whatever the clock in the heartbeat says: it never moves here."""
+    """The clock in the heartbeat does not count: it never moves here."""
     now = [1000.0]
     monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
     beat(control, orphan_s=60)
@@ -213,14 +213,14 @@ def test_the_next_job_waits_for_its_turn_and_ends_where_the_launcher_is_silent(t
     monkeypatch.setattr(watching.time, "sleep", lambda _: next_turn())
 
     def next_turn():
-        said = {"format": 1, "every_s": 1, "orphan_s": 60, **next(turns)}
-        storage.overwrite(control.heartbeat, json.dumps(said).encode())
+        beat = {"format": 1, "every_s": 1, "orphan_s": 60, **next(turns)}
+        storage.overwrite(control.heartbeat, json.dumps(beat).encode())
 
     next_turn()
     assert require_turn(control, patience_s=60).attempt == "a2"
     assert "has not ended yet" in capfd.readouterr().err and next(turns, None) is None
-    said = {"format": 1, "every_s": 0.01, "orphan_s": 0.05, "attempt": "a1", "next": "a2"}
-    storage.overwrite(control.heartbeat, json.dumps(said).encode())
+    beat = {"format": 1, "every_s": 0.01, "orphan_s": 0.05, "attempt": "a1", "next": "a2"}
+    storage.overwrite(control.heartbeat, json.dumps(beat).encode())
     monkeypatch.undo()
     with pytest.raises(Preempted, match="has not ended yet"):
         require_turn(control, patience_s=0.05, look_every_s=0.01)

@@ -1,4 +1,4 @@
-"""A script's job that a launcher follows: it begins if it is the one that may, and stops when nobody follows it."""
+"""A script's job that a launcher follows: it begins if it holds the turn, and stops when no launcher follows it."""
 
 import json
 import signal
@@ -75,7 +75,7 @@ def test_of_two_jobs_of_one_attempt_the_first_runs_on_all_its_machines_and_again
 
 def test_an_attempt_that_cannot_be_taken_is_not_begun(tmp_path: Path) -> None:
     beat(tmp_path, "a1")
-    (tmp_path / "jobs/a1").mkdir(parents=True)  # whoever made it was killed before it left its name
+    (tmp_path / "jobs/a1").mkdir(parents=True)  # its maker was killed before it left its name
     follower = Following(stated(tmp_path, CLOUD_ML_JOB_ID="7"))
     assert follower.await_turn(0) == f"cannot read whether another job does this work ({tmp_path}/jobs/a1 is empty)"
     (tmp_path / "jobs/a1").rmdir()
@@ -95,7 +95,7 @@ def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> Non
 
 
 def test_a_heartbeat_that_cannot_be_read_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As below a mount whose store is down: here a folder stands in its place, which nobody can read as a file."""
+    """Like a mount whose store is down: a folder in place of the file, so that no read works."""
     beat(tmp_path, "a1", orphan_s=60)
     follower, now, ended = Following(stated(tmp_path)), [1000.0], list[int]()
     assert follower.await_turn() == ""

@@ -22,4 +22,4 @@ def test_a_killed_launcher_takes_its_processes_and_theirs_with_it(launcher: Laun
     assert all(map(runs, pids))
     child.kill()
     assert waited(lambda: not any(map(runs, pids)))
-    child.communicate(timeout=120)  # nobody holds its output
+    child.communicate(timeout=120)  # no process holds its output

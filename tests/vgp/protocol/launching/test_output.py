@@ -1,4 +1,4 @@
-"""Output passes whole, whoever reads it."""
+"""Output passes whole to every reader."""
 
 import time
 

@@ -57,7 +57,7 @@ def test_googles_sdk_deploys_the_champion_and_its_container_answers_as_the_model
     place = registered("flats", old, new)
     champion = sdk.Model("flats@champion")
     assert (champion.version_id, champion.labels["registry-number"]) == ("2", "2")
-    # Tasks that do not ship are in the image of whoever wrote them.
+    # Tasks that do not ship are in the image of their author.
     cloud.endpoints.environment["PYTHONPATH"] = os.environ["PYTHONPATH"] + os.pathsep + os.getcwd()
     endpoint = champion.deploy(deployed_model_display_name="flats", machine_type="n1-standard-4", sync=True)
     answer = endpoint.predict(instances=[ROW, {**ROW, "area": None}])

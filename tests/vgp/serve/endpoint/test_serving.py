@@ -126,8 +126,8 @@ def test_what_is_wrong_about_a_request_is_a_400_with_the_field(port, body, words
 )
 def test_a_body_that_says_it_is_no_json_is_refused_by_its_name(port, headers, status, words):
     """A raw prediction brings the headers of its sender."""
-    told, answer = asks(port, "POST", "/predict", {"instances": [ROW]}, **headers)
-    assert told == status and words in answer.get("error", "")
+    code, answer = asks(port, "POST", "/predict", {"instances": [ROW]}, **headers)
+    assert code == status and words in answer.get("error", "")
 
 
 def test_a_body_that_is_too_large_is_not_read(port):
@@ -310,9 +310,9 @@ def ended_amid_a_request(port):
 def test_the_request_of_the_page_is_answered_as_the_page_says(port):
     page = (Path(__file__).parents[4] / "docs/how-to/serving.md").read_text()
     asked, answer = (json.loads(block) for block in re.findall(r"(?ms)^```json\n(.*?)^```$", page))
-    status, told = asks(port, "POST", "/predict", asked)
+    status, served = asks(port, "POST", "/predict", asked)
     assert status == 200
-    assert [set(one) for one in told["predictions"]] == [set(one) for one in answer["predictions"]]
-    assert told["predictions"][0]["version"] == answer["predictions"][0]["version"]
+    assert [set(one) for one in served["predictions"]] == [set(one) for one in answer["predictions"]]
+    assert served["predictions"][0]["version"] == answer["predictions"][0]["version"]
     for name in ("predict", "health"):
         assert f"/{name}" in page

@@ -1,4 +1,4 @@
-"""Predicts in a fork, for whoever kills it: `tests.killing` says how it is asked."""
+"""Predicts in a fork that a test kills; `tests.killing` describes the requests."""
 
 import sys
 from pathlib import Path

@@ -18,7 +18,7 @@ TABLE = TableName("test-project", "shop", "predicted")
 
 @pytest.fixture
 def written(cloud, monkeypatch):
-    """Two shards in a bucket of the cloud, and what says so."""
+    """Two shards in a bucket of the cloud, and their manifest."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", cloud.storage.upstream())
     forget_client()
     folder = PredictionFolder("gs://test-bucket/predictions/one")

@@ -1,4 +1,4 @@
-"""New data, scored shard by shard: the same bytes whoever computes them and however often it is killed."""
+"""New data, scored shard by shard: identical bytes for any number of workers and kills."""
 
 import csv
 import json
@@ -135,9 +135,9 @@ def test_the_first_step_asks_for_a_column_that_the_model_needs_with_the_nearest_
     (tmp_path / "new.csv").write_text(text.replace("area", "aera", 1))
     with pytest.raises(SystemExit) as ended:
         step.resolve(data=str(tmp_path / "new.csv"), **asked)
-    said = capsys.readouterr().err
-    assert ended.value.code == 2 and "new.csv lacks the column area; it has" in said
-    assert "Is 'aera' meant to be 'area'?" in said
+    printed = capsys.readouterr().err
+    assert ended.value.code == 2 and "new.csv lacks the column area; it has" in printed
+    assert "Is 'aera' meant to be 'area'?" in printed
     assert step.resolve(data=str(without(tmp_path, "price")), **asked).data, "the label may come later"
 
 
@@ -281,8 +281,8 @@ def test_days_that_are_not_predicted_are_looked_back_on(alone, tmp_path):
     table = rows(tmp_path / "out")
     assert {at.day for at in table["at"].to_pylist()} == {14} and set(table["shop"].to_pylist()) == {"east", "west"}
     assert table["at"].type == pa.timestamp("us", tz="UTC")
-    told = dict(zip(table["row_id"].to_pylist(), table["probability_yes"].to_pylist(), strict=True))
-    np.testing.assert_allclose(list(told.values()), [expected[number] for number in told], rtol=1e-5)
+    scores = dict(zip(table["row_id"].to_pylist(), table["probability_yes"].to_pylist(), strict=True))
+    np.testing.assert_allclose(list(scores.values()), [expected[number] for number in scores], rtol=1e-5)
     with pytest.raises(UserError, match="the data has rows from 2024-01-01 to 2024-01-14, none in this window"):
         predict(str(tmp_path / "visits.csv"), str(model), str(tmp_path / "o"), options=Options(window="2025-03"))
 

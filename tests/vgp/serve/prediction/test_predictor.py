@@ -102,7 +102,7 @@ def trained(folder, data):
 
 
 def scored(data, model, folder):
-    """What evaluation says of each test row, by its id: (rows,), (rows, C) or (rows, 1 + Q)."""
+    """The predictions of the evaluation for each test row, by its id: (rows,), (rows, C) or (rows, 1 + Q)."""
     evaluate(data, model, folder, baseline=False)
     table = pq.read_table(folder / "predictions.parquet")
     return dict(zip(table["row_id"].to_pylist(), table["challenger"].to_pylist(), strict=True))
@@ -209,7 +209,7 @@ def test_what_looks_back_takes_the_rows_before_and_says_so_without(tmp_path):
     asked = [i for i, number in enumerate(ids) if number in expected][-3:]
     new = [{name: value for name, value in rows[i].items() if name != "visitors"} for i in asked]
     before = [row for i, row in enumerate(rows) if i not in asked]
-    # The last ones: none of them looks back on another whose visitors are not told.
+    # The last ones: none of them looks back on a row without its visitors.
     equals_evaluation(
         predictor, new[-1:], [ids[asked[-1]]], expected, history=[*before, *(rows[i] for i in asked[:-1])]
     )
@@ -238,9 +238,9 @@ def test_a_folder_of_images_is_predicted_without_their_classes(alone, tmp_path):
         Image.new("RGB", (9, 9), (40 * number, 0, 0)).save(path)
     task = Shapes({})
     columns = (Column(name="image", kind="vector", type=f"fixed_size_binary[{task._width}]", width=task._width),)
-    told = {name: task.chosen[name] for name in ("size", "channels")}
+    statistics = {name: task.chosen[name] for name in ("size", "channels")}
     card = ModelCard(
-        task="docs.examples.shapes:Shapes", columns=columns, statistics=told, config={}, steps=1, parameters=1
+        task="docs.examples.shapes:Shapes", columns=columns, statistics=statistics, config={}, steps=1, parameters=1
     )
     model = task.model(card.manifest())
     bundle.save(tmp_path / "model", model.eval(), card)

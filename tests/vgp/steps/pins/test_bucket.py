@@ -97,5 +97,5 @@ def test_the_champion_in_a_bucket_is_read_by_generation(bucket, pin, tmp_path):
             assert bundle.load_card(uri) == bundle.load_card(model)
     with pytest.raises(UserError, match="gs://runs/reigning/model.json was replaced or deleted after it was pinned"):
         bundle.load_card(uri)
-    with pytest.raises(UserError, match="champion = gs://runs/nobody: the folder has no model.json"):
-        pin(task="visits:Own", champion=f"{bucket}/nobody")
+    with pytest.raises(UserError, match="champion = gs://runs/absent: the folder has no model.json"):
+        pin(task="visits:Own", champion=f"{bucket}/absent")

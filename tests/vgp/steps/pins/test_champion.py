@@ -41,8 +41,8 @@ def test_evaluation_reads_the_pinned_champion_or_says_that_it_is_another(pin, co
     assert figures[0] == figures[1]
     assert bundle.load_card(uri) == bundle.load_card(champion)
     shutil.copy(model / "model.safetensors", champion / "model.safetensors")
-    told = evaluate(data, model, tmp_path / "out", champion=uri, baseline=False).notes[0]
-    assert f"The champion was not compared: {champion}/model.safetensors changed after it was pinned" in told
+    note = evaluate(data, model, tmp_path / "out", champion=uri, baseline=False).notes[0]
+    assert f"The champion was not compared: {champion}/model.safetensors changed after it was pinned" in note
 
 
 def test_a_model_that_an_option_names_is_pinned_with_the_data(pin, champion, read):

@@ -1,4 +1,4 @@
-"""Which model predicts, and where the predictions go, told once at the beginning of a run."""
+"""The model that predicts and the place of the predictions, chosen once at the beginning of a run."""
 
 import pytest
 

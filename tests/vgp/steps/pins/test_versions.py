@@ -52,7 +52,7 @@ def test_a_bucket_with_versions_shows_the_state_of_a_past_moment(versions, pin, 
     ],
 )
 def test_a_bucket_that_may_have_deleted_versions_shows_no_state(condition, state):
-    """Which of them were live then nobody can tell."""
+    """Nothing records which versions were live then."""
     bucket = Bucket(None, "kept")
     bucket.versioning_enabled = True
     bucket.lifecycle_rules = [{"action": {"type": "Delete"}, "condition": condition}]

@@ -236,7 +236,7 @@ def test_where_a_step_asks_for_dataflow_its_image_has_beam(
 ) -> None:
     plain = built()
     monkeypatch.setenv("PIPELINES_STEPS__PREPARE__DATAFLOW", "{}")
-    assert built()["tags"] == plain["tags"], "a Dockerfile that knows no extras is told of none"
+    assert built()["tags"] == plain["tags"], "a Dockerfile without extras gets none"
     dockerfile = root / "training/Dockerfile"
     dockerfile.write_text(dockerfile.read_text() + "ARG EXTRAS=training\n")
     result = built(allow_dirty=True)
@@ -393,7 +393,7 @@ def test_every_step_of_the_compiled_pipeline_runs_in_the_image_of_the_settings(
         return re.findall(r"us-central1-docker\.pkg\.dev/[^\"\\]+", compile_pipeline("training", load()).spec.text)
 
     one, two = images("1" * 64), images("2" * 64)
-    assert len(one) == 14, "of each of seven steps the image, and the variable that tells it"
+    assert len(one) == 14, "of each of seven steps the image, and the variable that names it"
     assert {*one} == {f"us-central1-docker.pkg.dev/p/images/training@sha256:{'1' * 64}"}
     assert {*two} == {f"us-central1-docker.pkg.dev/p/images/training@sha256:{'2' * 64}"}
 
@@ -416,7 +416,7 @@ def test_gcloud_takes_the_configuration_and_builds_the_same_source(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.credentials = False  # gcloud asks without
-    # The API's description calls the parameter required; gcloud leaves it out, for the path says it.
+    # The API's description calls the parameter required; gcloud leaves it out, for the path holds it.
     cloud.on("cloudbuild.*", lambda call: call.repeated.setdefault("projectId", [cloud.project]), before=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIPELINES_IMAGE", "us-central1-docker.pkg.dev/test-project/images/training:not-built")

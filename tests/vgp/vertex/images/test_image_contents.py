@@ -32,7 +32,7 @@ FILES = {
 
 @pytest.fixture
 def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What is said of a run with these values, and with this command in place of a step's Python; empty: nothing."""
+    """Returns the error of a run with these values, and with this command in place of a step's Python; "": none."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -40,7 +40,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
     settings = load(tmp_path / "pipelines.toml")
     monkeypatch.chdir(tmp_path)
 
-    def said(*command: str, image: str = settings.image, **values: object) -> str:
+    def refuse(*command: str, image: str = settings.image, **values: object) -> str:
         container = {"image": image, "command": [*START, "text"], "args": ["--launch", "plain", "--", *command]}
         content = {
             "components": {"comp-train": {"executorLabel": "exec-train"}},
@@ -52,7 +52,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
             return str(error)
         return ""
 
-    return said
+    return refuse
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_what_dockerignore_leaves_out_is_not_in_the_image(refusal: Callable[...,
     Path(".dockerignore").write_text("tasks/m*.py\n")
     assert ".dockerignore leaves it out: add the line '!tasks/mine.py'" in refusal(task="tasks.mine:Mine")
     Path(".dockerignore").write_text("*\n!tasks\n")
-    said = refusal(task="notebooks.draft:Draft")
-    assert "'COPY notebooks ./notebooks' to Dockerfile and '!notebooks' to .dockerignore, or move the file" in said
+    message = refusal(task="notebooks.draft:Draft")
+    assert "'COPY notebooks ./notebooks' to Dockerfile and '!notebooks' to .dockerignore, or move the file" in message
 
 
 def test_without_a_dockerfile_nothing_is_known_of_the_image(refusal: Callable[..., str]) -> None:

@@ -1,5 +1,5 @@
 """What a Dockerfile takes from its folder is known before anything is sent. Docker's patterns, as its documentation
-tells them."""
+describes them."""
 
 import pytest
 

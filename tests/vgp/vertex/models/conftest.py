@@ -10,14 +10,14 @@ from vgp.registry import changes, registry, versions
 from vgp.registry.documents import Version
 
 ROOT = Path(__file__).parents[4]
-Told = tuple[int, str, str]
+Result = tuple[int, str, str]
 
 
 @pytest.fixture
-def models(capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+def models(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """Calls `vgp models` in our repository; returns the exit code, what was printed, and what went wrong."""
 
-    def call(*words: str) -> Told:
+    def call(*words: str) -> Result:
         code = 0
         try:
             main(["models", words[0], "--settings", str(ROOT / "pipelines.toml"), *words[1:]])

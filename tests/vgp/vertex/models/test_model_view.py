@@ -8,10 +8,10 @@ from vgp.vertex import model_view
 
 
 def printed(*versions: dict[str, Any]) -> str:
-    told = {"registry": "r", "models": [{"model": "flights", "reign": None, "left": 0, "versions": list(versions)}]}
+    answer = {"registry": "r", "models": [{"model": "flights", "reign": None, "left": 0, "versions": list(versions)}]}
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(model_view.render_list(told))
+        console.print(model_view.render_list(answer))
     return capture.get()
 
 

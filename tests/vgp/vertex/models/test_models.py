@@ -16,9 +16,9 @@ from vgp.registry import changes
 from vgp.registry.documents import Spent, Version
 from vgp.registry.registry import open as open_
 
-from .conftest import ROOT, Told, filled
+from .conftest import ROOT, Result, filled
 
-Models = Callable[..., Told]
+Models = Callable[..., Result]
 
 
 def unspaced(text: str) -> str:
@@ -73,8 +73,8 @@ def test_a_decision_is_made_once_and_its_history_names_who_and_why(
     assert "(there is no earlier champion); nothing was changed" in models("rollback")[1]
     code, _, err = models("rollback", "--from", "1")
     assert code == 2 and err.startswith("error: version 1 has no predecessor")
-    told = json.loads(models("show", "--json")[1])
-    assert told["number"] == 1 and told["reign"]["why"] == "it's slow; --sudden=yes"
+    printed = json.loads(models("show", "--json")[1])
+    assert printed["number"] == 1 and printed["reign"]["why"] == "it's slow; --sudden=yes"
     assert models("alias", "stable", "1")[1] == "stable is version 1 of flights\n"
     assert models("promote", "3")[:2] == (0, "version 3 is the champion of flights, in place of version 1\n")
     assert models("unalias", "stable")[0] == models("reject", "2")[0] == 0
@@ -99,8 +99,8 @@ def test_show_tells_how_a_version_fared(training_here: None, registry: str, mode
     for words in (("alias", "stable", "1"), ("alias", "stable", "2"), ("rollback",)):
         models(*words)
     out = unspaced(models("show", "1")[1])
-    told = [line.split(maxsplit=3)[3] for line in out.splitlines() if re.match(r"\w{3} \d\d \d\d:\d\d ", line)]
-    assert [line.partition(" the run")[0].partition(f" {getpass.getuser()}")[0].strip() for line in told] == [
+    changes = [line.split(maxsplit=3)[3] for line in out.splitlines() if re.match(r"\w{3} \d\d \d\d:\d\d ", line)]
+    assert [line.partition(" the run")[0].partition(f" {getpass.getuser()}")[0].strip() for line in changes] == [
         "registered", "promoted", "replaced by version 2", "given the alias stable", "stable is version 2",
         "champion again",
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def test_show_tells_how_a_version_fared(training_here: None, registry: str, mode
 def test_delete_asks_and_without_a_terminal_wants_yes(training_here: None, registry: str, models: Models) -> None:
     code, _, err = models("delete", "1")
     assert code == 2 and "repeat with --yes" in err
-    for words in (("delete", "2"), ("delete", "champion", "--yes")):  # nobody is asked about what may not be
+    for words in (("delete", "2"), ("delete", "champion", "--yes")):  # no question about a deletion that is refused
         assert "version 2 is not deleted: it is champion" in models(*words)[2]
     assert models("delete", "1", "--yes")[:2] == (0, "version 1 of flights is deleted\n")
     assert models("delete", "1")[:2] == (0, "version 1 of flights is deleted already; nothing was changed\n")
@@ -137,14 +137,14 @@ def test_clean_shows_what_a_kill_left_asks_and_counts(training_here: None, regis
     assert "1 copy of no version would be removed from" in out
     code, out, err = models("clean")
     assert code == 2 and "an interrupted release" in err and "repeat with --yes" in err and left.exists()
-    told = json.loads(models("clean", "--yes", "--json", "--model", "flights")[1])
-    assert told["said"] == f"1 copy of no version was removed from {registry}, 3.0 MiB" and not left.exists()
+    printed = json.loads(models("clean", "--yes", "--json", "--model", "flights")[1])
+    assert printed["said"] == f"1 copy of no version was removed from {registry}, 3.0 MiB" and not left.exists()
     assert models("clean")[1] == f"nothing is left behind in {registry}\n"
     assert models("clean", "--model", "delays")[0] == 2 and models("show")[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (("show", "7"), "error: flights has no version 7. Take one of 1, 2, 3."),
         (("alias", "Big", "1"), "error: 'Big' is not a valid alias"),
@@ -155,10 +155,10 @@ def test_clean_shows_what_a_kill_left_asks_and_counts(training_here: None, regis
     ],
 )
 def test_a_wrong_request_is_one_message(
-    training_here: None, registry: str, models: Models, words: tuple[str, ...], says: str
+    training_here: None, registry: str, models: Models, words: tuple[str, ...], message: str
 ) -> None:
     code, out, err = models(*words)
-    assert (code, out) == (2, "") and says in err
+    assert (code, out) == (2, "") and message in err
 
 
 def test_without_a_bucket_there_is_no_registry_on_vertex_ai(

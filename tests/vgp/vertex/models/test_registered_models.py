@@ -96,8 +96,8 @@ def test_a_change_that_vertex_ai_does_not_show_yet_fails_with_what_was_done(
     served: Settings, monkeypatch: pytest.MonkeyPatch, cloud: Cloud, tmp_path: Any
 ) -> None:
     put(served, Registry(1))
-    told = {"model": "flights", "said": "version 1 is the champion of flights", "models": [{"model": "flights"}]}
-    monkeypatch.setattr(registered_models, "run_verb", lambda *_, **__: told)
+    answer = {"model": "flights", "said": "version 1 is the champion of flights", "models": [{"model": "flights"}]}
+    monkeypatch.setattr(registered_models, "run_verb", lambda *_, **__: answer)
     place = Place(ROOT, tmp_path, served)
     assert registered_models.list_models(place, None)["vertex"] == {"flights": ["not yet: version 1 uploaded"]}
     assert registered_models.run_change(place, "promote", "1", model=None, why=None)["vertex"] == ["version 1 uploaded"]

@@ -1,5 +1,5 @@
 """Whether an account may do what a run needs, by a thing's policy and by that of the project around it. Permissions
-read from policies: what is granted directly counts, what only might be is told."""
+read from policies: a direct grant counts, a possible grant is reported."""
 
 import pytest
 from google.iam.v1.policy_pb2 import Policy as Message

@@ -14,12 +14,12 @@ READER = {"role": "READER", "userByEmail": RUNNER}
 
 @pytest.fixture
 def asking(world):
-    """A pipeline whose parameter names a table, and whose step says how much may be read of BigQuery."""
+    """A pipeline whose parameter names a table, and whose step limits how much may be read of BigQuery."""
 
     def ask(**settings):
-        told = Engines(bigquery=BigQuery(**settings)).environment()
+        variables = Engines(bigquery=BigQuery(**settings)).environment()
         world.spec["components"]["comp"] = {"executorLabel": "exec"}
-        env = [{"name": name, "value": value} for name, value in told.items()]
+        env = [{"name": name, "value": value} for name, value in variables.items()]
         world.spec["deploymentSpec"] = {"executors": {"exec": {"container": {"image": "i", "env": env}}}}
 
     ask(max_gb=100)

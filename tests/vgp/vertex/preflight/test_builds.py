@@ -10,7 +10,7 @@ ME = "serviceAccount:tester@test-project.iam.gserviceaccount.com"
 
 
 def builds(world):
-    """What is said of builds and is not fine."""
+    """Returns the findings about builds that are not fine."""
     return {one.check: one for one in world.everything() if one.check.startswith("builds.")}
 
 

@@ -15,8 +15,8 @@ QUOTAS = {"n2_cpus": 80, "in_use_addresses": 20, "disks_total_storage": 1000}
 def asking(world):
     def ask(**settings):
         known = {"project": "test-project", "region": "us-central1", "image": f"{IMAGE}:v1", "max_workers": 20}
-        told = Engines(dataflow=Job(**{**known, **settings})).environment()
-        env = [{"name": name, "value": value} for name, value in told.items()]
+        variables = Engines(dataflow=Job(**{**known, **settings})).environment()
+        env = [{"name": name, "value": value} for name, value in variables.items()]
         world.spec["deploymentSpec"] = {"executors": {"exec": {"container": {"image": "i", "env": env}}}}
 
     ask()

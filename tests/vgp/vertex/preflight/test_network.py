@@ -41,10 +41,10 @@ def test_no_network_is_nothing_to_look_at(world):
 def test_regional_routes_do_not_carry_to_a_rung_elsewhere(mode, region, seen):
     row = StepRow("train", "g2-standard-4", "NVIDIA_L4", 1, 1, "STANDARD", None, region)
     step = replace(row, region="us-central1", rungs=(RungRow("1", (row,), 3600),))
-    told = list(
+    problems = list(
         network._check_routes(
             Settings(), "projects/1/global/networks/n", {"routingConfig": {"routingMode": mode}}, [step]
         )
     )
-    assert [each.check for each in told] == (["network.routes"] if seen else [])
-    assert all("--bgp-routing-mode=global" in each.hint for each in told)
+    assert [each.check for each in problems] == (["network.routes"] if seen else [])
+    assert all("--bgp-routing-mode=global" in each.hint for each in problems)

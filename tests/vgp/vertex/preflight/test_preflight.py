@@ -51,7 +51,7 @@ def test_what_may_not_be_seen_is_not_refused(world):
 
 @pytest.fixture
 def verb(world, monkeypatch, repository, capsys):
-    """The verb in a repository that says no more than a machine: exit code, stdout, stderr."""
+    """Runs the verb in a repository that names only a machine; returns exit code, stdout, stderr."""
     (repository / "pipelines.toml").write_text('[steps.train]\nmachine = "g2-standard-24"\n')
     monkeypatch.chdir(repository)
     for key, value in world.own.items():

@@ -24,11 +24,11 @@ def test_findings_come_in_the_order_of_the_questions(world):
         began.set()
         return [Finding("early", "it", "ok", "is fine")]
 
-    told, began = [], threading.Event()
+    calls, began = [], threading.Event()
     asked = [Question("late", "it", late), Question("early", "it", early), skip_question("none", "it", "none is set")]
-    found = preflight_questions.answer_questions(world.settings(), asked, lambda: told.append(1))
+    found = preflight_questions.answer_questions(world.settings(), asked, lambda: calls.append(1))
     assert [each.check for each in found] == ["late", "early", "none"]
-    assert len(told) == 3
+    assert len(calls) == 3
 
 
 def test_an_answer_that_nobody_expected_hides_no_other(world):

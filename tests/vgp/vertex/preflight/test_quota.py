@@ -34,7 +34,7 @@ def row(
 
 
 def spec_of(waits):
-    """A spec whose steps wait for each other as `waits` says: step -> steps."""
+    """A spec whose steps wait for each other by `waits`: step -> steps."""
     tasks = {
         name: {"componentRef": {"name": "comp"}, **({"dependentTasks": list(others)} if others else {})}
         for name, others in waits.items()

@@ -79,7 +79,7 @@ def over(cloud: Cloud, job: Any, how: str, seconds: float = 70.0) -> None:
     assert PipelineState(cloud.jobs[job.name].state).name == f"PIPELINE_STATE_{how.upper()}"
 
 
-def told(job: Any) -> tuple[str | None, str | None, str | None]:
+def read_pins(job: Any) -> tuple[str | None, str | None, str | None]:
     """Attempt, whose pins, and which."""
     values = dict(job.runtime_config.parameter_values)
     return job.labels.get("attempt"), job.labels.get("pinned-by"), values.get("pins")

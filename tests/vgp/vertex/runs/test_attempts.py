@@ -1,4 +1,4 @@
-"""A request has one run at a time; an hour after its end it starts anew, whoever asks and whatever is lost."""
+"""A request has one run at a time; an hour after its end it starts anew, for all callers and after lost answers."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -171,7 +171,7 @@ def test_a_retry_does_not_wait_unless_the_run_goes_on_or_succeeded(
 def test_one_who_retries_is_told_of_a_retry_that_failed_meanwhile(
     cloud: Cloud, settings: Settings, body: dict[str, Any]
 ) -> None:
-    """Somebody else was faster, and that run failed before this command could look at it."""
+    """Another command was faster, and its run failed before this command could look at it."""
     cloud.script(seconds=50, fail="no memory")
     end(cloud, start(settings, body)[0], "failed")
     others: list[Any] = []

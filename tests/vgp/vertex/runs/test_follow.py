@@ -1,4 +1,4 @@
-"""A run is followed to its end through outages, kills and Ctrl-C; the exit code tells how it ended. Cancelling may be
+"""A run is followed to its end through outages, kills and Ctrl-C; the exit code is its outcome. Cancelling may be
 repeated, comes too late without harm, and never meets the wrong run."""
 
 import io
@@ -91,7 +91,7 @@ def text(console: Console) -> str:
 
 
 def lines(console: Console) -> list[str]:
-    """What was told while it ran, without the times of day."""
+    """Returns the lines printed while it ran, without the times of day."""
     found = [re.fullmatch(r"\d\d:\d\d:\d\d  (.*)", line) for line in text(console).splitlines()]
     return [each[1] for each in found if each]
 
@@ -103,12 +103,12 @@ def test_a_run_that_succeeds_is_told_change_by_change(
     console, name = plain(), start()
     outcome = follow(settings, name, console, clock=clock)
     assert outcome.exit_code == 0
-    told = lines(console)
-    assert re.search(r" pending 0s, \$0.00 so far, at most \$\d+\.\d\d$", told[0])
-    changes = [line for line in told if line.startswith("train: ")]
+    printed = lines(console)
+    assert re.search(r" pending 0s, \$0.00 so far, at most \$\d+\.\d\d$", printed[0])
+    changes = [line for line in printed if line.startswith("train: ")]
     assert changes[0] == "train: pending" and changes[1].startswith("train: running on ")
     assert re.fullmatch(r"train: succeeded after 2m 00s, \$\d+\.\d\d", changes[2])
-    assert told[-1].startswith(f"{outcome.result['id']} succeeded 14m 00s, $") and told[-1].endswith("; trained")
+    assert printed[-1].startswith(f"{outcome.result['id']} succeeded 14m 00s, $") and printed[-1].endswith("; trained")
     assert text(console).rstrip().endswith(outcome.result["url"])
     assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 7
     assert outcome.result["usd"] > 0 and outcome.result["exit_code"] == 0
@@ -139,8 +139,8 @@ def test_a_night_without_anything_new_says_so_and_since_when(
     result = follow(settings, start(id="second"), console, clock=clock).result
     words = "nothing new since first: nothing was trained"
     assert lines(console)[-1].endswith(f"; {words}")
-    told = (result["words"], result["nothing_new"], result["since"], result["decision"])
-    assert told == (words, True, "first", "keep")
+    facts = (result["words"], result["nothing_new"], result["since"], result["decision"])
+    assert facts == (words, True, "first", "keep")
 
 
 def test_looks_are_close_after_a_change_and_rare_in_between(
@@ -229,9 +229,9 @@ def test_a_long_outage_is_told_and_waited_for(
     cloud.on(GET, drop)
     outcome = follow(settings, name, console, clock=clock)
     assert outcome.exit_code == 0
-    told = lines(console)
-    assert sum(line.endswith("retrying") for line in told) == 1
-    assert sum(line.startswith("the connection is back after 4m") for line in told) == 1
+    printed = lines(console)
+    assert sum(line.endswith("retrying") for line in printed) == 1
+    assert sum(line.startswith("the connection is back after 4m") for line in printed) == 1
 
 
 def test_ctrl_c_leaves_the_run_alone(cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any) -> None:
@@ -283,14 +283,14 @@ def test_the_terminal_is_left_as_it_was(
 def test_killed_and_started_again_it_goes_on_where_the_run_is(cloud: Cloud, start: Callable[..., str]) -> None:
     cloud.script(seconds=60)
     name = start()
-    # Google's libraries say from a day in 2027 on that this Python is old.
+    # Google's libraries warn from a day in 2027 on that this Python is old.
     command = [sys.executable, "-W", "ignore", "-m", "vgp", "wait", name, "--json"]
     cloud.fail(GET, slow(0.1))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
         assert first.stderr
-        said = first.stderr.readline()
+        line = first.stderr.readline()
         first.send_signal(signal.SIGKILL)
-    assert b"pending" in said
+    assert b"pending" in line
     cloud.clock.advance(3600)
     second = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=120)
     assert second.returncode == 0, second.stderr

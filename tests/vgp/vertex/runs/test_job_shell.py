@@ -36,11 +36,11 @@ def started(settings: Settings, run: Run, region: str = "us-central1", *, web_ac
 
 
 def test_a_shell_of_every_machine_is_waited_for(settings: Settings, running: Run, clock: Any) -> None:
-    job, said = started(settings, running), []
-    found = wait_for_shells(settings, running.id, "train", log=said.append, clock=clock)
+    job, lines = started(settings, running), []
+    found = wait_for_shells(settings, running.id, "train", log=lines.append, clock=clock)
     assert list(found.uris) == ["workerpool0-0", "workerpool1-0", "workerpool1-1"]
     assert found.job == job and found.link == custom_job_console_uri(job.replace("123456789012", "test-project"))
-    assert said == [f"job {job.rpartition('/')[2]} of train is pending; waiting for its shells"]
+    assert lines == [f"job {job.rpartition('/')[2]} of train is pending; waiting for its shells"]
     assert found.as_json()["shells"]["workerpool1-1"].startswith("https://")
 
 

@@ -14,7 +14,7 @@ from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.attempts import start
 
 from .forks import policy
-from .pinning import BUCKET, HOUR, SPEC, night, over, told
+from .pinning import BUCKET, HOUR, SPEC, night, over, read_pins
 
 FIRST = f"{BUCKET}/1.json"
 RETRY, KEY = {"retry": True}, {"key": "2026-11-21"}
@@ -77,7 +77,7 @@ def test_killed_after_any_request_and_repeated(
         cloud.clock.advance(1)
         lived = victim.work(spec=SPEC, options=options, requests=requests)
         job = begun(settings, options)
-        assert told(job)[::2] == (attempt, pins) and len(cloud.jobs) == int(attempt)
+        assert read_pins(job)[::2] == (attempt, pins) and len(cloud.jobs) == int(attempt)
         if lived:
             assert requests > 2, "too few requests: nothing was killed"
             return

@@ -15,7 +15,7 @@ from vgp.vertex.runs.attempts import start
 from vgp.vertex.runs.remote_run import read
 from vgp.vertex.runs.start_policy import Policy
 
-from .pinning import BUCKET, HOUR, SPEC, in_exit_handler, night, over, told
+from .pinning import BUCKET, HOUR, SPEC, in_exit_handler, night, over, read_pins
 
 RETRY = Policy(retry=True)
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
@@ -39,16 +39,16 @@ def test_an_attempt_after_a_failure_takes_its_pins_and_finished_steps(
     body = pipeline_job.build_body(settings, spec, {})
     night(cloud, FIRST, train="no memory")
     first, _ = start(settings, body)
-    assert told(first) == ("1", None, None)
+    assert read_pins(first) == ("1", None, None)
     over(cloud, first, "failed", 3 * HOUR if policy is None else 70)
     night(cloud, FIRST)
     second, started = start(settings, body, policy)
-    assert started and told(second) == ("2", resource_names.short(first.name), FIRST)
+    assert started and read_pins(second) == ("2", resource_names.short(first.name), FIRST)
     assert second.labels["request"] == first.labels["request"]
     over(cloud, second, "succeeded")
     assert states(cloud, second) == ["succeeded", "cached", "succeeded"]
     cloud.clock.advance(2 * HOUR)
-    assert told(start(settings, body)[0]) == ("3", None, None), "after a success everything is pinned anew"
+    assert read_pins(start(settings, body)[0]) == ("3", None, None), "after a success everything is pinned anew"
 
 
 def test_the_pins_go_from_failure_to_failure(cloud: Cloud, settings: Settings, body: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ def test_the_pins_go_from_failure_to_failure(cloud: Cloud, settings: Settings, b
     second, _ = start(settings, body, RETRY)
     over(cloud, second, "failed")
     third, _ = start(settings, body, RETRY)
-    assert told(third) == ("3", resource_names.short(second.name), FIRST)
+    assert read_pins(third) == ("3", resource_names.short(second.name), FIRST)
 
 
 def test_a_cancelled_run_has_what_it_was_to_go_on_with_though_it_resolved_nothing(
@@ -70,9 +70,9 @@ def test_a_cancelled_run_has_what_it_was_to_go_on_with_though_it_resolved_nothin
     second, _ = start(settings, body, RETRY)
     over(cloud, second, "cancelled", 6)
     third, _ = start(settings, body, RETRY)
-    assert told(third) == ("3", resource_names.short(second.name), FIRST)
+    assert read_pins(third) == ("3", resource_names.short(second.name), FIRST)
     over(cloud, third, "cancelled", 45)
-    assert told(start(settings, body, RETRY)[0])[2] == FIRST
+    assert read_pins(start(settings, body, RETRY)[0])[2] == FIRST
 
 
 @pytest.mark.parametrize("before", [0, 1], ids=["at the first attempt", "at pins that are gone"])
@@ -85,7 +85,7 @@ def test_what_never_resolved_is_pinned_anew(
     night(cloud, FIRST, resolve="gs://raw/day.csv was replaced")
     over(cloud, start(settings, body, RETRY)[0], "failed")
     job, started = start(settings, body, RETRY)
-    assert started and told(job) == (str(before + 2), None, None)
+    assert started and read_pins(job) == (str(before + 2), None, None)
 
 
 def test_pins_with_which_nothing_was_done_are_not_taken_a_second_time(
@@ -95,12 +95,12 @@ def test_pins_with_which_nothing_was_done_are_not_taken_a_second_time(
     night(cloud, FIRST, prepare="row 7 is no number")
     over(cloud, start(settings, body)[0], "failed")
     second, _ = start(settings, body, RETRY)
-    assert told(second)[2] == FIRST
+    assert read_pins(second)[2] == FIRST
     over(cloud, second, "failed")
     third, _ = start(settings, body, RETRY)
-    assert told(third) == ("3", None, None)
+    assert read_pins(third) == ("3", None, None)
     over(cloud, third, "failed")
-    assert told(start(settings, body, RETRY)[0])[2] == FIRST, "it has pins of its own"
+    assert read_pins(start(settings, body, RETRY)[0])[2] == FIRST, "it has pins of its own"
 
 
 def test_after_the_cache_epoch_there_is_nothing_to_go_on_with(
@@ -110,7 +110,7 @@ def test_after_the_cache_epoch_there_is_nothing_to_go_on_with(
     for days, expected in ((EPOCH_DAYS - 1, FIRST), (EPOCH_DAYS + 1, None)):
         over(cloud, start(settings, body)[0], "failed", days * 24 * HOUR)
         job, _ = start(settings, body)
-        assert told(job)[2] == expected
+        assert read_pins(job)[2] == expected
 
 
 def test_pins_that_the_caller_gave_stay_an_empty_text_too(cloud: Cloud, settings: Settings) -> None:
@@ -118,7 +118,7 @@ def test_pins_that_the_caller_gave_stay_an_empty_text_too(cloud: Cloud, settings
     for own in (SECOND, ""):
         body = pipeline_job.build_body(settings, SPEC, {"pins": own})
         over(cloud, start(settings, body)[0], "failed")
-        assert told(start(settings, body, RETRY)[0]) == ("2", None, own)
+        assert read_pins(start(settings, body, RETRY)[0]) == ("2", None, own)
 
 
 def test_a_pipeline_that_knows_no_pins_gets_none(cloud: Cloud, settings: Settings) -> None:
@@ -127,7 +127,7 @@ def test_a_pipeline_that_knows_no_pins_gets_none(cloud: Cloud, settings: Setting
     night(cloud, FIRST, train="no memory")
     body = pipeline_job.build_body(settings, spec, {})
     over(cloud, start(settings, body)[0], "failed")
-    assert told(start(settings, body, RETRY)[0]) == ("2", None, None)
+    assert read_pins(start(settings, body, RETRY)[0]) == ("2", None, None)
 
 
 @pytest.mark.parametrize("strange", [7, "", "/tmp/pins.json", 'gs://b/{{$.inputs.parameters["x"]}}'])
@@ -136,7 +136,7 @@ def test_what_is_no_uri_of_pins_is_not_taken(
 ) -> None:
     night(cloud, strange, train="no memory")
     over(cloud, start(settings, body)[0], "failed")
-    assert told(start(settings, body, RETRY)[0]) == ("2", None, None)
+    assert read_pins(start(settings, body, RETRY)[0]) == ("2", None, None)
 
 
 def test_another_run_now_begins_anew_unless_it_is_a_retry(
@@ -145,9 +145,9 @@ def test_another_run_now_begins_anew_unless_it_is_a_retry(
     night(cloud, FIRST, train="no memory")
     over(cloud, start(settings, body)[0], "failed")
     new = start(settings, body, Policy(if_exists="new"))[0]
-    assert told(new) == ("2", None, None)
+    assert read_pins(new) == ("2", None, None)
     over(cloud, new, "failed")
-    assert told(start(settings, body, Policy(if_exists="new", retry=True))[0])[2] == FIRST
+    assert read_pins(start(settings, body, Policy(if_exists="new", retry=True))[0])[2] == FIRST
 
 
 def test_an_id_that_no_label_can_hold_is_left_out_and_the_pins_are_taken(
@@ -155,7 +155,7 @@ def test_an_id_that_no_label_can_hold_is_left_out_and_the_pins_are_taken(
 ) -> None:
     night(cloud, FIRST, train="no memory")
     over(cloud, pipeline_job.create(settings, body, "x" * 128)[0], "failed")
-    assert told(start(settings, body, RETRY)[0]) == ("1", "", FIRST)
+    assert read_pins(start(settings, body, RETRY)[0]) == ("1", "", FIRST)
 
 
 def test_fifty_at_once_send_the_same_job_and_one_starts_it(
@@ -170,10 +170,10 @@ def test_fifty_at_once_send_the_same_job_and_one_starts_it(
         answers = list(pool.map(lambda _: start(settings, body, RETRY), range(50)))
     assert sum(started for _, started in answers) == 1 and len(cloud.jobs) == 2
     sent = [call.body for call in cloud.requests if call.method == CREATE]
-    assert len(sent) > 1, "nobody raced"
+    assert len(sent) > 1, "no attempts raced"
     assert len({job["labels"].pop("submission") for job in sent}) == len(sent)
     assert all(job == sent[0] for job in sent)
-    assert {told(job) for job, _ in answers} == {("2", resource_names.short(first.name), FIRST)}
+    assert {read_pins(job) for job, _ in answers} == {("2", resource_names.short(first.name), FIRST)}
 
 
 def test_a_record_that_is_deleted_meanwhile_is_pinned_anew(
@@ -188,7 +188,7 @@ def test_a_record_that_is_deleted_meanwhile_is_pinned_anew(
     lists = "aiplatform.projects.locations.pipelineJobs.list"
     cloud.on(lists, lambda _: cloud.pipeline_jobs.jobs.pop(second.name, None))
     job, started = start(settings, body, RETRY)
-    assert started and told(job) == ("3", None, None)
+    assert started and read_pins(job) == ("3", None, None)
 
 
 def test_a_rerun_from_the_failed_step_takes_the_pins_and_any_other_pins_anew(
@@ -198,13 +198,14 @@ def test_a_rerun_from_the_failed_step_takes_the_pins_and_any_other_pins_anew(
     first, _ = start(settings, body)
     over(cloud, first, "failed")
     on = rerun.rerun(settings, resource_names.short(first.name), from_failed=True)
-    assert told(on.run.job) == ("1", resource_names.short(first.name), FIRST)
+    assert read_pins(on.run.job) == ("1", resource_names.short(first.name), FIRST)
     assert any("uses the pins of nightly-" in line for line in on.lines())
     assert not any("another run" in line for line in on.lines())
     over(cloud, on.run.job, "failed")
     again = rerun.rerun(settings, on.run.id)
-    assert told(again.run.job) == ("1", None, None) and again.run.id != on.run.id
-    assert told(rerun.rerun(settings, on.run.id, [f"pins={SECOND}"], from_failed=True).run.job) == ("1", None, SECOND)
+    assert read_pins(again.run.job) == ("1", None, None) and again.run.id != on.run.id
+    last = rerun.rerun(settings, on.run.id, [f"pins={SECOND}"], from_failed=True)
+    assert read_pins(last.run.job) == ("1", None, SECOND)
 
 
 def test_a_rerun_whose_pins_were_not_there_yet_is_the_same_rerun(

@@ -56,10 +56,10 @@ DECIDE = {
 }  # fmt: skip
 COMPILED = {
     "image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")},
-    "notify": Notify(webhook="https://example.com/told"),
+    "notify": Notify(webhook="https://example.com/notices"),
     "mlflow": Mlflow(tracking_uri="https://mlflow.example.com"), "registry": "gs://test-bucket/registry-dev",
 }  # fmt: skip
-#: `caching` switches the spec; the others say where something is looked for, or are of other verbs.
+#: `caching` switches the spec; the other settings name places, or belong to other verbs.
 ELSEWHERE = {
     "allow_code",
     "caching",

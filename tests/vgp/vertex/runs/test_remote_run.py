@@ -1,5 +1,5 @@
-"""A run's parameters and times as Google tells them; its steps: test_steps.py. A run as Google tells it becomes steps
-in DAG order, whatever is nested, repeated, absent or malformed."""
+"""A run's parameters and times as Google reports them; its steps: test_steps.py. A run of Google's becomes steps in
+DAG order, whatever is nested, repeated, absent or malformed."""
 
 import json
 from collections.abc import Callable

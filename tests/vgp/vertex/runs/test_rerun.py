@@ -95,9 +95,9 @@ def test_from_the_failed_step_takes_finished_ones_from_the_cache(
     cloud.script("evaluate", seconds=60)
     job, _ = attempts.start(settings, build_body(failed, from_failed=True))
     cloud.clock.advance(3600)
-    told = states(look(job.name))
-    assert {name for name, state in told.items() if state == "cached"} == {"prepare", "train"}
-    assert set(told.values()) == {"cached", "succeeded"}
+    steps = states(look(job.name))
+    assert {name for name, state in steps.items() if state == "cached"} == {"prepare", "train"}
+    assert set(steps.values()) == {"cached", "succeeded"}
 
 
 def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_on(

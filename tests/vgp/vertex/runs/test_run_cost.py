@@ -238,18 +238,18 @@ def test_an_api_that_is_slow_or_refuses_breaks_nothing(
 def test_submit_and_show_tell_it_and_go_on_without(
     settings: Settings, cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told(*words: str) -> tuple[str, dict[str, Any]]:
+    def run_json(*words: str) -> tuple[str, dict[str, Any]]:
         with pytest.raises(SystemExit) as ended:
             main([*words, "--json"])
         assert not ended.value.code
         out, err = capsys.readouterr()
         return err, json.loads(out)
 
-    assert "no earlier run of this pipeline has succeeded" in told("submit", "training")[0]
+    assert "no earlier run of this pipeline has succeeded" in run_json("submit", "training")[0]
     cloud.clock.advance(86_400)
-    assert told("show", "latest")[1]["last_runs"]["ran"] is None
-    shown, first = told("submit", "training", "--set", "epochs=2")
+    assert run_json("show", "latest")[1]["last_runs"]["ran"] is None
+    shown, first = run_json("submit", "training", "--set", "epochs=2")
     assert "last 1 run that ran train: $" in shown and first["last_runs"]["ran"]["runs"] == 1
-    assert told("show", "latest")[1]["last_runs"] == first["last_runs"]
+    assert run_json("show", "latest")[1]["last_runs"] == first["last_runs"]
     cloud.fail(DETAILED, faults.status(403), forever=True)
-    assert told("show", first["id"])[1]["last_runs"]["unknown"]
+    assert run_json("show", first["id"])[1]["last_runs"]["unknown"]

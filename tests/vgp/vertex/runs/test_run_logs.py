@@ -154,8 +154,8 @@ def test_as_text_and_as_json(ran: Run, settings: Settings) -> None:
     *_, text = format_entries(read_entries(settings, ran, Selection()), as_json=False)
     assert re.fullmatch(r"\w{3} \d\d \d\d:\d\d:\d\d train workerpool1-2 ERROR   loss is NaN", text)
     *_, line = format_entries(read_entries(settings, ran, Selection()), as_json=True)
-    told = json.loads(line)
-    assert set(told) == {"time", "step", "replica", "severity", "message"} and told["time"].endswith("Z")
+    entry = json.loads(line)
+    assert set(entry) == {"time", "step", "replica", "severity", "message"} and entry["time"].endswith("Z")
 
 
 def test_a_message_cannot_steer_the_terminal_or_pretend_to_be_a_line(
@@ -206,12 +206,12 @@ def test_following_gives_each_line_once_late_ones_too_until_the_run_is_over(
 
     time = Writing(cloud)
     cloud.fail(LIST, reset(), reset())
-    told: list[str] = []
-    patience = Patience(told.append, time)
+    lines: list[str] = []
+    patience = Patience(lines.append, time)
     found = messages(follow_entries(settings, name, Selection("prepare"), patience, clock=time))
     assert sorted(found) == sorted(written[: len(found)]) and len(found) == len(set(found))
     assert len(found) >= len(written) - 1 > 10
-    assert len(told) == 2 and "connection is back" in told[1]
+    assert len(lines) == 2 and "connection is back" in lines[1]
 
 
 def test_following_begins_with_no_more_than_the_newest_lines(

@@ -98,16 +98,18 @@ def test_names_and_errors_of_others_are_shown_and_not_obeyed() -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True)
     whole: Any = run([step], created=BEGIN)
     run_view.write(console, run_view.render_failures(whole, Settings(project="my-project"), {}))
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "[link=evil]\\x1b]8;;http://e\\x07click\n  next" in said and "\x1b]" not in said and "\x07" not in said
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert (
+        "[link=evil]\\x1b]8;;http://e\\x07click\n  next" in printed and "\x1b]" not in printed and "\x07" not in printed
+    )
 
 
 def test_a_long_error_and_many_failures_are_cut() -> None:
     steps = [Step(f"s{number}", "failed", "b", "b", error="line\n" * 100) for number in range(9)]
     console = Console(file=io.StringIO(), width=80)
     run_view.write(console, run_view.render_failures(run(steps, created=BEGIN), Settings(project="my-project"), {}))
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert said.count("… 80 more lines") == 5 and "and 4 more failed steps" in said
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert printed.count("… 80 more lines") == 5 and "and 4 more failed steps" in printed
 
 
 def test_a_step_without_capacity_is_told_what_the_catalog_knows() -> None:
@@ -118,5 +120,7 @@ def test_a_step_without_capacity_is_told_what_the_catalog_knows() -> None:
     run_view.write(
         console, run_view.render_failures(run([step], created=BEGIN), Settings(project="my-project"), {"train": (row,)})
     )
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "g2-standard-24 elsewhere: " in said and "Other GPUs in us-central1: " in said and "flex_start" in said
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert (
+        "g2-standard-24 elsewhere: " in printed and "Other GPUs in us-central1: " in printed and "flex_start" in printed
+    )

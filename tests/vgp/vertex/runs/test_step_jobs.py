@@ -1,5 +1,5 @@
 """The job that a training step started is found while the step runs, by the run's label and the step's name. `show`
-tells the way up a ladder: text that fits 80 columns, JSON, and its money in the cost of the run."""
+reports the way up a ladder: text that fits 80 columns, JSON, and its money in the cost of the run."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tools.emulator.cloud import Cloud, status
 from vgp.check.check_finding import RungRow, StepRow
-from vgp.protocol.capacity.ladder_view import read as told
+from vgp.protocol.capacity.ladder_view import read as read_ladder
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs import outputs, run_cost, step_jobs
@@ -99,7 +99,7 @@ def run(**changes: Any) -> Run:
     job = PipelineJob(name="projects/1/locations/us-central1/pipelineJobs/a", state="PIPELINE_STATE_SUCCEEDED")
     found = read(job)
     steps = (Step("train", "succeeded", "train", "train", NOW - timedelta(hours=1), NOW),)
-    way = told({**DOCUMENT, **changes})
+    way = read_ladder({**DOCUMENT, **changes})
     assert way is not None
     return Run(**{**vars(found), "ways": (way,), "steps": steps})
 
@@ -135,20 +135,20 @@ def test_the_job_of_the_moment_has_its_page() -> None:
 
 def test_its_machines_count_in_the_cost_of_their_step_and_stand_in_the_json() -> None:
     launcher = StepRow("train", "e2-standard-4", None, 0, 1, "STANDARD", 0.1, rungs=(RungRow("1", (), 3600),))
-    told = run()
-    spent = run_cost.step_cost(replace(told.steps[0], ladder_usd=280.0), {"train": (launcher,)}, NOW)
-    assert spent == pytest.approx(280.1) and run_cost.step_cost(told.steps[0], {"train": (launcher,)}, NOW) is None
-    document = outputs.report_json(SETTINGS, told, {}, NOW)
+    whole = run()
+    spent = run_cost.step_cost(replace(whole.steps[0], ladder_usd=280.0), {"train": (launcher,)}, NOW)
+    assert spent == pytest.approx(280.1) and run_cost.step_cost(whole.steps[0], {"train": (launcher,)}, NOW) is None
+    document = outputs.report_json(SETTINGS, whole, {}, NOW)
     assert document["ladders"][0]["steps_lost"] == 37 and document["ladders"][0]["usd"] == 280
 
 
 def test_a_run_learns_of_its_ladders_from_the_bucket(cloud: Cloud, settings: Settings, monkeypatch: Any) -> None:
-    told = run()
+    whole = run()
     monkeypatch.setattr(step_jobs, "has_ladder", lambda content: True)
-    told.job.runtime_config.gcs_output_directory = "gs://test-bucket/runs"
+    whole.job.runtime_config.gcs_output_directory = "gs://test-bucket/runs"
     blob = clients.storage(settings).bucket("test-bucket").blob("runs/capacity/a/train-0123456789ab/ladder.json")
     blob.upload_from_string(json.dumps(DOCUMENT))
-    found = step_jobs.with_ladders(settings, Run(**{**vars(told), "ways": ()}))
-    assert found.ways == told.ways and found.steps[0].ladder_usd == 280
-    twice = step_jobs.with_ladders(settings, Run(**{**vars(told), "steps": (told.steps[0], told.steps[0])}))
+    found = step_jobs.with_ladders(settings, Run(**{**vars(whole), "ways": ()}))
+    assert found.ways == whole.ways and found.steps[0].ladder_usd == 280
+    twice = step_jobs.with_ladders(settings, Run(**{**vars(whole), "steps": (whole.steps[0], whole.steps[0])}))
     assert {step.ladder_usd for step in twice.steps} == {None}

@@ -60,7 +60,7 @@ def declare(settings: Settings) -> Callable[..., Declaration]:
 
 
 def foreign(cloud: Cloud, settings: Settings, name: str = "made in the console") -> Any:
-    """A schedule that somebody else made, through Google's client."""
+    """A schedule made through Google's client, not by vgp."""
     from vgp.vertex import clients, resource_names
 
     message = make(settings).message

@@ -23,7 +23,7 @@ from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.schedules.declared_schedule import Declaration, declaration
 from vgp.vertex.schedules.reconcile import apply
 
-#: The steps that may take earlier results, in their order, and how one letter tells what became of each.
+#: The steps that may take earlier results, in their order, and one letter for the outcome of each.
 PINNED = ("prepare", "train", "evaluate", "decide")
 LETTERS = {"succeeded": "R", "cached": "C", "failed": "F"}
 FIRST = datetime(2026, 3, 5, 12, tzinfo=UTC)

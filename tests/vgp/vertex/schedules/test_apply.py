@@ -257,7 +257,7 @@ def test_a_schedule_that_somebody_deletes_meanwhile_is_made_again(
 
 
 def test_a_list_that_lags_behind_makes_no_second_one(cloud: Cloud, settings: Settings, declare: Declare) -> None:
-    """Google does not say that a list shows at once what was created."""
+    """Google does not promise that a list shows a new schedule at once."""
     hidden: dict[str, Any] = {}
 
     def hide(_: Any) -> None:

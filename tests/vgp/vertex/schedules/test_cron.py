@@ -33,7 +33,7 @@ def by_the_minute(cron: Cron, after: datetime, end: datetime) -> list[datetime]:
         return day and wall.hour in fields.hours and wall.minute in fields.minutes
 
     found: list[datetime] = []
-    moment = after - timedelta(hours=6)  # a repeated hour is told from the first by who saw the first
+    moment = after - timedelta(hours=6)  # only a caller that saw the first hour can recognize the repeated one
     latest = moment.astimezone(zone).replace(tzinfo=None)
     while moment < end:
         moment += MINUTE

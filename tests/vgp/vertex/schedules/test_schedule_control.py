@@ -27,9 +27,9 @@ def test_what_others_made_is_refused_with_the_way_to_the_console(
 ) -> None:
     other = foreign(cloud, settings, "theirs")
     for given in ("theirs", resource_names.short(other.name), other.name):
-        with pytest.raises(RequestError, match="not made by vgp.*\n.*console.cloud.google.com/vertex-ai") as told:
+        with pytest.raises(RequestError, match="not made by vgp.*\n.*console.cloud.google.com/vertex-ai") as error:
             verb(settings, given)
-        assert resource_names.short(other.name) in str(told.value)
+        assert resource_names.short(other.name) in str(error.value)
     assert len(cloud.schedules) == 1
     assert {call.http_method for call in cloud.requests[1:]} == {"GET"}
 

@@ -186,7 +186,7 @@ def test_a_months_nights_take_one_list_for_each_schedule(cloud: Cloud, nightly: 
 
 
 def test_the_time_that_a_run_was_told_decides_its_night(cloud: Cloud, settings: Settings) -> None:
-    """As after an outage: both runs come at once, and each says the night that it is for."""
+    """As after an outage: both runs come at once, and each names its night."""
     tick = {"runtimeValue": {"constant": "{{$.pipeline_job_schedule_time_utc}}"}}
     task = {**SMALL["root"]["dag"]["tasks"]["prepare"], "inputs": {"parameters": {"scheduled": tick}}}
     spec = {**SMALL, "root": {**SMALL["root"], "dag": {"tasks": {"prepare": task}}}}

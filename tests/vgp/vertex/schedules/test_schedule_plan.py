@@ -1,4 +1,4 @@
-"""The plan says what apply would do, to which schedules, and why; it changes nothing."""
+"""The plan lists the changes of apply, their schedules and reasons; it changes nothing."""
 
 from typing import Any
 

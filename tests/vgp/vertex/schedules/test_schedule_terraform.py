@@ -1,4 +1,4 @@
-"""The Terraform document says exactly what the message says, and nothing in it is evaluated."""
+"""The Terraform document holds exactly the values of the message, and nothing in it is evaluated."""
 
 import json
 import os

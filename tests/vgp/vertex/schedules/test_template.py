@@ -1,4 +1,4 @@
-"""The difference between two pipelines is told in words, and nothing that differs goes untold."""
+"""The difference between two pipelines is described in words, and no difference is left out."""
 
 import copy
 import json
@@ -109,7 +109,7 @@ def test_a_change_is_named(change: Callable[[dict[str, Any]], Any], field: str) 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (lambda spec: pools(spec).append(pools(spec)[0]), [("train: machine", "1 x g2", "2 x g2")]),
         (lambda spec: of_train(spec, "strategy").update(defaultValue="SPOT"), [("train: machine", "standard", "spot")]),
@@ -120,11 +120,11 @@ def test_a_change_is_named(change: Callable[[dict[str, Any]], Any], field: str) 
     ],
 )  # fmt: skip
 def test_what_a_step_runs_on_is_told_once_by_step_and_field(
-    change: Callable[[dict[str, Any]], Any], told: list[tuple[str, str, str]]
+    change: Callable[[dict[str, Any]], Any], expected: list[tuple[str, str, str]]
 ) -> None:
     found = differences(SPEC, changed(change))
-    assert [each.field for each in found] == [field for field, _, _ in told], "no word of the flow"
-    for each, (_, before, after) in zip(found, told, strict=True):
+    assert [each.field for each in found] == [field for field, _, _ in expected], "no word of the flow"
+    for each, (_, before, after) in zip(found, expected, strict=True):
         assert before in str(each.before) and after in str(each.after)
 
 

@@ -21,7 +21,7 @@ from .conftest import SPEC
 from .nightly import FIRST, Project, became, real_resolve
 
 BERLIN = ZoneInfo("Europe/Berlin")
-#: What happens before a night that is not said here: the visits of the day arrive. What becomes of it: all steps run.
+#: The event before a night and its outcome. The default: the visits of the day arrive, and all steps run.
 EVENTS = {
     3: ("nothing", "CCCC"),
     5: ("train fails", "RF--"),
@@ -52,28 +52,28 @@ def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
 
 
 def test_each_of_thirty_nights_ends_as_it_should(project: Project) -> None:
-    cloud, told = project.cloud, {}
+    cloud, runs = project.cloud, {}
     for number in range(1, 31):
         event, letters = EVENTS.get(number, ("visits", "RRRR"))
         day = FIRST.date() + timedelta(days=number - 1)
         begin = happens(project, event, day)
         (run,) = project.night(begin)
         assert (number, event, became(run)) == (number, event, letters)
-        told[number] = run
+        runs[number] = run
         mended(project, event, run, day)
-    assert words(told[3]) == f"nothing new since {told[2].id}: nothing was trained"
-    assert words(told[11]) == f"nothing new since {told[10].id}: nothing was trained"
-    assert words(told[12]).startswith("nothing was trained")
-    assert data(told[7]) != data(told[6]) and data(told[8]) == data(told[7])
-    assert data(told[10]) == data(told[9])
-    assert [read_data_state(project.settings, told[number]) for number in (16, 17, 18)] == ["", "windows", ""]
+    assert words(runs[3]) == f"nothing new since {runs[2].id}: nothing was trained"
+    assert words(runs[11]) == f"nothing new since {runs[10].id}: nothing was trained"
+    assert words(runs[12]).startswith("nothing was trained")
+    assert data(runs[7]) != data(runs[6]) and data(runs[8]) == data(runs[7])
+    assert data(runs[10]) == data(runs[9])
+    assert [read_data_state(project.settings, runs[number]) for number in (16, 17, 18)] == ["", "windows", ""]
     (diagnosis,) = diagnose_schedules(project.settings, [], "40d")
     assert (diagnosis.ok, diagnosis.counts) == (True, {"ran": 24, "nothing new": 5, "failed": 1})
     local = {
         night.time.astimezone(BERLIN).date(): f"{night.time.astimezone(BERLIN):%H:%M %Z}" for night in diagnosis.nights
     }
     assert (len(local), local[date(2026, 3, 28)], local[date(2026, 3, 29)]) == (30, "02:30 CET", "03:00 CEST")
-    assert len(cloud.jobs) == 31, "and one that somebody started after the failure"
+    assert len(cloud.jobs) == 31, "and one that was started by hand after the failure"
 
 
 def happens(project: Project, event: str, day: date) -> Callable[[], object] | None:

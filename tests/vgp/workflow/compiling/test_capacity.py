@@ -104,8 +104,8 @@ def test_the_container_climbs_in_our_image_and_ends_after_its_ladder(spec):
 
 def test_the_launcher_is_told_project_and_region_of_its_run_by_texts_that_are_the_same_in_every_run(spec):
     """With them it asks for the run's state; the name of the run would make every run's step another one."""
-    told = json.loads(container_of(spec)["args"][1])
-    assert (told["project"], told["location"]) == (
+    arguments = json.loads(container_of(spec)["args"][1])
+    assert (arguments["project"], arguments["location"]) == (
         "{{$.pipeline_google_cloud_project_id}}", "{{$.pipeline_google_cloud_location}}",
     )  # fmt: skip
     assert "{{$.pipeline_job_" not in json.dumps(container_of(spec))
@@ -141,15 +141,15 @@ def test_the_bodies_are_messages_of_googles(plan):
 
 
 def test_training_learns_of_the_rungs_and_finds_its_checkpoints_on_each(plan):
-    def told(number: int) -> dict[str, str]:
+    def read_env(number: int) -> dict[str, str]:
         env = plan.rungs[number].job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"]
         return {pair["name"]: pair["value"] for pair in env}
 
-    assert {told(number)["TRAINING_WORLD_SIZES"] for number in range(3)} == {"2,2,16"}
-    assert told(0)["TRAINING_IMAGE"] == IMAGE and "TRAINING_STEP_IMAGE" not in told(0)
-    assert (told(2)["TRAINING_IMAGE"], told(2)["TRAINING_STEP_IMAGE"]) == (OTHER, IMAGE)
-    assert "TRAINING_PREEMPTIONS_PER_HOUR" in told(0) and "TRAINING_PREEMPTIONS_PER_HOUR" not in told(1)
-    assert told(1)["NCCL_DEBUG"] == "INFO"
+    assert {read_env(number)["TRAINING_WORLD_SIZES"] for number in range(3)} == {"2,2,16"}
+    assert read_env(0)["TRAINING_IMAGE"] == IMAGE and "TRAINING_STEP_IMAGE" not in read_env(0)
+    assert (read_env(2)["TRAINING_IMAGE"], read_env(2)["TRAINING_STEP_IMAGE"]) == (OTHER, IMAGE)
+    assert "TRAINING_PREEMPTIONS_PER_HOUR" in read_env(0) and "TRAINING_PREEMPTIONS_PER_HOUR" not in read_env(1)
+    assert read_env(1)["NCCL_DEBUG"] == "INFO"
 
 
 def test_the_workflow_is_told_the_gpus_of_each_rung(spec):
@@ -157,12 +157,12 @@ def test_the_workflow_is_told_the_gpus_of_each_rung(spec):
 
 
 def test_what_other_numbers_of_gpus_do_to_the_result_is_said(spec, tmp_path):
-    (said,) = list_world_sizes([SimpleNamespace(spec=PipelineSpec(spec))])
-    assert said.startswith("note: train: its rungs have 2 and 16 GPUs. Resuming on another number of GPUs ")
+    (note,) = list_world_sizes([SimpleNamespace(spec=PipelineSpec(spec))])
+    assert note.startswith("note: train: its rungs have 2 and 16 GPUs. Resuming on another number of GPUs ")
     sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
     sized = laddered(tmp_path, rungs=[], step={"timeout": "6h", "sizes": sizes})
-    (said,) = list_world_sizes([SimpleNamespace(spec=PipelineSpec(sized))])
-    assert said.startswith("note: train, size large: 3 GPUs is no power of two: the GPUs get shares")
+    (note,) = list_world_sizes([SimpleNamespace(spec=PipelineSpec(sized))])
+    assert note.startswith("note: train, size large: 3 GPUs is no power of two: the GPUs get shares")
 
 
 def test_exact_is_not_recommended_where_it_would_be_refused(tmp_path):

@@ -44,7 +44,7 @@ def compile_in(folder: Path, seed: str) -> bytes:
 def without_prices(text: str) -> str:
     """A spec with a mark for each price of an hour and its day: a refresh of the catalog changes them alone."""
     without, prices = re.subn(r'\[\s*[\d.]+,\s*"20\d\d-\d\d-\d\d"\s*\]', '["price", "day"]', text)
-    assert prices, "the last step tells what the run cost"
+    assert prices, "the last step reports the cost of the run"
     return without
 
 

@@ -20,7 +20,7 @@ def work() -> None:
 
 
 @dsl.component(base_image="example.com/a:1", install_kfp_package=False)  # type: ignore[untyped-decorator]
-def told(status: dsl.PipelineTaskFinalStatus) -> None:
+def ours_notify(status: dsl.PipelineTaskFinalStatus) -> None:
     print(status)
 
 
@@ -35,7 +35,7 @@ def compiled(pipeline: Any, folder: Path) -> PipelineSpec:
 
 @dsl.pipeline(name="handled")  # type: ignore[untyped-decorator]
 def handled() -> None:
-    with dsl.ExitHandler(told()):
+    with dsl.ExitHandler(ours_notify()):
         work()
 
 
@@ -49,7 +49,7 @@ def test_both_exit_tasks_are_told_how_the_steps_ended(tmp_path: Path) -> None:
     spec = add_email(before, ["a@example.com", "b@example.com"])
     compile.verify(spec)
     tasks = spec.content["root"]["dag"]["tasks"]
-    ours, mail = tasks["told"], tasks[NAME]
+    ours, mail = tasks["ours-notify"], tasks[NAME]
     assert mail["inputs"]["parameters"]["recipients"]["runtimeValue"]["constant"] == ["a@example.com", "b@example.com"]
     status = {"taskFinalStatus": {"producerTask": "exit-handler-1"}}
     assert (

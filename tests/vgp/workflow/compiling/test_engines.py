@@ -1,4 +1,4 @@
-"""What steps that prepare data are told, on Vertex AI and here, and steps that ask for a disk."""
+"""The variables of steps that prepare data, on Vertex AI and here, and steps that ask for a disk."""
 
 import json
 import warnings
@@ -95,9 +95,9 @@ def test_a_step_with_a_disk_is_a_custom_job_with_the_timeout_and_tries_of_a_plai
 
 def test_a_step_is_told_what_the_settings_have_for_every_step(vertex) -> None:
     _, spec = vertex
-    told = variables(chief(spec, "prepare")["container_spec"]["env"])
-    assert told["A"] == "1" and told["TRAINING_IMAGE"] == IMAGE
-    read = engines(told)
+    values = variables(chief(spec, "prepare")["container_spec"]["env"])
+    assert values["A"] == "1" and values["TRAINING_IMAGE"] == IMAGE
+    read = engines(values)
     assert (read.memory_gb, read.bigquery.max_gb, read.bigquery.project) == (64, 200, "my-project")
     job = read.dataflow
     assert job and (job.max_workers, job.max_hours, job.image) == (3, 2, IMAGE)

@@ -40,7 +40,7 @@ def sleeping(mark: str):
 
 @dsl.component(base_image=OWN, install_kfp_package=False)
 def saving(mark: str):
-    """Takes its time to save when it is told to stop."""
+    """Saves slowly when it is stopped."""
     import signal
     import sys
     import time
@@ -66,7 +66,7 @@ def staying(mark: str):
 
     def hear(number, frame):
         time.sleep(0.2)
-        with open(mark + ".told", "a") as file:
+        with open(mark + ".stopped", "a") as file:
             file.write("once " if child.poll() is None else "with its children ")
 
     signal.signal(signal.SIGTERM, hear)
@@ -180,7 +180,7 @@ def test_a_step_that_takes_longer_than_its_timeout_is_told_once_then_killed_and_
     words = (tmp_path / "log").read_text()
     assert "staying took longer than its timeout of 12 s and was ended" in words
     assert "timeout in [steps.staying] of pipelines.toml" in words
-    assert Path(f"{mark}.told").read_text() == "once "
+    assert Path(f"{mark}.stopped").read_text() == "once "
 
 
 def test_a_step_that_may_go_on_after_sigterm_is_not_killed_a_minute_later(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def test_a_pipeline_with_a_parameter_of_that_name_says_so(spec):
 
 def test_the_form_counts_all_nodes_of_a_size(tmp_path):
     content = compiled(train, tmp_path, sizes={"wide": {"machine": "g2-standard-4", "nodes": 3}}).content
-    told = content["root"]["inputDefinitions"]["parameters"]["train_size"]["description"]
-    assert "wide (3 x g2-standard-4 with 1 x NVIDIA_L4" in told
+    description = content["root"]["inputDefinitions"]["parameters"]["train_size"]["description"]
+    assert "wide (3 x g2-standard-4 with 1 x NVIDIA_L4" in description
 
 
 def test_all_sizes_are_checked_and_the_dearest_counts(spec):

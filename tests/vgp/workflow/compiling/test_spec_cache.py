@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
     texts = {
         "pipelines.toml": "",
         "pipelines/flow.py": FLOW,
-        "pipelines/text.txt": "Says.",
+        "pipelines/text.txt": "Prints.",
         "parts.py": "DEFAULT = 'a'",
     }
     for name, text in texts.items():
@@ -83,7 +83,7 @@ def test_a_workflow_is_compiled_again_when_something_that_it_reads_has_changed(
     folder: Path, tmp_path: Path, listed: Callable[[Path], dict[str, object]]
 ) -> None:
     cache = tmp_path / "cache"
-    first = {"description": "Says.", "text": "a", "times": 1024, "compiled": True}
+    first = {"description": "Prints.", "text": "a", "times": 1024, "compiled": True}
     assert listed(cache) == first
     assert listed(cache) == {**first, "compiled": False}
     write(folder / "parts.py", "DEFAULT = 'bc'")  # of another length: bytecode knows a source by second and length

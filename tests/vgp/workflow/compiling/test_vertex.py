@@ -82,14 +82,14 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     container = chief["container_spec"]
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
     machine = expected.combination
-    told = {
+    variables = {
         "TRAINING_IMAGE": IMAGE,
         SPEC_VARIABLE: spec_version(),
         **combination.network_variables(machine.machine, machine.count),
     }
     if asked.get("strategy") == "spot":
-        told["TRAINING_PREEMPTIONS_PER_HOUR"] = "0.6"
-    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
+        variables["TRAINING_PREEMPTIONS_PER_HOUR"] = "0.6"
+    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **variables}
     assert chief["machine_spec"] == expected.machine_spec()
     assert chief["disk_spec"] == {"boot_disk_type": expected.boot_disk_type, "boot_disk_size_gb": expected.boot_disk_gb}
     assert inputs["strategy"]["defaultValue"] == asked.get("strategy", "standard").upper()
@@ -119,12 +119,12 @@ def test_a_plain_step_has_all_of_its_request(name, tmp_path):
     wanted = (expected.accelerator_type, str(expected.count)) if expected.accelerator_type else (None, None)
     accelerator = resources.get("accelerator", {})
     assert (accelerator.get("resourceType"), accelerator.get("resourceCount")) == wanted
-    told = {
+    variables = {
         "STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400",
         "TRAINING_IMAGE": IMAGE,
         SPEC_VARIABLE: spec_version(),
     }
-    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
+    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **variables}
     assert container["image"] == IMAGE
 
 
@@ -149,11 +149,11 @@ def test_every_task_of_a_plain_step_is_tried_again_wherever_it_stands(tmp_path: 
         print(x)
 
     @step
-    def tell(status: dsl.PipelineTaskFinalStatus):
+    def notify(status: dsl.PipelineTaskFinalStatus):
         print(status)
 
     target = Vertex(Settings(image=IMAGE, steps={"work": Request(retries=1)}))
-    placed, last = target.step(work), target.step(tell)
+    placed, last = target.step(work), target.step(notify)
 
     @dsl.pipeline(name="inner")
     def inner(x: int):
@@ -175,7 +175,7 @@ def test_every_task_of_a_plain_step_is_tried_again_wherever_it_stands(tmp_path: 
     spec = PipelineSpec.read(tmp_path / "p.json")
     policies = [step.task.content["retryPolicy"] for step in spec.steps]
     counts = {step.path: step.task.content["retryPolicy"]["maxRetryCount"] for step in spec.steps}
-    assert sorted(counts.values()) == [1, 1, 1, 2, 5] and counts["tell"] == 2
+    assert sorted(counts.values()) == [1, 1, 1, 2, 5] and counts["notify"] == 2
     assert {
         "backoffDuration": "60s",
         "backoffFactor": 2.0,
@@ -265,14 +265,14 @@ def test_the_steps_that_tell_an_mlflow_server_find_it_and_no_other_and_the_token
         mlflow=Mlflow(tracking_uri="https://mlflow.example.com/", experiment="delays", token="projects/p/secrets/t"),
         steps={"train": Request(env={"MLFLOW_EXPERIMENT_NAME": "mine"})},
     )
-    told = {
+    variables = {
         "MLFLOW_TRACKING_URI": "https://mlflow.example.com", "MLFLOW_EXPERIMENT_NAME": "delays",
         "MLFLOW_TRACKING_TOKEN_SECRET": "projects/p/secrets/t",
     }  # fmt: skip
     target = Vertex(settings)
     for tracked in (False, True):
         env = target.step(decide, tracked=tracked).component_spec.implementation.container.env
-        assert {name: value for name, value in env.items() if "MLFLOW" in name} == (told if tracked else {})
+        assert {name: value for name, value in env.items() if "MLFLOW" in name} == (variables if tracked else {})
     pool = target.job(train).component_spec.inputs["worker_pool_specs"].default[0]
     env = {pair["name"]: pair["value"] for pair in pool["container_spec"]["env"]}
-    assert {**told, "MLFLOW_EXPERIMENT_NAME": "mine"}.items() <= env.items()
+    assert {**variables, "MLFLOW_EXPERIMENT_NAME": "mine"}.items() <= env.items()

@@ -1,4 +1,4 @@
-"""Any repository: workflows are found by their files, import its own packages, and are told by file and line."""
+"""Any repository: workflows are found by their files, import its own packages, and errors name file and line."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def build(target):
 
 def check(parameters, *, remote=False):
     if not parameters["text"]:
-        raise ValueError("text is empty: say something.")
+        raise ValueError("text is empty: give some text.")
 """
 HELLO = """
 from kfp import dsl
@@ -108,7 +108,7 @@ def test_the_workflow_itself_refuses_a_parameter(write: Callable[..., Repository
     repository = write({"pipelines/mine.py": text})
     spec = workflow_files.compile_workflow("mine", Local(), repository)
     workflow_files.check_arguments("mine", spec, {"text": "a"}, repository)
-    with pytest.raises(RequestError, match="^text is empty: say something.$"):
+    with pytest.raises(RequestError, match="^text is empty: give some text.$"):
         workflow_files.check_arguments("mine", spec, {"text": ""}, repository)
 
 
@@ -211,15 +211,15 @@ def test_a_repository_without_a_workflow_is_told_so(
     root = write({}).root
     assert here("list", "--json", at=root)[:2] == (0, "[]\n") and here("list", at=root)[0] == 0
     for words in (["compile"], ["compile", "mine"], ["run", "mine"]):
-        code, _, said = here(*words, at=root)
-        assert code == 2 and "pipelines/ holds no workflow" in said and "vgp new project" in said
+        code, _, err = here(*words, at=root)
+        assert code == 2 and "pipelines/ holds no workflow" in err and "vgp new project" in err
 
 
 def test_without_settings_nothing_is_compiled(tmp_path: Path, here: Callable[..., tuple[int, str, str]]) -> None:
     for words in (["compile"], ["list"], ["run", "training"], ["submit", "training"]):
-        code, _, said = here(*words, at=tmp_path)
+        code, _, err = here(*words, at=tmp_path)
         assert code == 2, words
-        assert said.startswith("error: there is no pipelines.toml") and "vgp new project" in said
+        assert err.startswith("error: there is no pipelines.toml") and "vgp new project" in err
     assert list(tmp_path.iterdir()) == []
 
 

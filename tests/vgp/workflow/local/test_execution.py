@@ -257,7 +257,7 @@ def test_a_value_cannot_break_or_turn_a_branch(tmp_path: Path, small: dict[str, 
 
 
 def test_the_name_of_a_run_is_that_of_its_folder_at_every_start(tmp_path: Path) -> None:
-    """What a registry's history says of who registered a version leads to the run."""
+    """The author of a version in a registry's history leads to the run."""
     spec = {"pipelineInfo": {"name": "{{$.pipeline_job_name}}"}, "components": {}}
     write_run(tmp_path / 'training-"1"', spec, {})
     assert json.loads(worker._read_spec(str(tmp_path / 'training-"1"')))["pipelineInfo"] == {"name": 'training-"1"'}

@@ -47,7 +47,7 @@ def test_it_goes_on_with_as_many_processes_unless_another_number_is_given(tmp_pa
     again = resume_run("language_model", path, REPOSITORY)
     assert (again.nproc, again.nodes) == (2, None) and "--nproc" not in again.format_resume_command()
     assert resume_run("language_model", path, REPOSITORY, nproc=4).nproc == 4
-    assert resume_run("language_model", path, REPOSITORY).nproc == 4, "what was said last"
+    assert resume_run("language_model", path, REPOSITORY).nproc == 4, "the last value"
     with pytest.raises(RequestError, match="--nproc 0: at least 1 process"):
         resume_run("language_model", path, REPOSITORY, nproc=0)
     assert local_folder.open_run(path, "language_model", REPOSITORY).nproc == 4

@@ -184,8 +184,8 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY,
     )  # fmt: skip
     assert resumed.stdout
-    said = list(itertools.takewhile(lambda line: "train | resum" not in line, resumed.stdout))
+    lines = list(itertools.takewhile(lambda line: "train | resum" not in line, resumed.stdout))
     resumed.send_signal(signal.SIGTERM)
     resumed.communicate(timeout=300)
-    assert not any("prepare: started" in line or "train | step" in line for line in said), "it goes on where it was"
+    assert not any("prepare: started" in line or "train | step" in line for line in lines), "it goes on where it was"
     assert json.loads((folder / "request.json").read_text())["nproc"] == 2

@@ -53,8 +53,8 @@ kept = pathlib.Path(os.environ["AIP_CHECKPOINT_DIR"], os.environ["RANK"])
 if not kept.exists():
     kept.write_text(str(os.getpid()))
     time.sleep(600)
-told = {"words": sys.argv[1:], "world": os.environ["WORLD_SIZE"], "here": os.getcwd(), "python": sys.executable}
-pathlib.Path(os.environ["AIP_MODEL_DIR"], os.environ["RANK"]).write_text(json.dumps(told))
+report = {"words": sys.argv[1:], "world": os.environ["WORLD_SIZE"], "here": os.getcwd(), "python": sys.executable}
+pathlib.Path(os.environ["AIP_MODEL_DIR"], os.environ["RANK"]).write_text(json.dumps(report))
 print("rank", os.environ["RANK"], "of", beside.NAME)
 """
 
@@ -92,16 +92,16 @@ def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_i
         time.sleep(0.05)
     assert len(kept) == 2, first.communicate(timeout=300)
     first.send_signal(signal.SIGINT)
-    _, told = first.communicate(timeout=300)
-    assert first.returncode == 128 + signal.SIGINT and "vgp run own --resume" in told
+    _, err = first.communicate(timeout=300)
+    assert first.returncode == 128 + signal.SIGINT and "vgp run own --resume" in err
     for path in kept:
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.read_text()), 0)
 
     (folder,) = (repository / "runs").iterdir()
     second = started(repository, "--resume", str(folder))
-    out, told = second.communicate(timeout=300)
-    assert second.returncode == 0, told
+    out, err = second.communicate(timeout=300)
+    assert second.returncode == 0, err
     result = {step["step"]: step for step in json.loads(out)["steps"]}
     assert {name: step["state"] for name, step in result.items()} == {"train": "succeeded", "collect": "succeeded"}
     assert result["collect"]["parameters"] == {"Output": "0,1"}
@@ -111,7 +111,7 @@ def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_i
         assert left["here"] == str(repository) and Path(left["python"]).samefile(sys.executable)
     log = (folder / "log.txt").read_text()
     assert "rank 0 of work" in log and "[rank 1] rank 1 of work" in log
-    assert "train: succeeded" in told and "train | rank 0 of work" in told
+    assert "train: succeeded" in err and "train | rank 0 of work" in err
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,8 @@ def _type(line):
 @pytest.mark.parametrize("name", ASKED)
 def test_what_can_be_read_in_two_ways_is_asked_and_each_answer_is_taken(tmp_path, name):
     column, types = ASKED[name]
-    offered, says = asking(tmp_path, column)
-    assert offered == types, says
+    offered, printed = asking(tmp_path, column)
+    assert offered == types, printed
     for type_ in filter(None, types):
         again, found = asking(tmp_path, column, read=[f"{X}={type_}"], time="none")
         assert again == [] and found.type == type_
@@ -355,7 +355,7 @@ def test_a_choice_may_name_columns_by_a_pattern(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("read", "says"),
+    ("read", "message"),
     [
         ("x", "--read x: write COLUMN=TYPE"),
         ("nix=int", "the table has no column 'nix'"),
@@ -366,9 +366,9 @@ def test_a_choice_may_name_columns_by_a_pattern(tmp_path):
         ("x=date %d/%m/%Y", "'1,250' in row 1 "),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused(tmp_path, read, says):
+def test_an_answer_that_does_not_fit_is_refused(tmp_path, read, message):
     columns = {"x": cycled("1,250", "950", "1,250.5"), "y": lambda i: Y[i]}
-    with pytest.raises(UserError, match=re.escape(says)):
+    with pytest.raises(UserError, match=re.escape(message)):
         proposed(tmp_path, columns, read=[read])
 
 
@@ -393,11 +393,11 @@ def test_the_command_ends_with_2_and_shows_both_readings_and_the_row(tmp_path, c
     table, out = write(tmp_path / "a.csv", ["price", "y"], rows), tmp_path / "a.toml"
     with pytest.raises(SystemExit) as ended:
         main(["table", str(table), "--target", "y", "--out", str(out)])
-    says = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert ended.value.code == 2 and not out.exists()
     assert (
         "price: '1,000' (row 11)\n    1000  --read 'price=number 1,234.5'\n    1     --read 'price=number 1.234,5'"
-        in says
+        in printed
     )
     main(["table", str(table), "--target", "y", "--out", str(out), "--read", "price=number 1,234.5"])
     assert 'price        = "number 1,234.5"' in out.read_text()
@@ -407,7 +407,10 @@ def test_without_a_target_the_columns_are_listed(tmp_path, capsys):
     path = write(tmp_path / "a.csv", ["price", "y"], [(i, Y[i]) for i in range(60)])
     with pytest.raises(SystemExit):
         task_toml.write_proposal(str(path), str(tmp_path / "a.toml"))
-    assert "--target; " in (says := capsys.readouterr().err) and "  price  int, 0 to 59\n  y      category, 2" in says
+    assert (
+        "--target; " in (printed := capsys.readouterr().err)
+        and "  price  int, 0 to 59\n  y      category, 2" in printed
+    )
 
 
 def test_what_a_number_with_signs_is_is_the_same_for_the_proposal_and_for_an_engine(tmp_path):

@@ -1,4 +1,4 @@
-"""A task.toml that is wrong is told by line, with what was given and the choices; nothing is read before."""
+"""The error of a wrong task.toml names the line, the value and the choices, before any data is read."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "message"),
     [
         ('"float"', '"flaot"', "line 11: the column 'age': 'flaot' is not a type.*float"),
         ('"float"', "3", r"line 11: columns.age = 3: it should be a valid string"),
@@ -57,18 +57,18 @@ def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from(
         ('["id"]', '["survived"]', "line 4: key names the target"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(old, new, says):
+def test_what_is_wrong_is_told_with_its_line(old, new, message):
     assert old in TOML
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         parse(TOML.replace(old, new, 1))
 
 
 @pytest.mark.parametrize(
-    ("quantiles", "says"),
+    ("quantiles", "message"),
     [("[]", "give numbers between 0 and 1"), ("[0.5, 0.1]", "rising order"), ("[1.5]", "between 0")],
 )
-def test_the_quantiles_of_a_regression_rise_between_0_and_1(quantiles, says):
-    with pytest.raises(UserError, match=f"line 3: quantiles = .*{says}"):
+def test_the_quantiles_of_a_regression_rise_between_0_and_1(quantiles, message):
+    with pytest.raises(UserError, match=f"line 3: quantiles = .*{message}"):
         parse(f'target = "y"\nkind = "regression"\nquantiles = {quantiles}\n[columns]\ny = "float"\nx = "int"\n')
 
 

@@ -276,7 +276,7 @@ def test_a_time_is_written_with_its_day_as_the_group(tmp_path, other):
 
 
 @pytest.mark.parametrize(
-    ("column", "asked", "says"),
+    ("column", "asked", "message"),
     [
         (lambda i: "a", {}, "'y' has the same value in every row, 'a'"),
         (lambda i: "", {}, "'y' has no value in any row"),
@@ -291,8 +291,8 @@ def test_a_time_is_written_with_its_day_as_the_group(tmp_path, other):
         (lambda i: NOISE[i], {"positive": "1"}, "--positive: the target 'y' is a number"),
     ],
 )
-def test_a_target_or_a_role_that_cannot_be_is_refused_with_the_reason(tmp_path, column, asked, says):
-    with pytest.raises(UserError, match=says):
+def test_a_target_or_a_role_that_cannot_be_is_refused_with_the_reason(tmp_path, column, asked, message):
+    with pytest.raises(UserError, match=message):
         proposed(tmp_path, {"y": column, "x": lambda i: NOISE[i]}, **asked)
 
 
@@ -303,7 +303,7 @@ def test_a_class_is_left_out_on_request(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "message"),
     [
         ("a.csv", "", "is empty: its first line must name the columns"),
         ("a.csv", "a,b\n", "has no rows"),
@@ -319,9 +319,9 @@ def test_a_class_is_left_out_on_request(tmp_path):
         ("a.txt", "a,b\n", "its name must end in .csv"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, says):
+def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         sample.read_sample(str(tmp_path / name))
 
 
@@ -362,9 +362,9 @@ def test_names_that_toml_reads_otherwise_are_quoted(tmp_path):
 
 def test_the_file_is_written_once_and_never_over_another(tmp_path):
     table, out = passengers(tmp_path), tmp_path / "task.toml"
-    told = task_toml.write_proposal(str(table), str(out), target="survived")
+    proposal = task_toml.write_proposal(str(table), str(out), target="survived")
     text = out.read_text()
-    assert told["next"].startswith(f"vgp run training --set task={out} --set data={table} --set global_batch_size=")
+    assert proposal["next"].startswith(f"vgp run training --set task={out} --set data={table} --set global_batch_size=")
     assert str(tmp_path) not in text, "the text travels, and holds no path"
     with pytest.raises(SystemExit):
         task_toml.write_proposal(str(table), str(out), target="age")

@@ -1,4 +1,4 @@
-"""Columns whose values come again: which of them rows belong to, what is asked, and what is said of the others."""
+"""Columns with repeated values: the ones that group rows, the questions, and the remarks on the other columns."""
 
 import random
 import uuid
@@ -174,15 +174,15 @@ def test_a_category_of_many_rows_each_that_tells_a_little_is_learned_and_named(t
 
 def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
     columns = people(patient=lambda i: NUMBERS[WHO[i]])
-    said = {}
+    remarks = {}
     for group in ("patient", "row"):
         made = proposed(tmp_path, columns, rows=ROWS, group=group)
-        (said[group],) = Table({"declaration": task_toml.format_proposal(made)}).remarks
+        (remarks[group],) = Table({"declaration": task_toml.format_proposal(made)}).remarks
     facts = "Repeated values of patient (200 values in 1,200 rows; correlation of y within a value 0."
-    assert said["patient"].startswith(facts) and said["row"].startswith(facts)
-    assert said["patient"].endswith("All rows with one value are in one split, so the figures hold for new values.")
-    assert said["row"].endswith("so the figures do not hold for new values.")
-    columns["y"] = lambda i: int(SICK[WHO[i]])  # which the patient tells by itself
+    assert remarks["patient"].startswith(facts) and remarks["row"].startswith(facts)
+    assert remarks["patient"].endswith("All rows with one value are in one split, so the figures hold for new values.")
+    assert remarks["row"].endswith("so the figures do not hold for new values.")
+    columns["y"] = lambda i: int(SICK[WHO[i]])  # which the patient alone predicts
     made = proposed(tmp_path, columns, rows=ROWS, group="row")
     (left_out,) = Table({"declaration": task_toml.format_proposal(made)}).remarks
     assert roles(made)["patient"] == "leak"

@@ -1,4 +1,4 @@
-"""The task of a declaration: its rows, its labels, and what is said of a file that holds something else."""
+"""The task of a declaration: its rows, its labels, and the errors of a file that holds something else."""
 
 import math
 
@@ -96,7 +96,7 @@ def test_a_regression_learns_the_number(prepared, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({}, "the task table needs a declaration: give a file by --set task=FILE.toml"),
         ({"declaration": 3}, "needs a declaration"),
@@ -104,8 +104,8 @@ def test_a_regression_learns_the_number(prepared, tmp_path):
         ({"declaration": TOML + '[split]\ntrain = "1 month"\n'}, r"line 19: \[split\]: train would do nothing"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, says):
-    with pytest.raises(UserError, match=says):
+def test_options_that_cannot_be_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
         tasks.load("table", options)
 
 
