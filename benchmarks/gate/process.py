@@ -10,7 +10,9 @@ import numpy as np
 from scipy import special
 
 from benchmarks.gate import worlds
-from benchmarks.gate.gates import CONFIDENCE, DAYS, LEVEL, NIGHTS, SEED, alike, corrected, seen, table
+from benchmarks.gate.gates import (
+    CONFIDENCE, DAYS, LEVEL, NIGHTS, SEED, build_corrected_gate, estimate_correlation, summarize, table,
+)  # fmt: skip
 from benchmarks.gate.worlds import Draw
 from vgp.decision import levels
 from vgp.decision.evidence import AHEAD
@@ -55,13 +57,17 @@ def nightly(shown: np.ndarray, worst_day: float, sizes: np.ndarray | None = None
     """Returns whether each policy promotes, by night, bool (Y, nights); arguments as in `evidence`."""
     window = shown.shape[2]
     widths = None if sizes is None else np.lib.stride_tricks.sliding_window_view(sizes, window, axis=1)
-    told = seen(shown, widths)
-    order = alike(shown if widths is None else shown * widths)
-    ahead = told.estimate > -special.stdtrit(told.degrees, AHEAD) * np.sqrt(told.variance)
-    test = corrected(LEVEL / 2, order)(told)
+    moments = summarize(shown, widths)
+    order = estimate_correlation(shown if widths is None else shown * widths)
+    ahead = moments.estimate > -special.stdtrit(moments.degrees, AHEAD) * np.sqrt(moments.variance)
+    test = build_corrected_gate(LEVEL / 2, order)(moments)
     total, bounded = evidence(shown, sizes), evidence(shown, sizes, worst_day)
     needed = HALF if window >= levels.fewest(LEVEL / 2) else WHOLE
-    promoted = (corrected(LEVEL, order)(told), test | (ahead & (total >= needed)), ahead & (bounded >= WHOLE))
+    promoted = (
+        build_corrected_gate(LEVEL, order)(moments),
+        test | (ahead & (total >= needed)),
+        ahead & (bounded >= WHOLE),
+    )
     return dict(zip(POLICIES, promoted, strict=True))
 
 

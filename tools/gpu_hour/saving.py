@@ -6,7 +6,7 @@ import shutil
 import threading
 from pathlib import Path
 
-from benchmarks.goodput import Folder, measured
+from benchmarks.goodput import Folder, measure_parts
 from tools.gpu_hour import machine, training_process
 from tools.gpu_hour.parts import Place
 from tools.gpu_hour.tasks import write
@@ -34,7 +34,7 @@ def measure_saves(place: Place) -> None:
     job = Folder(place.folder / "runs", data, 1, [])
     job.words = training_process.make_command(data, job.path, settings)
     with TakenMemory() as memory:
-        parts = measured(job)
+        parts = measure_parts(job)
     share = parts.cost_s / EVERY_S
     place.record("checkpoint", share <= MOST_SHARE, cost_s=parts.cost_s, durable_s=parts.durable_s,
                  share_at_one_in_five_minutes=share, allowed=MOST_SHARE, **options)  # fmt: skip
