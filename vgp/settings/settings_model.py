@@ -187,8 +187,8 @@ class Settings(BaseModel):
     service_account: value_rules.ServiceAccount = None
     #: E-mail of the account that builds the image. Default: Cloud Build's, which usually has more rights than it needs.
     build_service_account: value_rules.ServiceAccount = None
-    #: Id of a persistent resource in `region`, whose machines the runs of `submit` and `rerun` use. A step that finds
-    #: no room there for 10 minutes runs on its own machine. Schedules ignore this setting.
+    #: Id of a persistent resource in `region`, whose machines the runs of `submit` and `rerun` use. A training
+    #: job waits for room there; any other step waits 10 minutes and then runs on its own machine. Schedules ignore it.
     persistent_resource: value_rules.PersistentResource = None
     #: Whether Vertex AI validates the components of a pipeline before it creates a run. Google does not document which
     #: errors it finds.
