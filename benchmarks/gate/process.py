@@ -11,7 +11,15 @@ from scipy import special
 
 from benchmarks.gate import worlds
 from benchmarks.gate.gates import (
-    CONFIDENCE, DAYS, LEVEL, NIGHTS, SEED, build_corrected_gate, estimate_correlation, summarize, table,
+    CONFIDENCE,
+    DAYS,
+    LEVEL,
+    NIGHTS,
+    SEED,
+    build_corrected_gate,
+    estimate_correlation,
+    summarize,
+    table,
 )  # fmt: skip
 from benchmarks.gate.worlds import Draw
 from vgp.decision import levels
@@ -89,7 +97,9 @@ NORMAL, SKEWED = worlds.DISTRIBUTIONS["normal"], worlds.DISTRIBUTIONS["-exponent
 
 def rare(bad: float, scale: float = 1.0) -> World:
     """A part of the days costs what all others gain, `scale` each."""
-    return World(lambda random, shape: scale * worlds.two_sorts(bad, 0.5)(random, shape), worst=scale * (1 / bad + 1))
+    return World(
+        lambda random, shape: scale * worlds.mix_two_kinds(bad, 0.5)(random, shape), worst=scale * (1 / bad + 1)
+    )
 
 
 def unit(bad: float) -> float:
@@ -102,22 +112,22 @@ WORLDS: dict[str, World] = {
     "drift: 0.2 better at first, 0.2 worse at last": World(NORMAL, drift=0.2),
     "drift: 0.5 better at first, 0.5 worse at last": World(NORMAL, drift=0.5),
     "skewed (-exponential), also each one's own": World(SKEWED, SKEWED, worst=10),
-    "each day 0.3 of the day before": World(worlds.carried(NORMAL, 0.3)),
-    "0.6 of the day before": World(worlds.carried(NORMAL, 0.6)),
-    "0.6 of the day before, also each one's own": World(worlds.carried(NORMAL, 0.6), worlds.carried(NORMAL, 0.6)),
-    "0.6 of the day before, skewed": World(worlds.carried(SKEWED, 0.6), worst=10),
-    "spells of 7 days share 0.2": World(worlds.in_spells(7, 0.2)),
-    "spells of 7 days share 0.5": World(worlds.in_spells(7, 0.5)),
-    "spells of 7 days share 0.5, also each one's own": World(worlds.in_spells(7, 0.5), worlds.in_spells(7, 0.5)),
-    "spells of 14 days share 0.3": World(worlds.in_spells(14, 0.3)),
-    "a wave of 91 days, 0.3 high": World(worlds.in_seasons(0.3)),
-    "a wave of 91 days, 0.6 high": World(worlds.in_seasons(0.6)),
+    "each day 0.3 of the day before": World(worlds.carry_over(NORMAL, 0.3)),
+    "0.6 of the day before": World(worlds.carry_over(NORMAL, 0.6)),
+    "0.6 of the day before, also each one's own": World(worlds.carry_over(NORMAL, 0.6), worlds.carry_over(NORMAL, 0.6)),
+    "0.6 of the day before, skewed": World(worlds.carry_over(SKEWED, 0.6), worst=10),
+    "spells of 7 days share 0.2": World(worlds.draw_spells(7, 0.2)),
+    "spells of 7 days share 0.5": World(worlds.draw_spells(7, 0.5)),
+    "spells of 7 days share 0.5, also each one's own": World(worlds.draw_spells(7, 0.5), worlds.draw_spells(7, 0.5)),
+    "spells of 14 days share 0.3": World(worlds.draw_spells(14, 0.3)),
+    "a wave of 91 days, 0.3 high": World(worlds.draw_seasons(0.3)),
+    "a wave of 91 days, 0.6 high": World(worlds.draw_seasons(0.6)),
     **{f"{bad:.0%} bad days, standard deviation 1": rare(bad, unit(bad)) for bad in (0.1, 0.05, 0.01)},
     **{f"{bad:.0%} bad days, each good one gains 1": rare(bad) for bad in (0.1, 0.05, 0.01)},
     **{f"{bad:.0%} bad days, each good one gains 0.5": rare(bad, 0.5) for bad in (0.1, 0.05, 0.01)},
-    "5% bad days of 5 times the rows": World(worlds.two_sorts(0.05, 0.5), worst=21 / 5, large=5),
-    "1% bad days of 5 times the rows": World(worlds.two_sorts(0.01, 0.5), worst=101 / 5, large=5),
-    "the same, `worst_day` 5 times as much": World(worlds.two_sorts(0.01, 0.5), worst=101, large=5),
+    "5% bad days of 5 times the rows": World(worlds.mix_two_kinds(0.05, 0.5), worst=21 / 5, large=5),
+    "1% bad days of 5 times the rows": World(worlds.mix_two_kinds(0.01, 0.5), worst=101 / 5, large=5),
+    "the same, `worst_day` 5 times as much": World(worlds.mix_two_kinds(0.01, 0.5), worst=101, large=5),
     "the same users every day, luck of 0.2 (not declared)": World(
         lambda random, shape: NORMAL(random, shape) + 0.2 * random.standard_normal((*shape[:-1], 1))
     ),

@@ -36,6 +36,8 @@ DOCUMENTS = {
     "secretmanager": "secretmanager.v1",
     "serviceusage": "serviceusage.v1",
 }
+#: The methods of v1beta1 that are here; their discovery document checks query, body and answer.
+BETA = ("aiplatform.projects.locations.pipelineJobs.create",)
 #: Query parameters of Google's clients that the documents lack.
 UNDOCUMENTED = {"bigquery.jobs.get": ("projection",), "bigquery.jobs.cancel": ("projection",)}
 #: Methods whose request and answer need not be JSON.
@@ -109,8 +111,10 @@ def route(request: Request) -> tuple[Method, dict[str, str]]:
     if request.host.endswith(".vertexai.goog") and not request.path.endswith(DEDICATED):
         name = None
     name = "compute.beta" if request.path.startswith("/compute/beta/") else name
-    described = cloud_quotas() if name == "cloudquotas.v1" else document(name) if name else None
     path = re.sub(r"^/(ui|v1beta1)/(?=.*/operations/\d+$)", "/v1/", request.path)  # as Google's SDK and gcloud ask
+    if name == "aiplatform.v1" and path.startswith("/v1beta1/"):
+        name = "aiplatform.v1beta1"
+    described = cloud_quotas() if name == "cloudquotas.v1" else document(name) if name else None
     if described and (found := described.find(request.http_method, path.lstrip("/"))):
         return found
     raise ApiError(404, f"The requested URL {request.path} was not found on this server.")
@@ -189,6 +193,7 @@ def read(request: Request, call: Call) -> None:
 def handler(cloud: "Cloud", call: Call) -> Callable[[Call], Any]:
     prefix, _, verb = call.method.rpartition(".")
     found = getattr(cloud.handlers.get(prefix), verb, None)
-    if found is None:
+    beta = call.definition is not None and call.definition.document.name.endswith("beta1")
+    if found is None or (beta and call.method not in BETA):
         raise ApiError(501, f"the loopback cloud has no {call.method}")
     return found

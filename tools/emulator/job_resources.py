@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError
-from .messages import new
+from .messages import new, parse
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -23,12 +23,11 @@ class JobResources:
         self.there: dict[str, Any] = {}
 
     def add(self, name: str, region: str = "us-central1", **fields: Any) -> str:
-        """Adds a resource; returns its resource name, with the project's id."""
+        """Adds a resource with the fields of its JSON; returns its resource name, with the project's id."""
         path = f"locations/{region}/{self.kind}/{name}"
         message = self.there[f"projects/{self.cloud.project_number}/{path}"] = new(self.message)
         message.name = f"projects/{self.cloud.project_number}/{path}"
-        for field, value in fields.items():
-            setattr(message, field, value)
+        parse(fields, message)
         return f"projects/{self.cloud.project}/{path}"
 
     def get(self, call: Call) -> Any:

@@ -122,11 +122,18 @@ class PipelineJobs:
 
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.pipelineJobs.create")
-        request = parse(call.body, new("PipelineJob"))
+        config = dict(call.body.get("runtimeConfig", {}))
+        runtime = config.pop("defaultRuntime", {})  # a field of v1beta1, which the message of v1 lacks
+        request = parse({**call.body, "runtimeConfig": config}, new("PipelineJob"))
         self.cloud.policies.act_as(request.service_account or self.cloud.accounts.compute)
         spec = pipeline_spec.checked(request, self.cloud.templates)
         job_id = call.query.get("pipelineJobId") or f"{spec['pipelineInfo']['name'][:100]}-{secrets.token_hex(4)}"
-        return to_json_job(self.start(parent, job_id, request, spec), self.cloud.clock.now())
+        job = self.start(parent, job_id, request, spec, runtime=runtime)
+        message = to_json_job(job, self.cloud.clock.now())
+        if not runtime:
+            return message
+        answer = to_json(message)
+        return {**answer, "runtimeConfig": {**answer["runtimeConfig"], "defaultRuntime": runtime}}
 
     def start(
         self,
@@ -138,6 +145,7 @@ class PipelineJobs:
         schedule: str = "",
         scheduled: datetime | None = None,
         at: datetime | None = None,
+        runtime: dict[str, Any] | None = None,
     ) -> Job:
         """Raises:
         ApiError: 400 for an invalid id, 409 for one that exists.
@@ -149,7 +157,10 @@ class PipelineJobs:
             raise ApiError(409, f"PipelineJob {name} already exists.")
         now = at or self.cloud.clock.now()
         root = f"{request.runtime_config.gcs_output_directory.rstrip('/')}/{self.cloud.project_number}/{job_id}"
+        resource = (runtime or {}).get("persistentResourceRuntimeDetail", {}).get("persistentResourceName", "")
         placeholder_values = placeholders(name, str(self._next_task), request, now, scheduled)
+        # Empty without a resource, according to the custom job of google_cloud_pipeline_components.
+        placeholder_values["pipeline_persistent_resource_id"] = resource.rpartition("/")[2]
         live = LiveRun(self.cloud, self.machines, placeholder_values) if self.machines else None
         fast = request.runtime_config.failure_policy == 2
         values = pipeline_spec.parameters(request, spec)

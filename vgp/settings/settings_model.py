@@ -187,6 +187,12 @@ class Settings(BaseModel):
     service_account: value_rules.ServiceAccount = None
     #: E-mail of the account that builds the image. Default: Cloud Build's, which usually has more rights than it needs.
     build_service_account: value_rules.ServiceAccount = None
+    #: Id of a persistent resource in `region`, whose machines the runs of `submit` and `rerun` use. A training
+    #: job waits for room there; any other step waits 10 minutes and then runs on its own machine. Schedules ignore it.
+    persistent_resource: value_rules.PersistentResource = None
+    #: Whether Vertex AI validates the components of a pipeline before it creates a run. Google does not document which
+    #: errors it finds.
+    preflight_validations: bool = False
     #: `projects/NUMBER/global/networks/NAME`, with the project's number: the network that jobs are peered with.
     network: value_rules.Network = None
     #: `projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY`, in `region`. Default: Google's own keys.

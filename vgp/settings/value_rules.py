@@ -226,6 +226,9 @@ Bucket = Annotated[str | None, *make_optional(check_bucket)]
 Image = Annotated[str, AfterValidator(check_image)]
 Dockerfile = Annotated[str | None, *make_optional(check_dockerfile)]
 ServiceAccount = Annotated[str | None, *make_optional(google_names.check_service_account)]
+PersistentResource = Annotated[
+    str | None, *make_optional(lambda value: google_names.check_persistent_resource(value) or value)
+]
 Network = Annotated[str | None, *make_optional(check_network)]
 EncryptionKey = Annotated[str | None, *make_optional(check_encryption_key)]
 TemplateRepository = Annotated[str | None, *make_optional(check_template_repository)]

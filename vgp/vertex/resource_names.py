@@ -21,6 +21,11 @@ def location(settings: Settings) -> str:
     return f"projects/{project(settings)}/locations/{settings.region}"
 
 
+def persistent_resource(settings: Settings, id_: str) -> str:
+    """Returns the resource name of a persistent resource in the region of the settings."""
+    return f"{location(settings)}/persistentResources/{id_}"
+
+
 def job_id(text: str) -> str:
     """Returns the text if it is a valid id of a run.
 

@@ -39,6 +39,8 @@ encryption_key = "projects/test-project/locations/us-central1/keyRings/ring/cryp
 machine = "g2-standard-24"
 [environments.peered]
 network = "projects/123456789012/global/networks/default"
+[environments.boxed]
+persistent_resource = "lab"
 [environments.attached.steps.train]
 persistent_resource = "lab"
 tensorboard = "projects/test-project/locations/us-central1/tensorboards/12"
@@ -59,6 +61,7 @@ show RUN
 logs RUN
 runs
 rerun RUN
+submit training --env boxed
 preflight training
 preflight training --env attached
 machines --ladder --accelerator L4 --gpus 2 --project test-project
@@ -190,6 +193,7 @@ def line(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any
     cloud.bigquery.add_dataset("flights", location="us-central1")
     cloud.bigquery.write("test-project.flights.rows", pa.table({"a": [1]}))
     cloud.artifacts.add_image(f"us-central1-docker.pkg.dev/test-project/images/training@sha256:{'0' * 64}", "v1")
+    cloud.persistent_resources.add("lab", state="RUNNING")
     cloud.clock.run(600)
 
     def run(*words: str) -> None:

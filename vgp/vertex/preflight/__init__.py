@@ -49,7 +49,7 @@ from vgp.vertex.preflight import (
 from vgp.vertex.preflight.access import Policies
 from vgp.vertex.preflight.preflight_questions import Finding, Question, answer_question, answer_questions
 
-__all__ = ["Finding", "check_basics", "preflight", "require_basics"]
+__all__ = ["Finding", "check_basics", "preflight", "require_basics", "require_persistent_resource"]
 
 
 def preflight(
@@ -89,7 +89,7 @@ def _list_questions(
         *step_account.list_questions(settings, project, policies),
         *encryption_key.list_questions(settings, project, policies),
         *network.list_questions(settings, steps),
-        *resources.list_questions(settings, project, spec),
+        *resources.list_questions(settings, project, spec, steps),
         *notify_secrets.list_questions(settings, project, policies),
         *template_repository.list_questions(settings),
         *bigquery_needs.list_questions(settings, project, policies, spec),
@@ -104,7 +104,15 @@ def require_basics(settings: Settings) -> list[Finding]:
         RequestError: no project is set.
         WorkFailed: a check failed; the message has a line and a fix for each error.
     """
-    findings = check_basics(settings)
+    return _refuse_errors(check_basics(settings))
+
+
+def require_persistent_resource(settings: Settings) -> None:
+    """Raises WorkFailed if the settings name a persistent resource that does not run."""
+    _refuse_errors(answer_questions(settings, resources.ask_run_resource(settings)))
+
+
+def _refuse_errors(findings: list[Finding]) -> list[Finding]:
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         lines = [f"{one.subject} {one.seen}  [{one.check}]\n{indent(one.hint, '  ')}".rstrip() for one in errors]
@@ -116,6 +124,8 @@ def require_basics(settings: Settings) -> list[Finding]:
 def check_basics(settings: Settings) -> list[Finding]:
     """Checks credentials, project, bucket, and whether the caller may act as the runner, with three calls.
 
+    With a persistent resource, a fourth call checks whether it runs.
+
     Raises:
         RequestError: no project is set.
     """
@@ -123,7 +133,12 @@ def check_basics(settings: Settings) -> list[Finding]:
     if not _can_continue(findings):
         return findings
     return findings + answer_questions(
-        settings, [run_bucket.ask_state(settings, project), step_account.ask_act_as(settings, project)]
+        settings,
+        [
+            run_bucket.ask_state(settings, project),
+            step_account.ask_act_as(settings, project),
+            *resources.ask_run_resource(settings),
+        ],
     )
 
 

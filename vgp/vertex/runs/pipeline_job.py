@@ -13,7 +13,7 @@ from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache, uses_registry
 from vgp.protocol import commit
 from vgp.settings import Settings
-from vgp.vertex import clients, resource_names
+from vgp.vertex import clients, resource_names, rest
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs.remote_run import restore_integers
 
@@ -30,6 +30,8 @@ PINNED_BY = "pinned-by"
 #: The parameter of a pipeline that takes the URI of pins.
 PINS = "pins"
 _IDENTITY = (REQUEST, KEY, ATTEMPT, SUBMISSION, PINNED_BY)
+#: Milliseconds that a step waits for room on a persistent resource, before it falls back to its own machine.
+RESOURCE_WAIT_MS = 600_000
 _POLICIES = {"fast": "PIPELINE_FAILURE_POLICY_FAIL_FAST", "slow": "PIPELINE_FAILURE_POLICY_FAIL_SLOW"}
 #: An id must fit into the value of a label, 63 characters: up to 35 for the pipeline's name and the key (at least 10
 #: for the name), 21 for the digest, 7 for the attempt (-a99999).
@@ -64,6 +66,7 @@ def build_body(
         "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
         "parameterValues": dict(values),
         "failurePolicy": _POLICIES[settings.failure_policy],
+        **default_runtime(settings),
     }
     job = {
         "pipelineSpec": spec if caching is None else switch_cache(PipelineSpec(spec), caching).content,
@@ -79,8 +82,27 @@ def build_body(
     decisive = {**job, "runtimeConfig": {**config, **arguments}}
     place = [settings.project, settings.region, settings.environment, settings.experiment]
     request = {REQUEST: digest([decisive, place, user_labels, key]), **({KEY: key} if key else {})}
+    # Not part of the digest, because it does not change what a run does.
+    validation = {"preflightValidations": True} if settings.preflight_validations else {}
     code_label = {commit.LABEL: code} if commit.is_commit(code) else {}
-    return {**job, "labels": {**code_label, **_labels(settings, spec, request, user_labels)}}
+    return {**job, **validation, "labels": {**code_label, **_labels(settings, spec, request, user_labels)}}
+
+
+def default_runtime(settings: Settings) -> JsonObject:
+    """Returns the part of the runtime configuration that names the persistent resource; empty without one.
+
+    With Google's defaults (no wait, then failure) a busy resource would fail the run. Training jobs of Google's wrapper
+    never fall back: their persistent resource is the placeholder `{{$.pipeline_persistent_resource_id}}`.
+    https://cloud.google.com/vertex-ai/docs/pipelines/persistent-resources. Not verified on Vertex AI.
+    """
+    if not settings.persistent_resource:
+        return {}
+    detail = {
+        "persistentResourceName": resource_names.persistent_resource(settings, settings.persistent_resource),
+        "taskResourceUnavailableWaitTimeMs": str(RESOURCE_WAIT_MS),
+        "taskResourceUnavailableTimeoutBehavior": "FALL_BACK_TO_ON_DEMAND",
+    }
+    return {"defaultRuntime": {"persistentResourceRuntimeDetail": detail}}
 
 
 def _registry(settings: Settings, spec: PipelineSpec) -> dict[str, str]:
@@ -158,16 +180,33 @@ def create_free(
 
     submission = secrets.token_hex(8)
     labels = resource_names.labels({**body["labels"], SUBMISSION: submission})
-    job = message({"displayName": job_id, **body, "labels": labels})
-    request = {"parent": resource_names.location(settings), "pipeline_job": job, "pipeline_job_id": job_id}
     try:
-        return client.create_pipeline_job(request=request, **clients.reading()), True
+        return _send(client, settings, {"displayName": job_id, **body, "labels": labels}, job_id), True
     except exceptions.Conflict:
         existing = find(client, settings, job_id)
         if existing is None:
             raise
         require_same_request(existing, body)
         return existing, existing.labels.get(SUBMISSION) == submission
+
+
+def _send(client: "PipelineServiceClient", settings: Settings, body: JsonObject, job_id: str) -> "PipelineJob":
+    """Sends the create and returns the job, through v1beta1 if the body names a persistent resource.
+
+    v1 has no field for it. The call is a plain one, because the import of Google's v1beta1 clients takes seconds.
+    """
+    from google.cloud.aiplatform_v1.types import PipelineJob
+    from google.protobuf import json_format
+
+    parent = resource_names.location(settings)
+    if "defaultRuntime" not in body.get("runtimeConfig", {}):
+        request = {"parent": parent, "pipeline_job": message(body), "pipeline_job_id": job_id}
+        return client.create_pipeline_job(request=request, **clients.reading())
+    query = {"pipelineJobId": job_id}
+    path = f"v1beta1/{parent}/pipelineJobs"
+    answer, job = rest.call(settings, "aiplatform", path, query=query, body=body, **clients.reading()), PipelineJob()
+    json_format.ParseDict(answer, PipelineJob.pb(job), ignore_unknown_fields=True)
+    return job
 
 
 def find(client: "PipelineServiceClient", settings: Settings, job_id: str) -> "PipelineJob | None":

@@ -19,8 +19,9 @@ from vgp.check.spec.parameters import Members, parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, list_cached_tasks, switch_cache
 from vgp.settings import Settings
 from vgp.vertex import resource_names
+from vgp.vertex.preflight import require_persistent_resource
 from vgp.vertex.runs import attempts, run_search
-from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, MANAGED_BY, PINNED_BY, REQUEST, digest
+from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, MANAGED_BY, PINNED_BY, REQUEST, default_runtime, digest
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import Policy, Started
 from vgp.workflow.compiling import workflow_files
@@ -28,7 +29,7 @@ from vgp.workflow.compiling import workflow_files
 #: The fields of a PipelineJob that the caller sets; Google sets the others.
 _INPUTS = (
     "pipelineSpec", "runtimeConfig", "serviceAccount", "network", "encryptionSpec", "templateUri", "reservedIpRanges",
-    "pscInterfaceConfig",
+    "pscInterfaceConfig", "preflightValidations",
 )  # fmt: skip
 #: A label that Google sets, with a different value for each run.
 _BILLING = "vertex-ai-pipelines-run-billing-id"
@@ -45,6 +46,7 @@ def build_body(
     from_failed: bool = False,
     members: Members = dict,
     expanded: Callable[[JsonObject], JsonObject] = dict,
+    runtime: JsonObject | None = None,
 ) -> JsonObject:
     """Returns the PipelineJob of the rerun.
 
@@ -54,6 +56,7 @@ def build_body(
             steps whose spec enables them, or for all if the spec enables none; without `from_failed`, for none.
         members: As for `parse_arguments`.
         expanded: Replaces file names in parameter values by the files' text.
+        runtime: The persistent resource of the rerun, from `default_runtime`; v1 does not return that of the run.
 
     Raises:
         RequestError: the pipeline has no such parameter, or a value has the wrong type.
@@ -73,6 +76,8 @@ def build_body(
         config = job.setdefault("runtimeConfig", {})
         values = {**config.get("parameterValues", {}), **_parse_changes(run, parameters, members)}
         config["parameterValues"] = expanded(values)
+    if runtime:
+        job["runtimeConfig"] = {**job.get("runtimeConfig", {}), **runtime}
     kept = {key: value for key, value in run.labels.items() if key not in _DROPPED}
     rerun_of = {_RERUN_OF: run.id} if resource_names.in_label(run.id) else {}
     labels = {**kept, **rerun_of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, job])}
@@ -95,6 +100,7 @@ def rerun(
     Raises:
         RequestError: there is no such run; `reference` is `latest` and the run is active; a parameter is invalid; or
             the rerun can cost more than `max_usd`.
+        WorkFailed: the persistent resource of the settings does not run; nothing was started.
     """
     old = run_search.find(settings, reference)
     if run_search.is_latest(reference) and not old.over:
@@ -106,10 +112,11 @@ def rerun(
     expand = partial(workflow_files.expand_arguments, old.pipeline, repository=settings.repository, folder=Path.cwd())
     body = build_body(
         old, parameters, from_failed=from_failed, members=members if is_local else dict,
-        expanded=expand if is_local else dict,
+        expanded=expand if is_local else dict, runtime=default_runtime(settings),
     )  # fmt: skip
     if max_usd is not None:  # the cost of all steps, because with --from-failed the cache may be empty
         cost_bound.refuse_above(check([Document(old.id, body, "")], regions=[old.region]).steps, max_usd)
+    require_persistent_resource(settings)
     job, fresh = attempts.start(settings, body, policy)
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 

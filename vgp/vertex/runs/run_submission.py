@@ -91,6 +91,11 @@ def submit(
     settings = code.settings if code else settings
     body, report = _build_request(name, parameters, settings, options, code)
     steps, warnings = report.steps, [headline(finding) for finding in report.of_severity("warning")]
+    if settings.persistent_resource:
+        warnings.append(
+            f"steps run on the persistent resource {settings.persistent_resource}: a training job waits for room, "
+            f"any other step runs on its own machine after {pipeline_job.RESOURCE_WAIT_MS // 60_000} minutes"
+        )
     job_id = pipeline_job.job_id(body, own_id=options.id)
     sent = {"code": code.as_json()} if code else {}
     if options.dry_run:

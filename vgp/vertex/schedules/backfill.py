@@ -24,7 +24,7 @@ from vgp.vertex.runs import attempts, pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import Policy
 from vgp.vertex.schedules import declared_schedule, schedule_fields, schedule_list
-from vgp.vertex.schedules.declared_schedule import Declaration, marks
+from vgp.vertex.schedules.declared_schedule import Declaration, marks, without_resource
 from vgp.vertex.schedules.scheduled_nights import (
     CANCELLED,
     FAILED,
@@ -121,7 +121,7 @@ def run(
         WorkFailed: Google refused or could not be reached; a repeated command continues.
     """
     if preflight and plan.todo:
-        require_basics(settings)
+        require_basics(without_resource(settings))
     return _Runner(settings, plan, clock or Clock(), log).run()
 
 
@@ -192,7 +192,7 @@ def build_job(settings: Settings, declaration: Declaration, time: datetime) -> J
     job = declaration.job
     values = {**job["runtimeConfig"]["parameterValues"], AS_OF: f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}
     return pipeline_job.build_body(
-        settings,
+        without_resource(settings),
         job["pipelineSpec"],
         values,
         labels={**marks(settings, declaration.name), NIGHT: format_label(time)},

@@ -33,6 +33,10 @@ _MOVES = (
     "caching is off for this schedule. "
     "Begin with a step like resolve, and mark those that depend on it: target.step(component, pinned=True)."
 )
+_PERSISTENT = (
+    "persistent_resource counts for submit and rerun only: schedules have no field for it, so their steps run on their "
+    "own machines."
+)
 CHAMPION, NIGHTS = "champion", "nights"
 _AUTO = "auto"
 #: Four fixed years over which runs are counted, so that 29 February counts a quarter and plans do not change daily.
@@ -163,8 +167,9 @@ def declaration(
     lacks_pins = not pins_first(PipelineSpec(spec))
     caching = False if lacks_pins or settings.caching is False else None
     job = pipeline_job.build_body(
-        settings, spec, values, caching=caching, labels=marks(settings, name), template_uri=template_uri, code=code
-    )
+        without_resource(settings), spec, values, caching=caching, labels=marks(settings, name),
+        template_uri=template_uri, code=code,
+    )  # fmt: skip
     message = Message()
     fields = _fields(settings, name, declared, job, now or datetime.now(UTC))
     try:
@@ -180,10 +185,16 @@ def declaration(
         [
             *([_CACHING] if settings.caching else []),
             *([_MOVES] if lacks_pins else []),
+            *([_PERSISTENT] if settings.persistent_resource else []),
             *(text.removeprefix("warning: ") for text in settings.warnings()),
         ],
         job,
     )
+
+
+def without_resource(settings: Settings) -> Settings:
+    """Returns the settings of a schedule's runs, without the persistent resource: v1, which has schedules, lacks it."""
+    return settings.model_copy(update={"persistent_resource": None})
 
 
 def marks(settings: Settings, name: str) -> dict[str, str]:

@@ -20,7 +20,12 @@ from vgp.vertex.preflight import require_basics
 from vgp.vertex.resource_names import schedule_link, short
 from vgp.vertex.runs.run_cost import LastRuns, last_runs
 from vgp.vertex.schedules import schedule_control, schedule_fields, schedule_list
-from vgp.vertex.schedules.declared_schedule import Declaration, read_declarations, refuse_undeclared
+from vgp.vertex.schedules.declared_schedule import (
+    Declaration,
+    read_declarations,
+    refuse_undeclared,
+    without_resource,
+)
 from vgp.vertex.schedules.schedule_fields import Change
 from vgp.vertex.schedules.schedule_plan import Action, list_differences, needs_replacement, never_runs, plan
 
@@ -82,7 +87,7 @@ def apply_all(
     """
     pending = [action for action in actions if action.pending]
     if pending and preflight:
-        require_basics(settings)
+        require_basics(without_resource(settings))
     outcomes = []
     for action in pending:
         if action.declaration is not None:

@@ -117,6 +117,7 @@ def _flatten_job(job: "PipelineJob") -> JsonObject:
         "run_folder": config.gcs_output_directory.rstrip("/"),
         "failure_policy": job.runtime_config.failure_policy.name,
         "template": job.template_uri or None,
+        "preflight_validations": job.preflight_validations or None,
         **{
             f"parameters.{k}": restore_integers(json_format.MessageToDict(v))
             for k, v in config.parameter_values.items()

@@ -62,6 +62,7 @@ def _job(declaration: Declaration) -> JsonObject:
         "service_account": job.service_account,
         "network": job.network,
         "template_uri": job.template_uri,
+        "preflight_validations": job.preflight_validations,
         "labels": {**_labels(job.labels), MANAGED_BY[0]: "terraform"},
         "pipeline_spec": json.dumps(
             schedule_fields.spec(declaration.message).with_defaults(defaults).content, sort_keys=True

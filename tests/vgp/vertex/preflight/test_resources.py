@@ -6,9 +6,14 @@ import warnings
 import pytest
 
 from components import step
+from vgp.base.errors import WorkFailed
+from vgp.check.check_finding import StepRow
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
+from vgp.vertex.preflight import require_basics, require_persistent_resource
 from vgp.workflow.compiling.vertex import Vertex
+
+from .conftest import STEPS
 
 BOARD = "projects/test-project/locations/us-central1/tensorboards/12"
 ATTACHMENT = "projects/test-project/regions/us-central1/networkAttachments/lab"
@@ -87,3 +92,86 @@ def test_a_pipeline_that_names_none_asks_for_none(asks):
     world = asks()
     assert world.found() == []
     assert not any("persistent" in call or "tensorboards" in call for call in world.calls())
+
+
+def machines(kind, gpu=None, count=0, replicas=1, **more):
+    spec = {"machineType": kind, **({"acceleratorType": gpu, "acceleratorCount": count} if gpu else {})}
+    return {"machineSpec": spec, "replicaCount": replicas, **more}
+
+
+@pytest.fixture
+def box(world):
+    """A project whose runs use the persistent resource dev-box; returns a function that gives it pools."""
+    world.own["persistent_resource"] = "dev-box"
+    job = StepRow("train", "g2-standard-24", "NVIDIA_L4", 2, 2, "STANDARD", 2.3, "us-central1",
+                  launcher_region="us-central1")  # fmt: skip
+    world.steps = (STEPS[0], job)
+    runtime = {"serviceAccountSpec": {"enableCustomServiceAccount": True}}
+
+    def fill(*pools, state=3, **fields):
+        given = {"resourceRuntimeSpec": runtime, **fields}
+        world.cloud.persistent_resources.add("dev-box", state=state, resourcePools=pools, **given)
+        return world
+
+    return fill
+
+
+BOX = "projects/test-project/locations/us-central1/persistentResources/dev-box"
+L4S = ("g2-standard-24", "NVIDIA_L4", 2)
+
+
+def test_a_resource_with_the_machines_of_the_steps_is_fine(box):
+    assert box(machines(*L4S, replicas=2)).found() == []
+    scaling = {"autoscalingSpec": {"minReplicaCount": 1, "maxReplicaCount": 2}}
+    assert box(machines(*L4S, **scaling)).found() == []
+
+
+@pytest.mark.parametrize(
+    ("pool", "has"),
+    [
+        (machines(*L4S), "1 x g2-standard-24 (2 x NVIDIA_L4)"),
+        (machines("g2-standard-48", "NVIDIA_L4", 4, 2), "2 x g2-standard-48 (4 x NVIDIA_L4)"),
+        (machines("a2-highgpu-1g", "NVIDIA_TESLA_A100", 1, 2), "2 x a2-highgpu-1g (1 x NVIDIA_TESLA_A100)"),
+    ],
+)
+def test_a_training_job_needs_a_pool_with_its_machine_and_as_many(box, pool, has):
+    wrong = box(pool).only("persistent.machines", "error")
+    assert (wrong.subject, wrong.seen) == ("train", f"needs 2 x g2-standard-24 (2 x NVIDIA_L4); dev-box has {has}")
+
+
+@pytest.mark.parametrize(
+    ("step", "pool", "fits"),
+    [
+        (STEPS[0], machines("n1-highcpu-16"), False),  # 14.4 of 16 GB
+        (STEPS[0], machines("n1-standard-8", "NVIDIA_TESLA_T4", 1), True),
+        (STEPS[2], machines("n1-standard-8"), False),
+        (STEPS[2], machines("n1-standard-16", "NVIDIA_TESLA_T4", 2), True),
+    ],
+)
+def test_a_step_without_room_only_waits(box, step, pool, fits):
+    world = box(pool)
+    world.steps = [step]
+    if fits:
+        assert world.found() == []
+    else:
+        wrong = world.only("persistent.machines", "warning")
+        assert wrong.subject == step.step and wrong.seen.endswith(
+            f"dev-box has 1 x {pool['machineSpec']['machineType']}"
+        )
+
+
+def test_a_resource_that_refuses_the_account_of_a_run_is_an_error(box):
+    wrong = box(machines(*L4S, replicas=2), resourceRuntimeSpec={}).only("persistent.account", "error")
+    assert wrong.subject == BOX and "--enable-custom-service-account" in wrong.hint
+
+
+@pytest.mark.parametrize("state", [None, 1, 5])
+def test_nothing_is_submitted_to_a_resource_that_is_gone_or_does_not_run(box, world, state):
+    if state:
+        box(machines(*L4S, replicas=2), state=state)
+    seen = {None: "is not there", 1: "is provisioning", 5: "is error"}[state]
+    for refuse in (require_basics, require_persistent_resource):
+        with pytest.raises(WorkFailed, match=f"{BOX} {seen}"):
+            refuse(world.settings())
+    box(machines(*L4S, replicas=2))
+    require_basics(world.settings())

@@ -52,7 +52,7 @@ DECIDE = {
     "project": "other-project", "region": "europe-west4", "bucket": "gs://other-bucket", "environment": "prod",
     "labels": {"team": "forecast"}, "experiment": "spring", "network": "projects/123/global/networks/default",
     "service_account": "other@test-project.iam.gserviceaccount.com", "encryption_key": f"{KEY_RING}/r/cryptoKeys/k",
-    "failure_policy": "fast",
+    "failure_policy": "fast", "persistent_resource": "dev-box",
 }  # fmt: skip
 COMPILED = {
     "image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")},
@@ -70,6 +70,7 @@ ELSEWHERE = {
     "endpoints",
     "schedules",
     "build_service_account",
+    "preflight_validations",
 }
 
 

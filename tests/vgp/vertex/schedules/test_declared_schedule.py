@@ -137,3 +137,10 @@ def test_what_was_given_counts_and_a_workflow_without_the_parameter_gets_none() 
     given = {"champion": "", "nights": 10}
     assert declared_schedule.add_derived(spec("champion", "nights"), schedule, given) == given
     assert declared_schedule.add_derived(spec("data"), schedule, {"data": "x"}) == {"data": "x"}
+
+
+def test_a_schedule_has_no_persistent_resource_and_a_note_about_it(settings: Settings, declare: Declare) -> None:
+    boxed = make(settings.model_copy(update={"persistent_resource": "dev-box"}))
+    assert boxed.message == declare().message
+    [note] = [note for note in boxed.notes if note not in declare().notes]
+    assert note.startswith("persistent_resource counts for submit and rerun only")
