@@ -181,9 +181,8 @@ class Settings(BaseModel):
     light_image: value_rules.LightImage = None
     #: Dockerfile of `vgp image build`, relative to this file. Default: `training/Dockerfile`, else `Dockerfile`.
     dockerfile: value_rules.Dockerfile = None
-    #: `https://HOST/PATH`, the package index with PyTorch's builds for CPUs, which the light image needs:
-    #: https://pytorch.org/get-started/locally shows it for Linux, Pip and CPU. Default: `vgp image build` builds no such
-    #: image.
+    #: `https://HOST/PATH`, the package index with PyTorch's builds for CPUs, which https://pytorch.org/get-started/locally
+    #: shows for Linux, Pip and CPU. Default: `vgp image build` builds no light image.
     torch_index: value_rules.TorchIndex = None
     #: Folders and files of your own code that `--code` sends with a run, relative to this file.
     code: tuple[value_rules.Workflows, ...] = ("training",)
