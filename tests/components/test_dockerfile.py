@@ -29,13 +29,15 @@ def instructions(name: str) -> list[str]:
 
 
 def test_the_base_is_pinned_by_digest_and_has_the_torch_that_was_tested() -> None:
-    base = instructions("ARG")[0].removeprefix("BASE=")
+    base = arguments()["BASE"]
     torch, digest = re.fullmatch(
         r"pytorch/pytorch:([\d.]+)-cuda12\.\d-cudnn9-runtime@(sha256:[0-9a-f]{64})", base
     ).groups()
     assert digest
     assert f"torch=={torch}" in (REPOSITORY / "constraints.txt").read_text()
-    assert instructions("FROM") == ["${BASE}"]
+    gpu, light, last = instructions("FROM")
+    assert (gpu, last, arguments()["TARGET"]) == ("${BASE} AS gpu", "${TARGET}", "gpu")
+    assert re.fullmatch(r"python:3\.12-slim@sha256:[0-9a-f]{64} AS light", light)
 
 
 def test_the_image_does_not_run_as_root() -> None:
@@ -44,11 +46,13 @@ def test_the_image_does_not_run_as_root() -> None:
 
 def test_every_variable_of_the_steps_has_a_default_and_the_image_is_for_training() -> None:
     asked = {name for line in instructions("FROM") + instructions("RUN") for name in re.findall(r"\$\{?(\w+)", line)}
-    assert asked == arguments().keys() == {"BASE", "EXTRAS"} and arguments()["EXTRAS"] == "training"
+    assert asked - {"TORCH_INDEX"} == arguments().keys() == {"BASE", "EXTRAS", "TARGET"}
+    assert arguments()["EXTRAS"] == "training"
 
 
 def arguments() -> dict[str, str]:
-    return dict(line.split("=", 1) for line in instructions("ARG"))
+    """The arguments with their defaults, which the last stage declares again without."""
+    return dict(line.split("=", 1) for line in instructions("ARG") if "=" in line)
 
 
 def test_only_what_is_copied_goes_to_the_builder() -> None:
@@ -59,9 +63,13 @@ def test_only_what_is_copied_goes_to_the_builder() -> None:
     assert all(any(fnmatch(name, pattern) for pattern in copied) for name in allowed)
 
 
+#: Arguments of the target `light`, which runs one step more than `gpu`. Without pip's own index, this one is not asked.
+LIGHT = {"TARGET": "light", "TORCH_INDEX": "https://torch.example/whl/cpu"}
+
+
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment made by the Dockerfile's own steps; returns its bin folder.
+    """A virtual environment made by the Dockerfile's own steps for `light`; returns its bin folder.
 
     What the steps would download is there already, as it was installed here by the same hashes: exactly the locked
     distributions that they name, and no other.
@@ -88,11 +96,19 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
             done = subprocess.run(
                 ["sh", "-c", line],
                 cwd=app,
-                env={**os.environ, **arguments(), "PATH": path, "PIP_NO_COMPILE": "1", "PIP_NO_INDEX": "1"},
+                env={
+                    **os.environ,
+                    **arguments(),
+                    "TARGET": "light",
+                    "PATH": path,
+                    "PIP_NO_COMPILE": "1",
+                    "PIP_NO_INDEX": "1",
+                },
                 capture_output=True,
                 text=True,
             )
             assert done.returncode == 0, done.stdout + done.stderr
+    assert re.fullmatch(r"torch==[\d.]+\+cpu \\", (app / "cpu.txt").read_text().splitlines()[0])
     return python.parent
 
 

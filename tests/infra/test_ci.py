@@ -15,7 +15,7 @@ import yaml
 
 from tests.infra.terraform import resources
 from vgp.__main__ import app
-from vgp.vertex.images.cloud_build import configuration
+from vgp.vertex.images.cloud_build import Target, configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -95,7 +95,9 @@ def test_actions_are_pinned_to_a_commit_with_their_version_beside() -> None:
 
 def test_images_of_builds_are_named_by_digest() -> None:
     images = [step["name"] for step in load(CLOUD_BUILD)["steps"]]
-    images += [step["name"] for step in configuration(["r/i:t"], "Dockerfile", logs="gs://b")["steps"]]
+    images += [
+        step["name"] for step in configuration([Target("gpu", ["r/i:t"], {})], "Dockerfile", logs="gs://b")["steps"]
+    ]
     assert len(images) >= 4
     for image in images:
         assert re.search(r"@sha256:[0-9a-f]{64}$", image), image
@@ -123,7 +125,7 @@ def test_cloud_build_deploys_by_branch_and_tag_whichever_of_them_is_set(
     (tools / "vgp").write_text(
         '#!/bin/sh\necho "$*" >> calls\n'
         'if [ "$1" = list ]; then echo \'[{"name": "one"}, {"name": "two"}]\'\n'
-        'else echo \'{"image": "i@sha256:0"}\'; fi\n'
+        'else echo \'{"image": "i@sha256:0", "light_image": null}\'; fi\n'
     )
     (tools / "vgp").chmod(0o755)
     (deploy,) = [step["script"] for step in load(CLOUD_BUILD)["steps"] if step["id"] == "deploy"]

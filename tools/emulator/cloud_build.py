@@ -10,6 +10,7 @@ import tarfile
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -126,12 +127,15 @@ class Builds:
         if self.ends != "SUCCESS":
             build.message["failureInfo"] = {"type": "USER_BUILD_STEP", "detail": "the build step 0 failed: exit 1"}
             return
-        digest = f"sha256:{hashlib.sha256(build.message['id'].encode()).hexdigest()}"
-        untagged = build.message["images"][0].rpartition(":")[0]
-        tags = [each.rpartition(":")[2] for each in build.message["images"]]
-        self.cloud.artifacts.add_image(f"{untagged}@{digest}", *tags)
-        images = [{"name": each, "digest": digest} for each in build.message["images"]]
-        build.message["results"] = {"images": images, "buildStepImages": [""]}
+        images = []
+        for step in build.message["steps"]:
+            names = [word for before, word in pairwise(step["args"]) if before == "--tag"]
+            digest = f"sha256:{hashlib.sha256((build.message['id'] + ' '.join(names)).encode()).hexdigest()}"
+            tags = [each.rpartition(":")[2] for each in names]
+            self.cloud.artifacts.add_image(f"{names[0].rpartition(':')[0]}@{digest}", *tags)
+            images += [{"name": each, "digest": digest} for each in names]
+        pushed = [image for image in images if image["name"] in build.message["images"]]
+        build.message["results"] = {"images": pushed, "buildStepImages": [""] * len(build.message["steps"])}
 
     def write(self, build: Build, lines: list[str]) -> None:
         bucket, _, folder = build.message["logsBucket"].removeprefix("gs://").partition("/")

@@ -1,4 +1,4 @@
-"""The verb `image build`: builds the image of the steps."""
+"""The verb `image build`: builds the images of the steps."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ def build(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="IMAGE", help="Base image, by digest; default: that of the Dockerfile."),
+        typer.Option(metavar="IMAGE", help="Base image for GPUs, by digest; default: that of the Dockerfile."),
     ] = None,
     allow_dirty: Annotated[bool, typer.Option("--allow-dirty", help="Build uncommitted sources.")] = False,
     write: Annotated[
@@ -45,7 +45,8 @@ def build(
 ) -> None:
     """Build the image of the steps with Cloud Build, and write its digest into pipelines.toml.
 
-    If the image of these sources exists (tag source-...), nothing is built. The command follows the log of the build.
+    If torch_index is set and the Dockerfile has a target light, also build the light image, for steps without a GPU.
+    If an image of these sources exists (tag source-...), it is not built. The command follows the log of the build.
     You can repeat it after an interruption or a lost connection.
     """
     loaded = load_settings(settings, environment)

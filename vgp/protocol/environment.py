@@ -13,7 +13,8 @@ JOB = "CLOUD_ML_JOB_ID"
 CONTROL_FOLDER, ATTEMPT = "TRAINING_CAPACITY", "TRAINING_ATTEMPT"
 #: Folders of checkpoints, pins and the model registry, instead of the defaults in the run's folder.
 CHECKPOINTS, PINS, REGISTRY = "TRAINING_CHECKPOINTS", "TRAINING_PINS", "TRAINING_REGISTRY"
-#: The project's image, the image of this step if it differs, and the commit of the code.
+#: The container's image; the image that stands for the step's code, if another: of a rung's own image and of the light
+#: image; and the commit of the code.
 IMAGE, STEP_IMAGE, COMMIT = "TRAINING_IMAGE", "TRAINING_STEP_IMAGE", "TRAINING_COMMIT"
 #: URI of the archive with the project's code, which replaces the code in the image.
 CODE = "TRAINING_CODE"

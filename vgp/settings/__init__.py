@@ -27,6 +27,6 @@ from vgp.settings.repository import Repository
 from vgp.settings.schedule_settings import Schedule
 from vgp.settings.settings_loading import find_repository, load
 from vgp.settings.settings_model import Settings
-from vgp.settings.settings_text import write_value
+from vgp.settings.settings_text import write_values
 
-__all__ = ["FILE_NAME", "Repository", "Schedule", "Settings", "Source", "load", "find_repository", "write_value"]
+__all__ = ["FILE_NAME", "Repository", "Schedule", "Settings", "Source", "load", "find_repository", "write_values"]

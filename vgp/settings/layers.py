@@ -132,7 +132,12 @@ def is_whole(keys: Keys) -> bool:
 
 
 def _list_replaced(at: Keys, stronger: Mapping[str, object]) -> tuple[str, ...]:
-    """Returns the settings of a step that the values of a stronger layer remove from weaker layers."""
+    """Returns the settings that the values of a stronger layer remove from weaker layers.
+
+    An image removes the light image, which was built together with another image.
+    """
+    if not at:
+        return ("light_image",) if "image" in stronger else ()
     if len(at) != 2 or at[0] != "steps":
         return ()
     replaced: tuple[str, ...] = ()

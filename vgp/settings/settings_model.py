@@ -27,7 +27,7 @@ from pydantic import (
 from vgp.base import webhook as sending
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import join_words
-from vgp.base.text.google_names import pattern_check, split_uri
+from vgp.base.text.google_names import pattern_check, split_uri, untagged_image
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement.step_request import Request
 from vgp.protocol import environment as variables
@@ -176,8 +176,14 @@ class Settings(BaseModel):
     #: Image of every step without its own image: by digest (`...@sha256:...`) or version tag. `latest` is refused,
     #: because Vertex AI caches steps by the image's name.
     image: value_rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
+    #: Image of steps without a GPU, by digest and with the name of `image`; `vgp image build` writes both. Default:
+    #: `image`.
+    light_image: value_rules.LightImage = None
     #: Dockerfile of `vgp image build`, relative to this file. Default: `training/Dockerfile`, else `Dockerfile`.
     dockerfile: value_rules.Dockerfile = None
+    #: `https://HOST/PATH`, the package index with PyTorch's builds for CPUs, which https://pytorch.org/get-started/locally
+    #: shows for Linux, Pip and CPU. Default: `vgp image build` builds no light image.
+    torch_index: value_rules.TorchIndex = None
     #: Folders and files of your own code that `--code` sends with a run, relative to this file.
     code: tuple[value_rules.Workflows, ...] = ("training",)
     #: Whether `--code` may run code that is not in the image. Default: runs may, but not in an environment whose name
@@ -227,6 +233,17 @@ class Settings(BaseModel):
     #: The root of the registry of each environment of the file; "" where it has none.
     _registries: dict[str, str] = PrivateAttr(default_factory=dict)
 
+    @field_validator("light_image")
+    @classmethod
+    def _built_with_image(cls, value: str | None, info: ValidationInfo) -> str | None:
+        image = info.data.get("image")
+        if value and image and untagged_image(value) != untagged_image(image):
+            raise ValueError(
+                f"'{value}' has another name than image, {untagged_image(image)}: both come from one Dockerfile. "
+                "Build them together: vgp image build; or remove light_image."
+            )
+        return value
+
     @field_validator("registry")
     @classmethod
     def _not_among_runs(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -253,6 +270,10 @@ class Settings(BaseModel):
         if not self._code_uri:
             return request
         return request.model_copy(update={"env": {**request.env, variables.CODE: self._code_uri}})
+
+    def step_image(self, has_gpu: bool) -> str:
+        """Returns the image of a step that names none: without a GPU the light image, if there is one."""
+        return self.image if has_gpu else self.light_image or self.image
 
     @property
     def code_uri(self) -> str:

@@ -7,7 +7,7 @@ import copy
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,7 +66,12 @@ def read(path: Path) -> Document:
 
 
 def write_value(path: Path, keys: Sequence[str], value: object) -> None:
-    """Sets one value atomically, such as `("environments", "prod", "image")`; every other byte of the file stays.
+    """Sets one value atomically, such as `("environments", "prod", "image")`; every other byte of the file stays."""
+    write_values(path, {tuple(keys): value})
+
+
+def write_values(path: Path, changes: Mapping[Keys, object]) -> None:
+    """Sets several values at once, as `write_value` sets one.
 
     Raises:
         RequestError: the file cannot be read or written, is not TOML, or has no table where `keys` need one.
@@ -74,20 +79,21 @@ def write_value(path: Path, keys: Sequence[str], value: object) -> None:
     import tomlkit
 
     before = read(path)
-    values = _set_value(before, keys, value)
+    values = copy.deepcopy(before.values)
     document = tomlkit.parse(before.text)
-    table: Any = document
-    for key in keys[:-1]:
-        table = table[key] if key in table else table.setdefault(key, tomlkit.table())
-    table[keys[-1]] = value
+    for keys, value in changes.items():
+        _set_value(before, values, keys, value)
+        table: Any = document
+        for key in keys[:-1]:
+            table = table[key] if key in table else table.setdefault(key, tomlkit.table())
+        table[keys[-1]] = value
     text = document.as_string()
-    assert _dump_sorted(tomllib.loads(text)) == _dump_sorted(values), "tomlkit changed more than one value"
+    assert _dump_sorted(tomllib.loads(text)) == _dump_sorted(values), "tomlkit changed other values"
     whole_files.write(path, text)
 
 
-def _set_value(document: Document, keys: Sequence[str], value: object) -> JsonObject:
-    """Returns the file's values with the change."""
-    values = copy.deepcopy(document.values)
+def _set_value(document: Document, values: JsonObject, keys: Sequence[str], value: object) -> None:
+    """Sets the value in `values`, the values of the file."""
     table: Any = values
     for depth, key in enumerate(keys[:-1], start=1):
         table = table.setdefault(key, {})
@@ -96,7 +102,6 @@ def _set_value(document: Document, keys: Sequence[str], value: object) -> JsonOb
                 f"{document.path}:{document.line(tuple(keys))}: {'.'.join(keys[:depth])} is not a table."
             )
     table[keys[-1]] = value
-    return values
 
 
 def _dump_sorted(values: JsonObject) -> str:

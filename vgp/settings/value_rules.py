@@ -214,6 +214,13 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def check_index(value: str) -> str:
+    """Checks that a package index is an https address without a credential. Raises ValueError if not."""
+    if not re.fullmatch(r"https://[A-Za-z0-9.-]+(:\d+)?(/[\w./-]*)?", value, re.ASCII):
+        raise ValueError(f"'{value}' is not the address of a package index. Write https://HOST/PATH.")
+    return value
+
+
 def make_optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidator]:
     """Returns validators of an optional value; an empty text removes the value of a source with lower priority."""
     return BeforeValidator(none_if_empty), AfterValidator(lambda value: value if value is None else rule(value))
@@ -224,6 +231,8 @@ Project = Annotated[str | None, *make_optional(google_names.check_project)]
 Region = Annotated[str, AfterValidator(check_region)]
 Bucket = Annotated[str | None, *make_optional(check_bucket)]
 Image = Annotated[str, AfterValidator(check_image)]
+LightImage = Annotated[str | None, *make_optional(google_names.check_pinned_image)]
+TorchIndex = Annotated[str | None, *make_optional(check_index)]
 Dockerfile = Annotated[str | None, *make_optional(check_dockerfile)]
 ServiceAccount = Annotated[str | None, *make_optional(google_names.check_service_account)]
 PersistentResource = Annotated[

@@ -201,3 +201,10 @@ def test_the_value_of_an_unknown_variable_is_never_told() -> None:
     with pytest.raises(RequestError) as refused:
         values({"PIPELINES_PROJEKT": "canary", "PIPELINES_LABELS": "canary"})
     assert "canary" not in str(refused.value)
+
+
+def test_another_image_takes_away_the_light_image_that_was_built_with_the_weaker_one() -> None:
+    weak, strong = {"image": "i:1", "light_image": "i@1"}, {"image": "i:2"}
+    assert merged(weak, strong) == strong
+    assert merged(weak, {**strong, "light_image": "i@2"}) == {"image": "i:2", "light_image": "i@2"}
+    assert merged(weak, {"light_image": "i@2"}) == {"image": "i:1", "light_image": "i@2"}

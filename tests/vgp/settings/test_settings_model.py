@@ -71,3 +71,23 @@ def test_a_variable_holds_addresses_between_commas(write: Write, monkeypatch: py
     monkeypatch.setenv("PIPELINES_NOTIFY__WEBHOOK", "projects/my-project/secrets/hook")
     notify = load(write("")).notify
     assert notify == Notify(email=("a@example.com", "b@example.com"), webhook="projects/my-project/secrets/hook")
+
+
+@pytest.mark.parametrize(
+    ("light", "message"),
+    [
+        ("r.pkg.dev/p/r/training:v1", "has no digest"),
+        (f"r.pkg.dev/p/r/other@sha256:{'0' * 64}", "has another name than image, r.pkg.dev/p/r/training"),
+    ],
+)
+def test_a_light_image_has_the_name_of_the_image_and_a_digest(light: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Settings(image="r.pkg.dev/p/r/training:v1", light_image=light)
+
+
+@pytest.mark.parametrize(
+    "index", ["http://torch.example/cpu", "https://me:word@torch.example/cpu", "torch.example", "--x"]
+)
+def test_a_package_index_is_an_https_address_without_a_credential(index: str) -> None:
+    with pytest.raises(ValidationError, match="is not the address of a package index"):
+        Settings(torch_index=index)

@@ -189,6 +189,18 @@ def check_image(value: str) -> str:
     return value
 
 
+def check_pinned_image(value: str) -> str:
+    """Checks that a container image is named by its digest. Raises ValueError if not."""
+    if not has_digest(check_image(value)):
+        raise ValueError(f"'{value}' has no digest. Write IMAGE@sha256:..., or run vgp image build, which writes it.")
+    return value
+
+
+def untagged_image(value: str) -> str:
+    """Returns the name of a container image without its tag and digest."""
+    return re.sub(r"(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$", "", value)
+
+
 def has_digest(value: str) -> bool:
     """Whether the name has a digest, and so can mean only one image."""
     image = _IMAGE.fullmatch(value)

@@ -47,7 +47,7 @@ def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversi
     """Converts the step of a settings file into a custom job."""
     settings = load(file)
     where = placement(settings, step)
-    config = job_config(where, _image(settings, step), command(step, arguments))
+    config = job_config(where, _image(settings, step, where), command(step, arguments))
     config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
     config |= {"network": settings.network} if settings.network else {}
     if where.options.tensorboard and where.options.base_output_directory is None:
@@ -71,7 +71,8 @@ def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str
         "boot-disk-kms-key": settings.encryption_key, "labels": labels,
     }  # fmt: skip
     words = [f"--{flag}={value}" for flag, value in flags.items() if value]
-    return vm_line(where, step, _image(settings, step), command(step, arguments), words), _lost_on_a_vm(where, settings)
+    line = vm_line(where, step, _image(settings, step, where), command(step, arguments), words)
+    return line, _lost_on_a_vm(where, settings)
 
 
 def _logs(settings: Settings, step: str) -> JsonObject:
@@ -81,8 +82,8 @@ def _logs(settings: Settings, step: str) -> JsonObject:
     return {"baseOutputDirectory": {"outputUriPrefix": f"{settings.bucket.rstrip('/')}/tensorboard/{step}"}}
 
 
-def _image(settings: Settings, step: str) -> str:
-    return settings.request(step).image or settings.image
+def _image(settings: Settings, step: str, where: Placement) -> str:
+    return settings.request(step).image or settings.step_image(has_gpu=where.combination.accelerator is not None)
 
 
 def command(step: str, arguments: Sequence[str]) -> list[str]:

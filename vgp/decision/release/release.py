@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from vgp.decision.report.card import Origin
 
 #: Variables with the step's image and, for a local run, the commit of its code.
-IMAGE_VARIABLE, COMMIT_VARIABLE = variables.IMAGE, variables.COMMIT
+IMAGE_VARIABLE, STEP_IMAGE_VARIABLE, COMMIT_VARIABLE = variables.IMAGE, variables.STEP_IMAGE, variables.COMMIT
 #: Prefixes of the metrics of other models.
 _OTHERS = ("champion_", "baseline_", "boosting_")
 
@@ -111,7 +111,8 @@ def _version(
         task=dataset.task,
         pins=inputs.pins,
         commit=inputs.commit or os.environ.get(COMMIT_VARIABLE, ""),
-        image=os.environ.get(IMAGE_VARIABLE, ""),
+        # It serves predictions, also on a GPU, where the light image of this step cannot.
+        image=os.environ.get(STEP_IMAGE_VARIABLE) or os.environ.get(IMAGE_VARIABLE, ""),
         code=os.environ.get(variables.CODE, ""),
         metrics={
             name: value for name, value in scalars.items() if not name.startswith(_OTHERS) and math.isfinite(value)

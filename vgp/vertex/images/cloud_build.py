@@ -5,6 +5,7 @@ https://cloud.google.com/build/docs/api/reference/rest/v1/projects.locations.bui
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from vgp.base.clock import Clock
@@ -87,28 +88,36 @@ class Log:
         return bytes(content)
 
 
+@dataclass(frozen=True)
+class Target:
+    """A target of a Dockerfile."""
+
+    name: str
+    #: The image with each of its tags; the first one identifies the build in `start`.
+    references: Sequence[str]
+    #: Build arguments of the Dockerfile.
+    arguments: Mapping[str, str]
+
+    def step(self, dockerfile: str) -> JsonObject:
+        """Returns the step that builds the target, at the same time as the other targets."""
+        words = ["build", "--file", dockerfile]
+        words += [word for name, value in self.arguments.items() for word in ("--build-arg", f"{name}={value}")]
+        words += [word for reference in self.references for word in ("--tag", reference)]
+        return {"id": self.name, "name": BUILDER, "args": [*words, "."], "waitFor": ["-"]}
+
+
 def configuration(
-    references: Sequence[str],
-    dockerfile: str,
-    *,
-    logs: str,
-    arguments: Mapping[str, str] | None = None,
-    service_account: str | None = None,
+    targets: Sequence[Target], dockerfile: str, *, logs: str, service_account: str | None = None
 ) -> Build:
     """Returns a build without its source, in the form of the API and of `gcloud builds submit --config`.
 
     Args:
-        references: The image with each of its tags; the first one identifies the build in `start`.
         logs: gs:// folder for the log.
-        arguments: Build arguments of the Dockerfile.
     """
-    words = ["build", "--file", dockerfile]
-    words += [word for name, value in (arguments or {}).items() for word in ("--build-arg", f"{name}={value}")]
-    words += [word for reference in references for word in ("--tag", reference)]
     build: Build = {
-        "steps": [{"id": "image", "name": BUILDER, "args": [*words, "."]}],
-        "images": list(references),
-        "tags": [references[0].rpartition(":")[2]],
+        "steps": [target.step(dockerfile) for target in targets],
+        "images": [reference for target in targets for reference in target.references],
+        "tags": [target.references[0].rpartition(":")[2] for target in targets],
         "timeout": f"{TIMEOUT_S}s",
         "logsBucket": logs,
         "options": {"machineType": "E2_HIGHCPU_8", "diskSizeGb": "200", "logging": "GCS_ONLY"},

@@ -1,4 +1,7 @@
-"""`vgp image build`: the one image of the steps, from its sources to its digest in pipelines.toml."""
+"""`vgp image build`: the images of the steps, from their sources to their digests in pipelines.toml.
+
+A Dockerfile makes one image, or two if its last stage begins with `${TARGET}`: `gpu` by default, and `light`.
+"""
 
 import hashlib
 import json
@@ -17,10 +20,11 @@ from vgp.base import whole_files
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text import google_names
-from vgp.settings import FILE_NAME, Settings, write_value
+from vgp.settings import FILE_NAME, Settings, write_values
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 from vgp.vertex.images import cloud_build
+from vgp.vertex.images.cloud_build import Target
 from vgp.vertex.images.source import Source, archive, find_source
 from vgp.vertex.preflight.step_image import Image, parse_image
 from vgp.workflow.compiling import source_commit
@@ -32,6 +36,15 @@ _PINNED = re.compile(r"[a-z0-9][\w./:-]*@sha256:[0-9a-f]{64}", re.ASCII)
 
 #: The build argument EXTRAS if a step uses Dataflow, whose workers run in the image.
 WITH_DATAFLOW = "training beam"
+
+#: The targets: the image of all steps, and the smaller image of steps without a GPU.
+GPU, LIGHT = "gpu", "light"
+_LIGHT_STAGE = re.compile(r"(?mi)^\s*FROM\s.+\sAS\s+light\s*$")
+_TARGET = re.compile(r"(?mi)^\s*FROM\s+\$\{?TARGET\b")
+_NO_LIGHT = (
+    "note: every step pulls the image for GPUs, because {}; a light image for steps without a GPU has a seventh of its "
+    "bytes: docs/tutorials/vertex.md, step 4"
+)
 
 
 @dataclass(frozen=True)
@@ -48,21 +61,25 @@ class Options:
 
 @dataclass(frozen=True)
 class Order:
-    """An image to build, with its tags: that of the source, then that of the commit."""
+    """The images to build, which differ in their tags: those of the source, and then those of the commit."""
 
     image: Image
     source: Source
-    tags: tuple[str, ...]
-    #: The build for Cloud Build, without its source.
-    configuration: JsonObject
+    targets: tuple[Target, ...]
+    logs: str
+    service_account: str | None
+    #: Why there is no target `light`; "" if there is one.
+    no_light: str
 
-    @property
-    def reference(self) -> str:
-        return f"{untagged_name(self.image)}:{self.tags[0]}"
+    def configure(self, targets: Sequence[Target]) -> JsonObject:
+        """Returns the build of the targets for Cloud Build, without its source."""
+        return cloud_build.configuration(
+            targets, self.source.dockerfile, logs=self.logs, service_account=self.service_account
+        )
 
 
 def build(settings: Settings, options: Options, *, root: Path, console: Console, write: bool = True) -> JsonObject:
-    """Builds the image of the repository `root` with Cloud Build, unless it exists, and writes its digest.
+    """Builds the images of the repository `root` that do not exist with Cloud Build, and writes their digests.
 
     Returns:
         The fields of --json.
@@ -73,19 +90,20 @@ def build(settings: Settings, options: Options, *, root: Path, console: Console,
     """
     order = read_order(settings, options, root)
     place = _find_setting(settings) if write else None
-    digest = _find_existing_digest(settings, order)
-    finished = None if digest else _build(settings, order, console)
+    digests = {target.name: _find_existing_digest(settings, order.image, target) for target in order.targets}
+    missing = [target for target in order.targets if not digests[target.name]]
+    finished = _build(settings, order, missing, console) if missing else None
     if finished:
-        digest = _confirm_digest(settings, order, finished)
-    reference = order.image.pin(str(digest))
-    if place:
-        write_value(*place, reference)
-    where = f"{place[0]}: {'.'.join(place[1])}" if place else None
+        digests |= {target.name: _confirm_digest(settings, order.image, target, finished) for target in missing}
+    images = {name: order.image.pin(str(digest)) for name, digest in digests.items()}
+    where = _write_images(settings, *place, images) if place else None
+    light = f"{images[LIGHT]} for steps without a GPU" if LIGHT in images else _NO_LIGHT.format(order.no_light)
     how = f"built in {finished['id']}" if finished else "was there already: the same sources"
-    for line in filter(None, (reference, how, where and f"written to {where}")):
+    for line in filter(None, (images[GPU], light, how, where and f"written to {where}")):
         _print_line(console, line)
     return {
-        "image": reference, "digest": digest, "tags": list(order.tags), "source": order.source.digest,
+        "image": images[GPU], "light_image": images.get(LIGHT), "digest": digests[GPU],
+        "tags": _list_target_tags(order.targets[0]), "source": order.source.digest,
         "build": finished and finished["id"], "log": finished and finished.get("logUrl"), "written": where,
     }  # fmt: skip
 
@@ -105,14 +123,16 @@ def plan(settings: Settings, options: Options, *, root: Path, console: Console) 
         "gcloud", "builds", "submit", str(root), "--project", clients.project(settings), "--region", settings.region,
         "--config", str(path), "--gcs-source-staging-dir", f"{builds_folder(settings)}/source",
     ]  # fmt: skip
-    whole_files.write(path, json.dumps(order.configuration, indent=2) + "\n")
-    for line in (f"{order.reference} from {len(order.source.files)} files", shlex.join(command)):
+    configuration = order.configure(order.targets)
+    whole_files.write(path, json.dumps(configuration, indent=2) + "\n")
+    names = " and ".join(target.references[0] for target in order.targets)
+    for line in (f"{names} from {len(order.source.files)} files", shlex.join(command)):
         _print_line(console, line)
-    return {"tags": list(order.tags), "configuration": order.configuration, "command": command}
+    return {"tags": _list_target_tags(order.targets[0]), "configuration": configuration, "command": command}
 
 
 def read_order(settings: Settings, options: Options, root: Path) -> Order:
-    """Returns the image to build and its configuration, and checks both before the first call to Google."""
+    """Returns the images to build, after checks of the settings, options and sources without a call to Google."""
     image = read_image(settings)
     if options.service_account and not _ACCOUNT.fullmatch(options.service_account):
         raise RequestError(
@@ -126,24 +146,31 @@ def read_order(settings: Settings, options: Options, root: Path) -> Order:
             f"{_summarize_files(source.changed)} not committed, so the image could not be traced to its sources. "
             "Commit, or build all the same: --allow-dirty."
         )
-    arguments = _list_arguments(settings, options, source)
-    tags = _list_tags(source, arguments)
-    configuration = cloud_build.configuration(
-        [f"{untagged_name(image)}:{tag}" for tag in tags],
-        source.dockerfile,
-        logs=f"{builds_folder(settings)}/logs",
-        arguments=arguments,
-        service_account=options.service_account,
-    )
-    return Order(image, source, tags, configuration)
+    text = (source.root / source.dockerfile).read_text(encoding="utf-8")
+    extras, untagged = _list_extras(settings, text), untagged_name(image)
+    base = {"BASE": options.base} if options.base else {}
+    tags = _list_tags(source, {**base, **extras})
+    targets = [Target(GPU, [f"{untagged}:{tag}" for tag in tags], {**base, **extras})]
+    no_light = _explain_no_light(settings, source.dockerfile, text)
+    if not no_light:
+        light_tags = [f"{untagged}:{tag}-{LIGHT}" for tag in _list_tags(source, extras)]
+        arguments = {"TARGET": LIGHT, "TORCH_INDEX": str(settings.torch_index), **extras}
+        targets.append(Target(LIGHT, light_tags, arguments))
+    return Order(image, source, tuple(targets), f"{builds_folder(settings)}/logs", options.service_account, no_light)
 
 
-def _list_arguments(settings: Settings, options: Options, source: Source) -> dict[str, str]:
-    """Returns the build arguments: another base image, and extra packages if a step uses Dataflow."""
-    dataflow_steps = [step for step, request in sorted(settings.steps.items()) if request.dataflow]
-    has_extras = re.search(r"(?mi)^\s*ARG\s+EXTRAS\b", (source.root / source.dockerfile).read_text(encoding="utf-8"))
-    arguments = {"BASE": options.base or "", "EXTRAS": WITH_DATAFLOW if dataflow_steps and has_extras else ""}
-    return {name: value for name, value in arguments.items() if value}
+def _explain_no_light(settings: Settings, name: str, dockerfile: str) -> str:
+    """Returns why the target `light` is not built, or "" if it is."""
+    if not _LIGHT_STAGE.search(dockerfile) or not _TARGET.search(dockerfile):
+        return f"{name} has no target light"
+    return "" if settings.torch_index else "torch_index is not set"
+
+
+def _list_extras(settings: Settings, dockerfile: str) -> dict[str, str]:
+    """Returns the build argument with extra packages if a step uses Dataflow, whose workers run the image."""
+    has_extras = re.search(r"(?mi)^\s*ARG\s+EXTRAS\b", dockerfile)
+    has_dataflow = any(request.dataflow for request in settings.steps.values())
+    return {"EXTRAS": WITH_DATAFLOW} if has_extras and has_dataflow else {}
 
 
 def _list_tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
@@ -154,15 +181,19 @@ def _list_tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
     return (f"source-{content[:16]}", *([sha] if sha and not arguments and not source.changed else []))
 
 
-def _find_existing_digest(settings: Settings, order: Order) -> str | None:
+def _list_target_tags(target: Target) -> list[str]:
+    return [reference.rpartition(":")[2] for reference in target.references]
+
+
+def _find_existing_digest(settings: Settings, image: Image, target: Target) -> str | None:
     """Returns the digest of the image if any of its tags exists: an interrupted build may have set only one."""
-    digests = (read_registered_digest(settings, order.image, tag) for tag in order.tags)
+    digests = (read_registered_digest(settings, image, tag) for tag in _list_target_tags(target))
     return next((digest for digest in digests if digest), None)
 
 
-def _build(settings: Settings, order: Order, console: Console) -> JsonObject:
+def _build(settings: Settings, order: Order, targets: Sequence[Target], console: Console) -> JsonObject:
     stored = upload(settings, order.source.digest, archive(order.source))
-    started = cloud_build.start(settings, {**order.configuration, "source": {"storageSource": stored}})
+    started = cloud_build.start(settings, {**order.configure(targets), "source": {"storageSource": stored}})
     _print_line(console, f"build {started['id']}: {started.get('logUrl', '')}")
     return cloud_build.follow(settings, started, lambda line: _print_line(console, line))
 
@@ -171,22 +202,33 @@ def _print_line(console: Console, line: str) -> None:
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _confirm_digest(settings: Settings, order: Order, finished: JsonObject) -> str:
+def _confirm_digest(settings: Settings, image: Image, target: Target, finished: JsonObject) -> str:
     """Returns the digest that Cloud Build reports, once Artifact Registry confirms it."""
-    pushed = cloud_build.find_pushed_digest(finished, order.reference)
-    stored = read_registered_digest(settings, order.image, order.tags[0])
+    reference = target.references[0]
+    pushed = cloud_build.find_pushed_digest(finished, reference)
+    stored = read_registered_digest(settings, image, _list_target_tags(target)[0])
     if stored != pushed:
-        raise WorkFailed(f"{order.reference} is {stored or 'not there'}, and the build pushed {pushed}.")
+        raise WorkFailed(f"{reference} is {stored or 'not there'}, and the build pushed {pushed}.")
     return pushed
 
 
 def _find_setting(settings: Settings) -> tuple[Path, tuple[str, ...]]:
-    """Returns the file and the keys to write the digest to: those that set the image now, else the environment's."""
+    """Returns the file and the keys to write the digest to: those that set the image now, else the environment's.
+
+    Raises:
+        RequestError: there is no file, or another source overrides what would be written.
+    """
+    light = settings.source("light_image")
     source = settings.source("image")
-    if source.kind in ("variable", "flag"):
+    for overriding in (source, light):
+        if overriding.kind in ("variable", "flag"):
+            raise RequestError(
+                f"{overriding} sets the image and overrides the file, so writing the file would have no effect. "
+                "Unset it, or only build: --no-write."
+            )
+    if light.document and light.keys[:-1] != source.keys[:-1]:
         raise RequestError(
-            f"{source} sets the image and overrides the file, so writing the file would have no effect. "
-            "Unset it, or only build: --no-write."
+            f"{light} sets light_image without the image beside it, and would override the new one. Remove it."
         )
     if source.document is not None:
         return source.document.path, source.keys
@@ -194,6 +236,15 @@ def _find_setting(settings: Settings) -> tuple[Path, tuple[str, ...]]:
     if not path.is_file():
         raise RequestError(f"there is no {path} to write the digest to. Create it with vgp init, or pass --no-write.")
     return path, ("environments", settings.environment, "image") if settings.environment else ("image",)
+
+
+def _write_images(settings: Settings, path: Path, keys: tuple[str, ...], images: Mapping[str, str]) -> str:
+    """Writes both images at once and returns where; without a target `light`, empties the earlier `light_image`."""
+    changes = {keys: images[GPU]}
+    if LIGHT in images or settings.light_image:
+        changes[(*keys[:-1], "light_image")] = images.get(LIGHT, "")
+    write_values(path, changes)
+    return f"{path}: {', '.join('.'.join(name) for name in changes)}"
 
 
 def _summarize_files(names: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject, sent: Collection[str] = ()) -> None:
-    """Raises RequestError with a fix if a run names code of this machine that the image of the settings does not hold.
+    """Raises RequestError with a fix if a run names code of this machine that the images of the settings do not hold.
 
     Other images, and repositories without a Dockerfile, are not checked.
 
@@ -42,7 +42,7 @@ def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject, s
             if match := _CLASS.fullmatch(text):
                 _refuse(f"{name} = {text}", _find_module(match[1], (root, Path.cwd())), root, selection, sent)
     for step, script in scripts(spec).items():
-        if script.image == settings.image:
+        if script.image in (settings.image, settings.light_image):
             for file in _list_files(script.command, root):
                 _refuse(f"[steps.{step}] command: {' '.join(script.command)}", file, root, selection, sent)
 

@@ -56,7 +56,7 @@ def parse_image(name: str) -> Image | None:
 
 def list_questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     own = [image for _, request in sorted(settings.steps.items()) for image in request.images]
-    for name in dict.fromkeys([settings.image, *own]):
+    for name in dict.fromkeys([settings.image, *filter(None, [settings.light_image]), *own]):
         yield from _list_image_questions(settings, name, project, policies)
 
 
@@ -83,7 +83,11 @@ def _check_image(settings: Settings, name: str, image: Image) -> Iterator[Findin
             name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **call_options()
         )
     except exceptions.NotFound:
-        hint = "Build it: vgp image build" if name == settings.image else "Push it, or name one that is there"
+        hint = (
+            "Build it: vgp image build"
+            if name in (settings.image, settings.light_image)
+            else "Push it, or name one that is there"
+        )
         yield Finding("image.exists", name, "error", "is not there", hint)
         return
     yield Finding("image.exists", name, "ok", _format_size(stored))

@@ -38,6 +38,15 @@ RETRIES = 2
 IMAGE_VARIABLE = variables.IMAGE
 
 
+def build_image_environment(image: str, step_image: str, settings: Settings) -> dict[str, str]:
+    """Returns the variables that name a container's image and, where it differs, the image that stands for its code.
+
+    The light image has the code of the image of the settings, which can also serve the model on a GPU.
+    """
+    code_image = settings.image if step_image == settings.light_image else step_image
+    return {IMAGE_VARIABLE: image, **({variables.STEP_IMAGE: code_image} if code_image != image else {})}
+
+
 def plan_rungs(
     component: "BaseComponent", ready: "BaseComponent", ladder: Ladder, settings: Settings
 ) -> tuple[PlannedRung, ...]:
@@ -89,13 +98,12 @@ def build_launcher(ready: "BaseComponent", plan: Plan, image: str) -> "BaseCompo
 def _plan_rung(
     component: "BaseComponent", container: JsonView, rung: PlacedRung, world_sizes: str, settings: Settings
 ) -> PlannedRung:
-    placement, own_image = rung.placement, rung.request.image
-    image = script_step.set_image(component, rung.request, settings.image).component_spec.implementation.container.image
+    placement, step_image = rung.placement, container["image"]
+    image = script_step.set_image(component, rung.request, step_image).component_spec.implementation.container.image
     label = f"{component.name}, rung {rung.number} ({rung.provisioning})"
     refuse(_find_problems(rung, image, settings), f"{label} asks for {placement.combination} in {placement.region}")
     environment = {
-        IMAGE_VARIABLE: image,
-        **({variables.STEP_IMAGE: container["image"]} if own_image and image != container["image"] else {}),
+        **build_image_environment(image, step_image, settings),
         variables.WORLD_SIZES: world_sizes,
         **entrypoint.build_spec_environment(container.get("command", ())),
     }
@@ -152,6 +160,9 @@ def _keep_executor_input(words: Sequence[str]) -> list[str]:
 def _find_problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Problem]:
     """Yields problems of the image on this GPU, of the key in this region, and of the job's other fields."""
     gpu, region, options = rung.placement.combination.accelerator_type, rung.placement.region, rung.placement.options
+    if gpu and image == settings.light_image:
+        text = f"{image} is the light image, which has PyTorch for CPUs: the {gpu} would stay idle."
+        yield Problem("GPU016", "image", text, f"Drop image from the rung, or write {settings.image}.", "error")
     for problem in container_facts.kernels(_describe_image(image, settings), gpu) if gpu else ():
         fix = f"{problem.suggestion} A rung can name an image of its own: image = '...'."
         yield replace(problem, suggestion=fix, severity="error")
@@ -184,12 +195,12 @@ def _convert_key(key: str) -> str:
 
 
 _ARGUMENT = re.compile(r"(?mi)^\s*ARG\s+(\w+)=[\"']?([^\s\"']+)")
-_FROM = re.compile(r"(?mi)^\s*FROM\s+(?:--\S+\s+)*(\S+)")
+_FROM = re.compile(r"(?mi)^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?")
 _REFERENCE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def read_base_image(settings: Settings) -> str:
-    """Returns the image of the Dockerfile's last FROM, with the defaults of its ARGs; "" without a readable Dockerfile.
+    """Returns the image that the Dockerfile's last stage begins with, with the defaults of its ARGs; "" without one.
 
     `vgp image build --base` replaces this image without a trace in the Dockerfile.
     """
@@ -201,5 +212,9 @@ def read_base_image(settings: Settings) -> str:
         text = path.read_text(encoding="utf-8") if path else ""
     except (OSError, UnicodeDecodeError):
         return ""
-    defaults, stages = dict(_ARGUMENT.findall(text)), _FROM.findall(text)
-    return _REFERENCE.sub(lambda match: defaults.get(match[1], ""), stages[-1]) if stages else ""
+    defaults, base = dict(_ARGUMENT.findall(text)), ""
+    stages: dict[str, str] = {}
+    for image, stage in _FROM.findall(text):
+        base = _REFERENCE.sub(lambda match: defaults.get(match[1], ""), image)
+        base = stages[stage.lower()] = stages.get(base.lower(), base)
+    return base

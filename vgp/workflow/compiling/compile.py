@@ -22,6 +22,7 @@ from vgp.check.spec.spec_difference import Difference, diff_texts
 from vgp.check.spec.spec_ladder import worlds
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import PlacementError
+from vgp.protocol import environment as variables
 from vgp.settings import Settings
 from vgp.settings.repository import NO_WORKFLOW
 from vgp.workflow import kfp_package
@@ -214,7 +215,7 @@ __all__ = ["compare_specs", "diff_texts"]
 
 #: Fields that change with a step's machine, and with its image.
 _MACHINE_FIELDS = ("input strategy", "input timeout", "retryPolicy.maxRetryCount", f"env.{plain.TIMEOUT_VARIABLE}")
-_IMAGE_FIELD = f"env.{IMAGE_VARIABLE}"
+_IMAGE_FIELD, _CODE_IMAGE_FIELD = f"env.{IMAGE_VARIABLE}", f"env.{variables.STEP_IMAGE}"
 
 
 def compare_specs(before: PipelineSpec, after: PipelineSpec) -> list[Difference]:
@@ -229,6 +230,8 @@ def _is_consequence(difference: Difference, differences: Sequence[Difference]) -
     step, _, field = difference.field.partition(": ")
     if field in _MACHINE_FIELDS:
         return any(other.field == f"{step}: machine" for other in differences)
+    if field.endswith(_CODE_IMAGE_FIELD):
+        return any(other.field == f"{step}: image" for other in differences)
     values = (difference.before, difference.after)
     equal = (other for other in differences if other is not difference and (other.before, other.after) == values)
     return field.endswith(_IMAGE_FIELD) and any(other.field.startswith(f"{step}: ") for other in equal)

@@ -13,7 +13,7 @@ from vgp.machines.placement.placing import place
 from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings
 from vgp.workflow.compiling import capacity, script_step, sizes
-from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
+from vgp.workflow.compiling.capacity import build_image_environment
 from vgp.workflow.compiling.compile_target import change_tasks, choose_vertex_engines, mark_pinned
 from vgp.workflow.compiling.entrypoint import (
     build_command,
@@ -58,7 +58,8 @@ class Vertex:
     def step(
         self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
     ) -> "BaseComponent":
-        placement, ready = self._place(component.name, kind="step"), self._prepare(component)
+        placement = self._place(component.name, kind="step")
+        ready = self._prepare(component, placement.combination.accelerator is not None)
         image = ready.component_spec.implementation.container.image
         engines = choose_vertex_engines(self.settings, component.name, bigquery_of, image)
         mlflow = self.settings.mlflow.environment() if tracked else {}
@@ -67,11 +68,11 @@ class Vertex:
             self._metered.add(component.name)
         if placement.is_job:
             return mark_pinned(
-                _set_retries(_build_custom_job(ready, placement, self.settings.region), placement.retries), pinned
+                _set_retries(_build_custom_job(ready, placement, self.settings), placement.retries), pinned
             )
         if not _has_python_command(component):
             placement = self.placements[component.name] = _drop_timeout(self.settings, component.name, placement)
-        return mark_pinned(_set_retries(_set_limits(ready, placement), placement.retries), pinned)
+        return mark_pinned(_set_retries(_set_limits(ready, placement, self.settings), placement.retries), pinned)
 
     def job(
         self,
@@ -87,7 +88,8 @@ class Vertex:
             )
         placement = self._place(component.name, kind="custom_job")
         placement = replace(placement, env={**self.settings.mlflow.environment(), **placement.env})
-        ready = _build_custom_job(self._prepare(component, form), placement, self.settings.region)
+        prepared = self._prepare(component, placement.combination.accelerator is not None, form)
+        ready = _build_custom_job(prepared, placement, self.settings)
         return self._append_collect(
             component, mark_pinned(_set_retries(ready, placement.retries), pinned), pinned, collect, form
         )
@@ -97,16 +99,17 @@ class Vertex:
         step, request = component.name, self.settings.request(component.name)
         _refuse_final_status(component)
         self._metered.add(step)
-        ready = self._prepare(component, form)
         ladders = {size: self._place_ladder(step, size) for size in request.sizes or ("",)}
         self.ladders[step] = ladders[request.default_size]
+        # One image for all rungs, so that each continues the checkpoints of the others.
+        ready = self._prepare(component, any(rung.gpus for placed in ladders.values() for rung in placed.rungs), form)
         rungs = [
             replace(rung, size=size)
             for size, placed in ladders.items()
             for rung in capacity.plan_rungs(component, ready, placed, self.settings)
         ]
         plan = Plan(step=step, rungs=tuple(rungs), deadline_s=self.ladders[step].deadline_s)
-        launcher = capacity.build_launcher(ready, plan, self.settings.image)
+        launcher = capacity.build_launcher(ready, plan, self.settings.step_image(has_gpu=False))
         if request.sizes:
             launcher = sizes.add_size_input(launcher, request.default_size)
         return _set_retries(launcher, capacity.RETRIES if request.retries is None else request.retries)
@@ -171,10 +174,12 @@ class Vertex:
         self.placements[step] = placement
         return placement
 
-    def _prepare(self, component: "BaseComponent", form: "BaseComponent | None" = None) -> "BaseComponent":
+    def _prepare(
+        self, component: "BaseComponent", has_gpu: bool, form: "BaseComponent | None" = None
+    ) -> "BaseComponent":
         """Returns the component in its image, with the settings' command, or with its own and SIGTERM forwarded."""
         request = self.settings.request(component.name)
-        ready = script_step.set_image(component, request, self.settings.image)
+        ready = script_step.set_image(component, request, self.settings.step_image(has_gpu))
         container = ready.component_spec.implementation.container
         if request.command is not None:
             return script_step.set_command(ready, request, form)
@@ -211,7 +216,7 @@ def _set_retries(component: "BaseComponent", retries: int) -> "BaseComponent":
     return change_tasks(component, lambda task: task.set_retry(retries, **backoff))
 
 
-def _set_limits(component: "BaseComponent", placement: Placement) -> "BaseComponent":
+def _set_limits(component: "BaseComponent", placement: Placement, settings: Settings) -> "BaseComponent":
     """Sets resource limits for which Vertex AI chooses exactly the placement's machine, and returns the component.
 
     The limits are set on the component, because each setter of a kfp task inspects the whole stack, which takes 15 ms.
@@ -228,11 +233,12 @@ def _set_limits(component: "BaseComponent", placement: Placement) -> "BaseCompon
     )
     limit = {plain.TIMEOUT_VARIABLE: str(placement.timeout_s)} if is_python(container.command) else {}
     limit |= build_spec_environment(container.command)
-    container.env = {**(container.env or {}), **placement.env, **limit, IMAGE_VARIABLE: container.image}
+    image = build_image_environment(container.image, container.image, settings)
+    container.env = {**(container.env or {}), **placement.env, **limit, **image}
     return component
 
 
-def _build_custom_job(component: "BaseComponent", placement: Placement, home: str) -> "BaseComponent":
+def _build_custom_job(component: "BaseComponent", placement: Placement, settings: Settings) -> "BaseComponent":
     """Returns a custom job around the component, built by Google's own wrapper.
 
     The wrapper passes the step's inputs to the job. Its worker pools are replaced by those of the placement, because it
@@ -251,7 +257,7 @@ def _build_custom_job(component: "BaseComponent", placement: Placement, home: st
     complete_job(job, placement)
     pools = job.component_spec.inputs["worker_pool_specs"]
     container = pools.default[0]["container_spec"]
-    if placement.region != home:
+    if placement.region != settings.region:
         job.component_spec.inputs["location"].default = placement.region
     image = container["image_uri"]
     # GCPC drops the environment of the component.
@@ -259,7 +265,7 @@ def _build_custom_job(component: "BaseComponent", placement: Placement, home: st
         image,
         container["command"],
         container["args"],
-        env={IMAGE_VARIABLE: image, **build_spec_environment(container["command"])},
+        env={**build_image_environment(image, image, settings), **build_spec_environment(container["command"])},
     )
     return job
 

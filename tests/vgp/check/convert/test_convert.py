@@ -442,3 +442,14 @@ def test_what_is_no_source_is_refused_with_what_to_give(capsys, tmp_path, monkey
         main(["convert", *arguments])
     told = capsys.readouterr()
     assert stop.value.code == 2 and not told.out and words in told.err
+
+
+def test_a_step_without_a_gpu_is_converted_with_the_light_image(tmp_path):
+    light = f"r.pkg.dev/p/r/training@sha256:{'1' * 64}"
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines.toml").write_text(
+        f'image = "r.pkg.dev/p/r/training:1"\nlight_image = "{light}"\n[steps.a]\nmachine = "e2-standard-4"\n'
+        '[steps.b]\nmachine = "g2-standard-12"\n'
+    )
+    on_cpu, on_gpu = (step_job.vm(tmp_path / "pipelines.toml", step)[0] for step in ("a", "b"))
+    assert light in on_cpu and light not in on_gpu and "r.pkg.dev/p/r/training:1" in on_gpu

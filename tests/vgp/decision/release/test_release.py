@@ -40,6 +40,15 @@ def test_a_better_model_is_copied_checked_and_champion_and_the_first_spends_noth
     assert record.spent == ()
 
 
+def test_a_version_names_the_image_that_can_serve_it_and_not_the_light_one_that_registers_it(
+    nights, challengers, monkeypatch
+):
+    monkeypatch.setenv("TRAINING_IMAGE", "i@sha256:light")
+    monkeypatch.setenv("TRAINING_STEP_IMAGE", "i@sha256:gpu")
+    nights.night("first", challengers[0])
+    assert nights.record.champion().image == "i@sha256:gpu"
+
+
 def test_each_night_has_the_champion_of_the_one_before_and_nothing_new_changes_nothing(nights, challengers, here):
     nights.night("one", challengers[0])
     outcome = nights.night("two", challengers[1])

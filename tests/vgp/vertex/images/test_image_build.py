@@ -242,8 +242,83 @@ def test_where_a_step_asks_for_dataflow_its_image_has_beam(
     result = built(allow_dirty=True)
     assert result["tags"] == [tag for tag in result["tags"] if tag.startswith("source-")]
     assert result["tags"][0] != f"source-{result['source'][:16]}"
-    words = read_order(load(), Options(allow_dirty=True), root).configuration["steps"][0]["args"]
-    assert words[words.index("--build-arg") + 1] == "EXTRAS=training beam"
+    (target,) = read_order(load(), Options(allow_dirty=True), root).targets
+    assert target.arguments == {"EXTRAS": "training beam"}
+
+
+INDEX = "https://torch.example/whl/cpu"
+
+
+def add_light(root: Path) -> None:
+    """Gives the Dockerfile the target `light`, as ours has it, and the settings its package index."""
+    text = "ARG TARGET=gpu\nFROM cuda AS gpu\nFROM python AS light\nFROM ${TARGET}\nCOPY training ./\n"
+    (root / "training/Dockerfile").write_text(text)
+    (root / "pipelines.toml").write_text(f'torch_index = "{INDEX}"\n{TOML}')
+    commit(root)
+
+
+def test_a_dockerfile_with_the_target_light_gives_two_images_in_one_build_and_both_digests_are_written(
+    cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_light(root)
+    result = built()
+    (made,) = cloud.builds.builds.values()
+    gpu, light = (step["args"] for step in made.message["steps"])
+    assert "TARGET=light" in light and f"TORCH_INDEX={INDEX}" in light and "--build-arg" not in gpu
+    assert result["image"] != result["light_image"]
+    settings = load()
+    assert (settings.image, settings.light_image) == (result["image"], result["light_image"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "written to pipelines.toml: environments.prod.image, environments.prod.light_image"
+    assert f"{result['light_image']} for steps without a GPU" in lines
+    again = built()
+    assert again["build"] is None and again["light_image"] == result["light_image"]
+
+
+def test_another_base_builds_only_the_image_for_gpus(
+    cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]]
+) -> None:
+    add_light(root)
+    first, second = built(), built(base=f"pytorch/pytorch@sha256:{'0' * 64}")
+    assert second["image"] != first["image"] and second["light_image"] == first["light_image"]
+    assert [[step["id"] for step in build.message["steps"]] for build in cloud.builds.builds.values()] == [
+        ["gpu", "light"],
+        ["gpu"],
+    ]
+
+
+def test_without_the_target_light_every_step_has_one_image_and_a_note_names_the_gain(
+    root: Path, built: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = (root / "training/Dockerfile").read_text()
+    add_light(root)
+    built()
+    (root / "training/Dockerfile").write_text(old)
+    commit(root)
+    capsys.readouterr()
+    assert built()["light_image"] is None
+    assert load().light_image is None, "the light image of the earlier Dockerfile has other code"
+    assert "training/Dockerfile has no target light; a light image" in capsys.readouterr().out
+    add_light(root)
+    (root / "pipelines.toml").write_text(TOML)
+    assert built()["light_image"] is None
+    assert "because torch_index is not set; a light image" in capsys.readouterr().out
+
+
+def test_a_light_image_that_would_hide_the_new_one_is_refused(
+    cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, path = f"us-central1-docker.pkg.dev/test-project/images/training@sha256:{'1' * 64}", root / "pipelines.toml"
+    choice, _, _, image = TOML.splitlines()
+    path.write_text(f'{choice}\n{image}\n[environments.prod]\nlight_image = "{name}"\n')
+    assert load().light_image == name
+    with pytest.raises(RequestError, match=r"pipelines.toml:4 sets light_image without the image beside it"):
+        built()
+    path.write_text(TOML)
+    monkeypatch.setenv("PIPELINES_LIGHT_IMAGE", name)
+    with pytest.raises(RequestError, match="PIPELINES_LIGHT_IMAGE sets the image and overrides the file"):
+        built()
+    assert not cloud.builds.builds
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from vgp.settings import load
 from vgp.vertex.images.image_contents import refuse_missing
 
 IMAGE = "us-docker.pkg.dev/me/images/mine:1"
+LIGHT = f"us-docker.pkg.dev/me/images/mine@sha256:{'1' * 64}"
 FILES = {
     ".gitignore": "tasks/secret.py\n",
     "Dockerfile": "FROM scratch\nCOPY tasks ./tasks\nCOPY train.py lib/ ./\n",
-    "pipelines.toml": f'image = "{IMAGE}"\n',
+    "pipelines.toml": f'image = "{IMAGE}"\nlight_image = "{LIGHT}"\n',
     "tasks/__init__.py": "",
     "tasks/mine.py": "import tasks.helper\nfrom . import helper\nfrom tasks.helper import number\n",
     "tasks/helper.py": "import os, numpy\n",
@@ -102,6 +103,7 @@ def test_a_file_of_a_command_in_our_image_must_be_in_it(
     refusal: Callable[..., str], command: tuple[str, ...], message: str
 ) -> None:
     assert message in refusal(*command)
+    assert refusal(*command, image=LIGHT) == refusal(*command)
     assert refusal(*command, image="us-docker.pkg.dev/me/images/other:2") == "", "another image has files of its own"
 
 

@@ -12,6 +12,11 @@ def test_an_image_that_is_not_there_is_an_error(world):
     assert world.only("image.exists", "error").hint == "Build it: vgp image build"
 
 
+def test_a_light_image_that_is_not_there_is_an_error(world):
+    world.own["light_image"] = f"{IMAGE}@sha256:{'f' * 64}"
+    assert world.only("image.exists", "error").hint == "Build it: vgp image build"
+
+
 def test_a_tag_is_a_warning_with_the_digest_to_write(world):
     world.own["image"] = f"{IMAGE}:v1"
     found = world.only("image.digest", "warning")

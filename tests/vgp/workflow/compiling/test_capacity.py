@@ -206,6 +206,34 @@ def test_what_image_or_key_cannot_do_is_refused_with_the_rung(tmp_path, rung, mo
         laddered(tmp_path, rungs=[rung], step={}, **more)
 
 
+LIGHT = f"us-docker.pkg.dev/p/r/training@sha256:{'1' * 64}"
+
+
+def test_the_launcher_is_light_and_the_rungs_have_the_image_for_gpus(tmp_path):
+    container = container_of(laddered(tmp_path, light_image=LIGHT))
+    assert container["image"] == LIGHT
+    rungs = [
+        rung.job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+        for rung in Plan.from_json(container["args"][1]).rungs
+    ]
+    assert [rung["imageUri"] for rung in rungs] == [IMAGE, IMAGE, OTHER]
+
+
+def test_a_ladder_without_gpus_is_light_and_its_checkpoints_are_those_of_the_image(tmp_path):
+    container = container_of(laddered(tmp_path, rungs=RUNGS[:1], step={"machine": "n2-standard-8"}, light_image=LIGHT))
+    (rung,) = Plan.from_json(container["args"][1]).rungs
+    body = rung.job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    told = {pair["name"]: pair["value"] for pair in body["env"]}
+    assert (body["imageUri"], told["TRAINING_IMAGE"], told["TRAINING_STEP_IMAGE"]) == (LIGHT, LIGHT, IMAGE)
+
+
+def test_the_light_image_on_a_gpu_is_refused(tmp_path):
+    with pytest.raises(
+        PlacementError, match="is the light image, which has PyTorch for CPUs: the NVIDIA_L4 would stay"
+    ):
+        laddered(tmp_path, rungs=[{"strategy": "spot", "image": LIGHT}], light_image=LIGHT)
+
+
 def test_the_image_of_the_settings_is_known_by_its_dockerfile(tmp_path, monkeypatch):
     from vgp.settings import load
 
@@ -221,6 +249,10 @@ def test_the_image_of_the_settings_is_known_by_its_dockerfile(tmp_path, monkeypa
         spec_of(settings, tmp_path)
     (tmp_path / "Dockerfile").write_text("FROM a:cuda12.8 AS first\nFROM --platform=linux/amd64 b:cuda13.0\n")
     spec_of(settings, tmp_path)
+    (tmp_path / "Dockerfile").write_text(
+        "ARG TARGET=gpu\nARG BASE=a:cuda12.6\nFROM ${BASE} AS gpu\nFROM python:3 AS light\nFROM ${TARGET}\n"
+    )
+    assert read_base_image(settings) == "a:cuda12.6"
     assert read_base_image(Settings()) == ""
 
 

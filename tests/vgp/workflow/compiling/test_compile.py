@@ -145,6 +145,16 @@ def test_another_number_of_tries_is_a_difference_in_words(compiled: PipelineSpec
     assert "at most 2 h, 3 tries" in str(before) and "at most 2 h, 5 tries" in str(after)
 
 
+def test_new_images_are_one_difference_of_each_step() -> None:
+    def compile_with(number: int) -> PipelineSpec:
+        name, digits = "r.pkg.dev/p/r/training@sha256:", str(number) * 64
+        images = {"image": f"{name}{digits}", "light_image": f"{name}a{digits[1:]}"}
+        return compile.compile_pipeline("training", settings.load(FILE).model_copy(update=images)).spec
+
+    fields = [change.field for change in compare_specs(compile_with(1), compile_with(2))]
+    assert "prepare: image" in fields and not [field for field in fields if "TRAINING_" in field]
+
+
 def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Path) -> None:
     file, out = repository / "pipelines.toml", repository / "build"
     file.write_text('[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n')

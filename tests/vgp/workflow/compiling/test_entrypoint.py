@@ -109,7 +109,7 @@ def placed(component: Any, kind: str) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         if kind == "job":
             return target.job(component).component_spec.inputs["worker_pool_specs"].default[0]["container_spec"]
-        container = target._prepare(component).component_spec.implementation.container
+        container = target._prepare(component, has_gpu=False).component_spec.implementation.container
         return {"command": container.command, "args": container.args}
 
 

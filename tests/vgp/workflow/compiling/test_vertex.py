@@ -48,7 +48,9 @@ STEPS = {
 }
 
 
-def compiled(asked: dict[str, Any], kind: str, folder: Path, component: Any = None) -> dict[str, Any]:
+def compiled(
+    asked: dict[str, Any], kind: str, folder: Path, component: Any = None, light: str | None = None
+) -> dict[str, Any]:
     """A pipeline of one component, by default one of ours, placed and compiled as our pipelines are."""
     from kfp import compiler, dsl
 
@@ -59,7 +61,7 @@ def compiled(asked: dict[str, Any], kind: str, folder: Path, component: Any = No
             print(x)
 
         component = work
-    target = Vertex(Settings(image=IMAGE, steps={"work": Request(**asked)}))
+    target = Vertex(Settings(image=IMAGE, light_image=light, steps={"work": Request(**asked)}))
     ready = getattr(target, kind)(component)
 
     @dsl.pipeline(name="one")
@@ -106,6 +108,29 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     assert others == []
     launcher = spec["deploymentSpec"]["executors"]["exec-work"]["container"]
     assert "env" not in launcher and "resources" not in launcher
+
+
+LIGHT = f"{IMAGE.partition(':')[0]}@sha256:{'1' * 64}"
+
+
+@pytest.mark.parametrize("kind", ["step", "job"])
+@pytest.mark.parametrize(
+    ("asked", "images"),
+    [
+        ({"machine": "e2-standard-8"}, (LIGHT, IMAGE)),
+        ({"machine": "g2-standard-12"}, (IMAGE, None)),
+        ({"machine": "e2-standard-8", "image": "r/own:1"}, ("r/own:1", None)),
+    ],
+)
+def test_a_step_without_a_gpu_runs_in_the_light_image_and_knows_the_image_of_its_code(kind, asked, images, tmp_path):
+    spec = compiled(asked, kind, tmp_path, light=LIGHT)
+    inputs = spec["components"]["comp-work"].get("inputDefinitions", {}).get("parameters", {})
+    container = spec["deploymentSpec"]["executors"]["exec-work"]["container"]
+    if kind == "job":
+        container = inputs["worker_pool_specs"]["defaultValue"][0]["container_spec"]
+    told = {pair["name"]: pair["value"] for pair in container["env"]}
+    assert container.get("image", container.get("image_uri")) == told["TRAINING_IMAGE"] == images[0]
+    assert told.get("TRAINING_STEP_IMAGE") == images[1]
 
 
 @pytest.mark.parametrize("name", STEPS)
