@@ -49,7 +49,7 @@ SLOW = (
 def pytest_configure(config: pytest.Config) -> None:
     """A worker of xdist leaves at once: to take apart what was imported takes 4 s of a core.
 
-    It has told its results by then; whatever is registered later to run at the end is run before.
+    Its results are printed by then; every function that is registered later to run at the end is run before.
     """
     if hasattr(config, "workerinput"):
         atexit.register(os._exit, 0)
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _hear_signals() -> None:
-    """A suite in the background, or under nohup, was told to ignore these, and so would all that its tests start."""
+    """A suite in the background, or under nohup, ignores these signals, and so would all that its tests start."""
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)

@@ -194,7 +194,7 @@ def test_a_download_is_refused_before_a_run_here_starts() -> None:
         workflow.check({**SPEC.defaults, "data": "https://example.com/a.csv"})
 
 
-def test_data_in_bigquery_is_taken_where_the_settings_say_how_much_may_be_read(
+def test_data_in_bigquery_is_read_where_the_settings_limit_its_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", without_torch)

@@ -57,7 +57,7 @@ def learns(task: Task, made: Manifest, folder: Path, steps: int, learning_rate: 
     return float((probabilities.argmax(dim=1) == test["label"]).float().mean())
 
 
-def test_texts_of_two_topics_are_told_apart(tmp_path: Path) -> None:
+def test_texts_of_two_topics_are_distinguished(tmp_path: Path) -> None:
     texts, options = write(tmp_path / "topics", Topics.classes), {"words": 8}
     made = prepare("docs.examples.topics:Topics", texts, tmp_path / "data", options=options, workers=1)
     assert sum(made.rows(split) for split in made.splits) == 200 and made.column("words").width == 8

@@ -118,7 +118,7 @@ def test_a_pull_request_is_judged_and_compared_with_what_it_goes_into(runner: Ru
     assert token and printed.index("GPU003") < printed.index(f"\n::{token[1]}::\n")
 
 
-def test_a_pull_request_that_changes_no_request_says_so(runner: Runner) -> None:
+def test_a_pull_request_that_changes_no_request_is_reported(runner: Runner) -> None:
     event = runner.merged(notes_md="y")
     outputs, _ = runner.check(**event)
     assert outputs["exit-code"] == "0" and json.loads(Path(outputs["sarif"]).read_text())["runs"][0]["results"] == []
@@ -127,7 +127,7 @@ def test_a_pull_request_that_changes_no_request_says_so(runner: Runner) -> None:
     assert "Unchanged: 1 file." in Path(outputs["comment"]).read_text()
 
 
-def test_a_checkout_without_the_state_before_says_what_to_give(runner: Runner) -> None:
+def test_a_checkout_without_the_state_before_names_the_missing_option(runner: Runner) -> None:
     _, printed = runner.check(code=2, BASE_SHA="0" * 40, GITHUB_SHA=runner.git("rev-parse", "HEAD"))
     assert "Give actions/checkout fetch-depth: 2." in printed
 

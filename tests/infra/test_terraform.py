@@ -28,7 +28,7 @@ def test_every_resource_that_is_named_is_there() -> None:
     assert set(re.findall(r"\b(google_\w+\.\w+)", TEXT)) <= there
 
 
-def test_every_variable_says_what_it_is_and_every_text_and_number_is_checked() -> None:
+def test_every_variable_has_a_description_and_every_text_and_number_is_checked() -> None:
     for block in blocks("variable"):
         for name, body in block.items():
             assert body["description"].endswith("."), name
@@ -53,14 +53,14 @@ def test_providers_are_bounded_on_both_sides() -> None:
         assert re.fullmatch(r">= [\d.]+, < [\d.]+", version), version
 
 
-def test_nobody_gets_a_basic_or_an_administrator_role() -> None:
+def test_no_account_gets_a_basic_or_an_administrator_role() -> None:
     granted = set(re.findall(r"roles/[a-zA-Z.]+", TEXT))
     assert {"roles/aiplatform.user", "roles/storage.objectUser"} <= granted
     narrow = ("roles/cloudbuild.builds.editor", "roles/bigquery.dataEditor")  # the latter of single datasets
     assert not [role for role in granted if re.search(r"(?i)admin|owner|editor$", role) and role not in narrow]
 
 
-def test_nobody_outside_is_let_in() -> None:
+def test_no_outside_account_is_let_in() -> None:
     members = re.findall(r'member\s+=\s+"([^"]+)"', TEXT)
     assert members
     assert "allUsers" not in TEXT

@@ -41,7 +41,7 @@ def test_help_teaches_and_imports_nothing_heavy() -> None:
     assert "HEAVY []" in done.stdout
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert pipelines("--version").stdout.startswith("vgp 0.")
 
 
@@ -101,11 +101,11 @@ def test_a_wrong_request_is_one_message_and_exit_code_2(
     monkeypatch.chdir(ours)
     with pytest.raises(SystemExit) as ended:
         main(arguments)
-    told = capsys.readouterr().err
-    assert ended.value.code == 2, told
-    assert message in told
-    assert told.startswith("error: ")
-    assert "Traceback" not in told
+    printed = capsys.readouterr().err
+    assert ended.value.code == 2, printed
+    assert message in printed
+    assert printed.startswith("error: ")
+    assert "Traceback" not in printed
     assert set(ours.iterdir()) == before, "nothing is left behind"
 
 

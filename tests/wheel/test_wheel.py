@@ -138,7 +138,7 @@ def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("words", [["compile"], ["run", "training"], ["runs"]], ids=" ".join)
-def test_a_verb_that_needs_more_says_how_to_install_it(light: Path, project: Path, words: list[str]) -> None:
+def test_a_verb_with_a_missing_extra_explains_how_to_install_it(light: Path, project: Path, words: list[str]) -> None:
     printed = command(light)(*words, cwd=project, code=2).stderr
     assert "is not installed. Install the extra vertex:" in printed
     assert f"{light} -m pip install 'vgp[vertex] @ file://" in printed
@@ -186,7 +186,7 @@ def build(target):
 """
 
 
-def test_a_repository_without_a_workflow_and_a_folder_without_settings_are_told_so(full: Path, tmp_path: Path) -> None:
+def test_a_repository_without_a_workflow_and_a_folder_without_settings_are_reported(full: Path, tmp_path: Path) -> None:
     run = command(full)
     printed = run("compile", cwd=tmp_path, code=2).stderr
     assert "no pipelines.toml" in printed and "fault" not in printed

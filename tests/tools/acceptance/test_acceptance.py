@@ -90,7 +90,7 @@ def test_what_an_interrupted_one_made_is_deleted(furnished: Cloud) -> None:
     assert is_empty(furnished)
 
 
-def test_the_script_says_how_it_is_used() -> None:
+def test_the_script_prints_its_usage() -> None:
     ended = subprocess.run(["bash", "scripts/acceptance.sh"], cwd=REPOSITORY, capture_output=True, text=True)
     assert ended.returncode == 2 and "scripts/acceptance.sh PROJECT" in ended.stderr
 
@@ -113,7 +113,7 @@ class CloudClock(Clock):
         self.cloud.clock.advance(seconds)
 
 
-def test_without_a_yes_nothing_is_started_and_the_cost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_yes_nothing_is_started_and_the_cost_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RequestError, match="nothing was started: answer y, or give --yes"):
         confirm(Settings(project="test-project", bucket="gs://own-bucket"), {}, yes=False)
     assert "At most $0.00 for machines and $0.03 for runs" in capsys.readouterr().out

@@ -143,7 +143,7 @@ def test_a_failed_step_is_no_result(spec):
     assert nights.ends(spec, PINS) == ALL | {"prepare": "SKIPPED"}
 
 
-def test_the_schedules_time_is_told_to_the_runs_of_schedules_alone(spec):
+def test_only_runs_of_schedules_get_the_schedules_time(spec):
     nights = Nights()
     night = nights.run(spec, PINS, pipeline_job_schedule_time_utc="2026-11-21T01:30:00Z")
     assert night["resolve"].inputs == {"run": "run-22", "scheduled": "2026-11-21T01:30:00Z"}
@@ -167,7 +167,7 @@ def test_what_a_step_returns_may_be_worked_out_from_its_inputs(spec):
 @pytest.mark.parametrize(
     ("fails", "final", "minutes"), [(1, "SUCCEEDED", [10]), (2, "SUCCEEDED", [10, 21]), (0, "FAILED", [10, 21])]
 )
-def test_a_task_is_tried_as_often_as_its_retry_policy_says(spec, fails, final, minutes):
+def test_a_task_is_tried_as_often_as_its_retry_policy_allows(spec, fails, final, minutes):
     spec["root"]["dag"]["tasks"]["train"]["retryPolicy"] = {
         "maxRetryCount": 2.0, "backoffDuration": "60s", "backoffFactor": 2.0, "backoffMaxDuration": "3600s",
     }  # fmt: skip

@@ -39,7 +39,7 @@ def test_time_may_pass_by_itself(cloud, pipelines, job):
     assert cloud.clock.now() == cloud.clock.now()
 
 
-def test_the_metrics_and_inputs_of_a_task_are_told(cloud, pipelines, job):
+def test_the_metrics_and_inputs_of_a_task_are_shown(cloud, pipelines, job):
     cloud.script("train", metrics={"auc": 0.75})
     job["runtime_config"]["parameter_values"] = {"epochs": 3}
     created = pipelines.create_pipeline_job(parent=PARENT, pipeline_job=job)
@@ -92,7 +92,7 @@ def test_a_task_that_succeeded_before_is_taken_from_the_cache(cloud, pipelines, 
     assert states(pipelines, other.name)["train"] == "SUCCEEDED"
 
 
-def test_a_cancelled_job_stops_and_says_so(cloud, pipelines, job):
+def test_a_cancelled_job_stops_and_reports_it(cloud, pipelines, job):
     created = pipelines.create_pipeline_job(parent=PARENT, pipeline_job=job)
     cloud.clock.advance(80)
     pipelines.cancel_pipeline_job(name=created.name)

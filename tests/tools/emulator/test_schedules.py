@@ -97,7 +97,7 @@ def test_it_ends_with_its_last_run_or_its_end(cloud, create, schedules):
 
 
 @pytest.mark.parametrize(("catch_up", "count"), [(False, 2), (True, 4)])
-def test_a_paused_schedule_makes_up_for_missed_runs_if_told_to(cloud, create, schedules, catch_up, count):
+def test_a_paused_schedule_makes_up_for_missed_runs_on_request(cloud, create, schedules, catch_up, count):
     made = create("0 * * * *")
     cloud.clock.advance(3600)
     schedules.pause_schedule(name=made.name)

@@ -126,7 +126,7 @@ def test_every_replica_runs_its_containers_program_and_the_chief_ends_the_job(cl
     ("code", "error", "words"),
     [(2, 3, "The replica workerpool0-0 exited with a non-zero status of 2"), (137, 8, "Replicas low on memory")],
 )
-def test_a_programs_error_ends_the_job_and_is_told_a_little_later(cloud, work, create, at_work, code, error, words):
+def test_a_programs_error_ends_the_job_and_is_reported_a_little_later(cloud, work, create, at_work, code, error, words):
     work.error_late_s = 60
     folder, get = at_work(create())
     (folder / "end").write_text(str(code))
@@ -151,7 +151,7 @@ def test_a_stockout_is_tried_again_three_times_unless_retries_are_disabled(cloud
 
 
 @pytest.mark.parametrize(("exit_codes", "words"), [(0, "Resources are insufficient"), (1, "The replica workerpool0-0")])
-def test_a_preempted_job_is_told_to_end_and_fails(cloud, world, work, create, at_work, exit_codes, words):
+def test_a_preempted_job_is_asked_to_end_and_fails(cloud, world, work, create, at_work, exit_codes, words):
     world.set("us-central1", "*", "spot", up=[(0, 900)])
     work.exit_codes = exit_codes
     job = create(strategy=SPOT, disable_retries=True)
@@ -264,7 +264,7 @@ def test_an_error_that_is_not_common_starts_one_program_or_all_anew_five_times_a
     assert [[machine.starts for machine in job.machines] for job in known] == [[4, 9], [9, 9], [1, 1]]
 
 
-def test_a_machine_whose_end_nobody_notices_leaves_the_others_to_end_the_job(cloud, work, create, at_work):
+def test_a_machine_whose_end_goes_unnoticed_leaves_the_others_to_end_the_job(cloud, work, create, at_work):
     job = create(1, 1, disable_retries=True)
     folder, get = at_work(job)
     with cloud.lock:

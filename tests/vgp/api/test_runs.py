@@ -95,6 +95,6 @@ def test_a_run_that_fails_is_raised_with_what_there_is_of_it(tmp_path: Path, mon
         resume(tmp_path / "nothing", settings=SMALL)
 
 
-def test_a_notebook_is_told_the_message_alone() -> None:
+def test_a_notebook_shows_the_message_alone() -> None:
     assert RunFailed("train failed.")._render_traceback_() == ["RunFailed: train failed."]
     assert RequestError("no.")._render_traceback_() == ["RequestError: no."]

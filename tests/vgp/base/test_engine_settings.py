@@ -35,13 +35,13 @@ def test_values_are_taken_as_they_are():
         ('{"memory_gb": -1, "dataflow": {"max_workers": 0}}', "memory_gb is -1"),
     ],
 )
-def test_what_is_wrong_is_said(text, message):
+def test_a_mistake_is_reported(text, message):
     with pytest.raises(UserError) as refused:
         engines({VARIABLE: text})
     assert message in str(refused.value) and VARIABLE in str(refused.value) and len(str(refused.value)) < 400
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_mistakes_are_reported_at_once():
     with pytest.raises(UserError) as refused:
         engines({VARIABLE: '{"memory_gb": -1, "workers": -1}'})
     assert len(str(refused.value).splitlines()) == 2

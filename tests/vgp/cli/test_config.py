@@ -143,7 +143,7 @@ def test_a_key_without_a_value_is_refused(folder: Path, key: str, message: str) 
     assert refusal("config", key).startswith(message)
 
 
-def test_config_of_a_wrong_file_tells_the_line(folder: Path) -> None:
+def test_config_of_a_wrong_file_names_the_line(folder: Path) -> None:
     Path("pipelines.toml").write_text("\nregion = 'mars'\n")
     assert refusal("config").startswith("pipelines.toml:2: region: ")
 
@@ -151,7 +151,7 @@ def test_config_of_a_wrong_file_tells_the_line(folder: Path) -> None:
 # init
 
 
-def test_init_from_flags_writes_a_right_file_and_tells_what_is_next(folder: Path) -> None:
+def test_init_from_flags_writes_a_right_file_and_prints_the_next_command(folder: Path) -> None:
     text = output("init", "--project", "my-project", "--prod-project", "my-prod", "--region", "europe-west4", "--yes")
     assert text.startswith("Wrote pipelines.toml")
     assert "vgp preflight training" in text
@@ -257,7 +257,7 @@ def test_init_that_is_stopped_writes_nothing(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_init_replaces_a_file_that_says_nothing_of_a_project_and_keeps_its_steps(folder: Path) -> None:
+def test_init_replaces_a_file_without_a_project_and_keeps_its_steps(folder: Path) -> None:
     Path("pipelines.toml").write_text('region = "us-central1"\n\n[steps.train]\nmachine = "a3-highgpu-8g"\n')
     output("init", "--yes", "--project", "my-project")
     written = Path("pipelines.toml").read_text()

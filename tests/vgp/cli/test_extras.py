@@ -39,7 +39,7 @@ def test_every_import_of_the_tool_is_in_the_base_or_in_the_extra_that_is_named()
 
 
 @pytest.mark.parametrize("extra", ["vertex", "training"])
-def test_what_an_extra_is_said_to_bring_it_brings(extra: str) -> None:
+def test_an_extra_installs_the_packages_that_its_message_names(extra: str) -> None:
     for package in extras.PACKAGES[extra]:
         assert distributions(package) & locked(extra), package
 
@@ -55,7 +55,7 @@ def test_a_lack_is_named_also_when_it_was_explained_on_the_way() -> None:
     )
 
 
-def test_a_package_of_nobody_known_is_not_ours_to_explain() -> None:
+def test_an_unknown_package_is_not_explained() -> None:
     with pytest.raises(ModuleNotFoundError), extras.explain_missing_package():
         raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
 

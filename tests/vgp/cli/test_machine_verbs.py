@@ -48,7 +48,7 @@ def elsewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "code"), [(["right.yaml"], 0), (["wrong.yaml"], 1), (["wrong.yaml", "text.yaml"], 2)]
 )
-def test_the_exit_code_says_how_it_went(capsys, files, code):
+def test_the_exit_code_is_the_outcome(capsys, files, code):
     assert run(capsys, "check", *files)[0] == code
 
 
@@ -154,7 +154,7 @@ NOTHING = [
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 @pytest.mark.parametrize(("filters", "code", "why", "instead"), NOTHING)
-def test_nothing_to_list_says_why_and_what_works(capsys, filters, code, why, instead, form):
+def test_an_empty_list_gives_the_reason_and_a_filter_that_works(capsys, filters, code, why, instead, form):
     ended, out, err = run(capsys, "machines", *filters, "--as-of", "2026-11-20", *form)
     assert ended == code and why in err and instead in err
     assert out == ("[]\n" if form and code == 1 else "")
@@ -205,12 +205,12 @@ def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
 @pytest.mark.parametrize(("name", "ask"), [("L4", "--accelerator L4"), ("nvidia-h100", "--accelerator nvidia-h100"),
                                            ("TPU_V3", "cloud-tpu"), ("1 x L4", "--accelerator NVIDIA_L4 --count 1"),
                                            ("8xH100", "--accelerator NVIDIA_H100_80GB --count 8")])  # fmt: skip
-def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
+def test_an_accelerator_is_no_machine_and_the_error_names_the_right_option(name, ask):
     with pytest.raises(RequestError, match=f"is a GPU, not a machine. .*: vgp machines {ask}$"):
         machine_card.find_machine(name)
 
 
-def test_a_tpu_machine_that_is_none_is_told_with_those_that_are():
+def test_an_unknown_tpu_machine_is_reported_with_the_known_ones():
     with pytest.raises(RequestError, match=r"ct5lp-hightpu-3t looks like a TPU machine(.|\n)*ct5lp-hightpu-4t"):
         machine_card.find_machine("ct5lp-hightpu-3t")
 
@@ -257,7 +257,7 @@ def test_one_machine_shows_everything_and_the_quota_to_ask_for(capsys):
     assert detail["quotas"][-1]["metric"] == "aiplatform.googleapis.com/custom_model_training_cpus"
 
 
-def test_a_price_tells_its_source_and_whether_its_skus_are_known(capsys):
+def test_a_price_shows_its_source_and_whether_its_skus_are_known(capsys):
     both = _sources("n1-standard-8", "NVIDIA_TESLA_T4")
     detail = json.loads(_shown(capsys, "machines", "n1-standard-8", "--json"))
     prices = {
@@ -287,7 +287,7 @@ def _sources(*names):
     return [source(rows[name, "us-central1"]["source"] or reading) for name in names]
 
 
-def test_a_list_tells_how_many_of_its_prices_have_no_known_sku(capsys, monkeypatch):
+def test_a_list_counts_its_prices_without_a_known_sku(capsys, monkeypatch):
     known = {key: row for key, row in fresh_figures.sku_rows().items() if key[1] == "us-central1"}
     monkeypatch.setattr(skus, "_table", lambda: known)
     here, there = (["machines", "--accelerator", "L4", "--provisioning", "standard", "--region", region]
@@ -349,7 +349,7 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
         (("--ladder", "--accelerator", "L4", "--deadline", "5m"), "No rung can meet a deadline of 5m"),
     ],
 )
-def test_what_no_ladder_can_be_proposed_for_is_said(capsys, options, words):
+def test_a_machine_without_a_possible_ladder_is_reported(capsys, options, words):
     code, _, err = run(capsys, "machines", *options)
     assert code == 2 and words in err
 

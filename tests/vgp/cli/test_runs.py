@@ -69,7 +69,7 @@ def safe(text: str) -> bool:
     return not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
 
 
-def test_show_tells_all_and_obeys_nothing(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_everything_and_obeys_no_markup(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "show", "small-1")
     assert code == 0 and safe(out)
     assert "small-1 failed 10m 00s" in out or "small-1 failed 11m 00s" in out
@@ -79,7 +79,7 @@ def test_show_tells_all_and_obeys_nothing(ran: str, capsys: pytest.CaptureFixtur
     assert re.search(r"first\.auc +0\.75", out) and "first.metrics" in out and "gs://test-bucket/runs/" in out
 
 
-def test_show_tells_machines_the_same(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_same_facts_as_json(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "show", "latest:small", "--json")
     printed = json.loads(out)
     assert code == 0 and (printed["id"], printed["state"]) == ("small-1", "failed")

@@ -91,7 +91,7 @@ def test_from_nothing_to_a_schedule_and_back(cloud: Cloud, line: Line) -> None:
     assert (code, "there is no schedule 'nihgtly'. Did you mean nightly?" in err) == (2, True)
 
 
-def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
+def test_each_verb_prints_its_json(cloud: Cloud, line: Line) -> None:
     planned = line.json("plan")
     (row,) = planned["schedules"]
     assert (planned["pending"], row["action"], row["cron"]) == (True, "create", "CRON_TZ=Europe/Berlin 30 2 * * *")
@@ -107,7 +107,7 @@ def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
     assert line.json("delete", "nightly", "--yes")["deleted"] == [applied[0]["schedule"]]
 
 
-def test_the_plan_says_of_each_step_whether_it_may_take_an_earlier_result(cloud: Cloud, line: Line) -> None:
+def test_the_plan_shows_for_each_step_whether_it_may_take_an_earlier_result(cloud: Cloud, line: Line) -> None:
     line.file.write_text("caching = true\n" + FILE)
     printed = line("plan")[1]
     (cache,) = [line for line in printed.splitlines() if line.startswith("    cache ")]
@@ -120,7 +120,7 @@ def test_the_plan_says_of_each_step_whether_it_may_take_an_earlier_result(cloud:
     assert set(line.json("plan")["schedules"][0]["cached"].values()) == {False}
 
 
-def test_a_backfill_runs_past_nights_and_says_what_they_could_see(
+def test_a_backfill_runs_past_nights_and_reports_the_data_they_could_see(
     cloud: Cloud, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vgp.vertex.schedules.backfill.FIRST_S", 0.1)
@@ -148,7 +148,7 @@ def test_a_backfill_runs_past_nights_and_says_what_they_could_see(
     assert (code, "--from 1 October: write a date like" in err) == (2, True)
 
 
-def test_doctor_tells_by_its_exit_code_whether_something_is_wrong(
+def test_doctor_exits_with_an_error_if_something_is_wrong(
     cloud: Cloud, line: Line, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def doctor(*words: str) -> tuple[int, str]:
@@ -228,7 +228,7 @@ def test_no_secret_of_the_environment_is_sent_or_shown(cloud: Cloud, line: Line)
     assert "PRIVATE KEY" not in shown + sent
 
 
-def test_a_list_of_nothing_says_what_to_do(line: Line) -> None:
+def test_an_empty_list_suggests_what_to_do(line: Line) -> None:
     assert "vgp schedule apply" in line("list")[1]
     line.file.write_text("")
     assert "Nothing to do" in line("plan")[1]

@@ -29,12 +29,12 @@ def test_a_dry_run_shows_the_job_and_starts_nothing(
     assert f"dry run: {printed['id']} was not started" in err
 
 
-def test_a_dry_run_tells_a_person_that_nothing_was_started(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_reports_that_nothing_was_started(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--dry-run", "--wait")
     assert code == 0 and "was not started" in out and not cloud.jobs
 
 
-def test_what_the_check_doubts_is_said_of_a_dry_run_and_of_a_run_that_starts(
+def test_warnings_of_the_check_are_printed_for_a_dry_run_and_for_a_run_that_starts(
     cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
     doubt = "warning: train: The default quota for NVIDIA_L4 in us-central1 is 0; the job needs 2.  [GPU017]"
@@ -89,7 +89,7 @@ def test_a_step_without_a_price_is_named_wherever_the_run_is_summed(
 HOUR = 3600
 
 
-def test_nothing_started_is_the_first_that_is_said_and_has_an_exit_code_of_its_own(
+def test_that_nothing_started_is_printed_first_and_has_an_exit_code_of_its_own(
     cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = run(capsys)
@@ -109,7 +109,7 @@ def test_nothing_started_is_the_first_that_is_said_and_has_an_exit_code_of_its_o
     assert len(cloud.jobs) == 1
 
 
-def test_a_request_that_failed_within_the_hour_says_how_to_go_on_and_later_starts_anew(
+def test_a_request_that_failed_within_the_hour_explains_how_to_continue_and_later_starts_anew(
     cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cloud.script("train", fail="CUDA out of memory")
@@ -156,7 +156,7 @@ def test_an_id_is_one_run_for_ever(cloud: Cloud, capsys: pytest.CaptureFixture[s
     assert run(capsys, "--id", "mine", "--set", "epochs=1")[0] == 2
 
 
-def test_a_retry_goes_on_at_once_and_says_so_and_a_success_is_not_retried(
+def test_a_retry_starts_at_once_and_is_reported_and_a_success_is_not_retried(
     cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cloud.script("resolve", outputs={"uri": "gs://test-bucket/runs/1/pins/0.json"})

@@ -115,14 +115,14 @@ def test_a_long_text_is_shown_by_its_size_and_its_checksum() -> None:
     assert summarise_texts(TOML) != summarise_texts(TOML + "#")
 
 
-def test_new_table_writes_the_file_and_tells_what_it_decided(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_table_writes_the_file_and_prints_its_decisions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, "new", "table", "a.csv", "--target", "y", "--out", "new.toml")
     assert code == 0, err
     assert "Wrote new.toml, from all 60 rows: 2 classes; '1' is the positive one" in out
     assert "Next: vgp run training --set task=new.toml --set data=a.csv" in out
 
 
-def test_new_table_asks_what_rows_belong_to_and_names_what_nearly_tells_the_target(
+def test_new_table_asks_what_rows_belong_to_and_names_columns_that_nearly_predict_the_target(
     training_here: None, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = call(capsys, "new", "table", "a.csv")

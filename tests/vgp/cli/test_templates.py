@@ -42,7 +42,7 @@ def tags(cloud: Cloud) -> dict[str, str]:
     return {tag.name.rpartition("/")[2]: tag.version.rpartition("/")[2] for tag in found}
 
 
-def test_upload_tells_machines_what_it_did(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upload_prints_its_changes_as_json(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "upload", "training", "--tag", "v3", "--json")
     printed = json.loads(out)
     [version] = [name.rpartition("/")[2] for name in cloud.artifacts.content]
@@ -69,7 +69,7 @@ def test_upload_and_compile_make_the_same_bytes(
     assert name.endswith(json.loads(main_compiled[1])[0]["sha256"])
 
 
-def test_upload_tells_people_what_it_did(
+def test_upload_prints_its_changes_as_text(
     cloud: Cloud, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(capsys, "upload", "training", "--tag", "v3")
@@ -89,7 +89,7 @@ def test_upload_tells_people_what_it_did(
     ]
 
 
-def test_a_tag_that_moved_is_told(cloud: Cloud, capsys: pytest.CaptureFixture[str], repository: Path) -> None:
+def test_a_tag_that_moved_is_reported(cloud: Cloud, capsys: pytest.CaptureFixture[str], repository: Path) -> None:
     run(capsys, "upload", "training")
     before = tags(cloud)["latest"]
     other = repository / "other.toml"
@@ -157,7 +157,7 @@ def test_tags_are_moved_and_taken_away(cloud: Cloud, capsys: pytest.CaptureFixtu
     assert "stable" not in tags(cloud)
 
 
-def test_a_limit_shows_the_newest_and_says_how_many_there_are(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_shows_the_newest_and_counts_them_all(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     repository = "projects/test-project/locations/us-central1/repositories/pipelines"
     for number in range(5):
         cloud.artifacts.add_version(repository, "training", f"sha256:{number:064}", b"{}")

@@ -28,11 +28,11 @@ def run_pool(folder: Path, how: str) -> tuple[int, str]:
     return ended.returncode, ended.stderr
 
 
-def test_a_process_that_works_alone_and_is_killed_is_told_with_its_file_and_record(tmp_path: Path) -> None:
+def test_a_process_that_works_alone_and_is_killed_is_reported_with_its_file_and_record(tmp_path: Path) -> None:
     code, words = run_pool(tmp_path, "dies")
     assert code == -signal.SIGKILL
     assert "died while making rows (photos/cat.png, record 3)" in words
 
 
-def test_a_process_that_ends_by_itself_is_told_of_by_itself_alone(tmp_path: Path) -> None:
+def test_a_process_that_fails_by_itself_alone_prints_its_error(tmp_path: Path) -> None:
     assert run_pool(tmp_path, "fails") == (1, "a fault of its own\n")

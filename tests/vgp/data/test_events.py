@@ -145,7 +145,7 @@ def test_bigquery_is_asked_the_same():
     assert frames and all("range between 24 preceding and 2 preceding" in frame.lower() for frame in frames)
 
 
-def test_an_event_counts_as_often_as_its_weight_says(engine):
+def test_an_event_counts_as_often_as_its_weight(engine):
     rows = table(engine, "weighed rows", [("a", BEGIN + 1)], place=pa.string(), hour=pa.int64())
     kinds = {"place": pa.string(), "hour": pa.int64(), "delay": pa.int64(), "flights": pa.int64()}
     happened = [("a", BEGIN, 10, 3), ("a", BEGIN, None, 2), ("a", BEGIN, 50, 1), ("a", BEGIN, 7, None)]

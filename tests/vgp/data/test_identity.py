@@ -188,7 +188,7 @@ def test_equal_rows_without_a_key_are_numbered(tmp_path):
     assert [made[1], made[4]] == [stated[1], stated[4]] or made[1] in (stated[1], stated[5])
 
 
-def test_different_keys_that_share_a_number_are_told_apart(tmp_path):
+def test_different_keys_that_share_a_number_are_distinguished(tmp_path):
     """Of a billion keys two may; here three numbers are all there are."""
     keys = table(k=list(range(40)))
     with engine_of(keys, tmp_path, key=("k",)) as engine:

@@ -56,7 +56,7 @@ def test_a_folder_of_images_becomes_rows_that_a_model_learns_from(shapes, tmp_pa
     assert losses[-1] < 0.5 * losses[0] and right.float().mean() > 0.8
 
 
-def test_a_table_says_classes_and_splits_and_images_without_a_line_are_counted(shapes, tmp_path):
+def test_a_table_gives_classes_and_splits_and_images_without_a_line_are_counted(shapes, tmp_path):
     lines = ["\ufefffile,Label,split"]
     for n, path in enumerate(sorted(shapes.rglob("*.*"))):
         if n != 7:
@@ -95,7 +95,7 @@ def test_a_damaged_image_is_named_or_dropped(shapes, tmp_path, wrong):
         ("oval/1.png", "", "oval/1.png: 'oval' is not a class.*circle, square"),
     ],
 )
-def test_a_class_that_cannot_be_told_is_said_with_its_place(shapes, tmp_path, name, text, message):
+def test_an_unclear_class_is_reported_with_its_place(shapes, tmp_path, name, text, message):
     (shapes / name).parent.mkdir(exist_ok=True)
     (shapes / name).write_text(text)
     with pytest.raises(UserError, match=message):

@@ -34,7 +34,7 @@ def refused(column: np.ndarray) -> bool:
     ],
     ids=["itself", "beyond a threshold", "in between", "missing", "category"],
 )
-def test_a_column_that_tells_the_label_is_refused(leak):
+def test_a_column_that_predicts_the_label_is_refused(leak):
     assert refused(leak)
 
 
@@ -60,7 +60,7 @@ def named(columns: dict[str, np.ndarray], label: np.ndarray = LABEL, classes: tu
     return " ".join(check({**columns, "label": label}, "label", classes, other.pop("trusted", ()), **other))
 
 
-def test_a_column_that_nearly_tells_the_label_is_named_with_an_interval_and_stays():
+def test_a_column_that_nearly_predicts_the_label_is_named_with_an_interval_and_stays():
     note = named(
         {"fee": NEARLY, "x": HONEST, "code": np.where(DRAW.random(ROWS) < 0.04, 1 - LABEL, LABEL) + np.uint64(7)}
     )
@@ -77,7 +77,7 @@ def test_few_rows_are_enough_to_name_a_column(rows):
 
 
 @pytest.mark.parametrize("kind", ["number", "category"])
-def test_a_column_that_tells_eight_rows_of_many_is_named_and_luck_is_not(kind):
+def test_a_column_that_predicts_eight_rows_of_many_is_named_and_luck_is_not(kind):
     rows = 40_000
     label = np.zeros(rows, np.int64)
     label[DRAW.choice(rows, 8, replace=False)] = 1
@@ -101,7 +101,7 @@ def test_of_a_regression_and_of_several_classes_too():
     assert "x (AUC 0.9" in (note := named({"x": third}, label, ("a", "b", "c"))) and "of 'c', 95%" in note
 
 
-def test_many_columns_are_told_in_one_sentence_the_strongest_first():
+def test_many_columns_are_reported_in_one_sentence_the_strongest_first():
     columns = {f"x{i}": (4 * LABEL + (1 + i / 20) * HONEST).astype(np.float32) for i in range(12)}
     note = named(
         {name: np.where(DRAW.random(ROWS) < 0.05, HONEST, v).astype(np.float32) for name, v in columns.items()}
@@ -109,7 +109,7 @@ def test_many_columns_are_told_in_one_sentence_the_strongest_first():
     assert note.count("AUC") == 8 and "and 4 more" in note
 
 
-def test_what_some_rows_of_a_group_tell_of_the_others_is_no_leak():
+def test_rows_of_a_group_that_predict_each_other_are_no_leak():
     """Such as the height of a patient, of whom every row has the same outcome."""
     who = DRAW.permutation(np.repeat(np.arange(200), 20))
     sick, height = (DRAW.random(200) < 0.5).astype(np.int64), DRAW.normal(170, 10, 200)

@@ -198,7 +198,7 @@ def test_bytes_do_not_depend_on_threads_memory_or_an_earlier_run(visits, made, t
     assert contents(tmp_path / "data") == contents(made.folder)
 
 
-def test_the_fingerprint_tells_other_data_and_other_configurations(visits, visits_module, made, write_csv, tmp_path):
+def test_the_fingerprint_changes_with_data_and_configuration(visits, visits_module, made, write_csv, tmp_path):
     first, sources = made.manifest.fingerprint, made.manifest.sources
     copied = write_csv(visit_rows(), "again.csv")
     assert prepare(visits, str(copied), tmp_path / "data", workers=1).fingerprint == first
@@ -216,7 +216,7 @@ def test_the_fingerprint_tells_other_data_and_other_configurations(visits, visit
     assert len({first, *others}) == 5
 
 
-def test_the_fingerprint_of_a_task_that_names_no_sources_tells_other_shards(visits_module):
+def test_the_fingerprint_of_a_task_that_names_no_sources_changes_with_the_shards(visits_module):
     task = f"{visits_module}:Pieces"
 
     def fingerprint(checksum: str) -> str:
@@ -367,7 +367,7 @@ def test_the_features_are_asked_for_once_and_once_of_the_past(visits, visits_mod
     assert len(asked) == 2
 
 
-def test_a_disk_that_is_read_only_is_told_as_it_is(visits, write_csv, tmp_path, monkeypatch):
+def test_a_read_only_disk_is_reported(visits, write_csv, tmp_path, monkeypatch):
     def refused(**given):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 

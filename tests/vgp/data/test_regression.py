@@ -150,7 +150,7 @@ def is_refused(column: np.ndarray, label: np.ndarray = COST) -> bool:
     ],
     ids=["itself", "log", "bent", "with tax", "nearly"],
 )
-def test_a_column_that_tells_the_number_is_refused(leak):
+def test_a_column_that_predicts_the_number_is_refused(leak):
     assert is_refused(leak)
 
 
@@ -168,5 +168,5 @@ def test_an_honest_column_is_not_refused(honest):
     assert not is_refused(honest)
 
 
-def test_few_rows_tell_nothing():
+def test_few_rows_prove_nothing():
     assert not is_refused(COST[:150], COST[:150])

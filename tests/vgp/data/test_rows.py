@@ -152,7 +152,7 @@ def rewrite(dataset: Path, table: pa.Table, **changes) -> None:
     ],
     ids=["missing", "words", "another number", "a list"],
 )
-def test_a_shard_of_other_columns_than_the_manifest_says_is_refused(dataset: Path, column, message):
+def test_a_shard_with_columns_that_differ_from_the_manifest_is_refused(dataset: Path, column, message):
     table = pq.read_table(dataset / "test-00000.parquet")
     position = table.column_names.index("seconds")
     other = table.remove_column(position)
@@ -194,7 +194,7 @@ def test_a_shard_whose_footer_is_damaged_is_refused_in_one_line(dataset: Path, d
         open_rows(dataset, "test")
 
 
-def test_a_shard_of_other_rows_than_the_manifest_says_is_refused(dataset: Path):
+def test_a_shard_with_rows_that_differ_from_the_manifest_is_refused(dataset: Path):
     table = pq.read_table(dataset / "test-00000.parquet")
     rewrite(dataset, table.slice(1))
     with pytest.raises(UserError, match=f"has {len(table) - 1} rows, but the manifest has {len(table)}"):

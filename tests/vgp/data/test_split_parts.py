@@ -59,7 +59,7 @@ def list_notes(**splits) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.dictionary(pa.int32(), pa.string())])
-def test_the_share_of_the_groups_of_a_split_that_are_in_the_train_split_is_told(kind):
+def test_the_share_of_the_groups_of_a_split_that_are_in_the_train_split_is_reported(kind):
     def of(numbers):
         return marks([str(number) for number in numbers] if pa.types.is_dictionary(kind) else list(numbers), kind)
 
@@ -68,7 +68,7 @@ def test_the_share_of_the_groups_of_a_split_that_are_in_the_train_split_is_told(
     assert not list_notes(train=of(range(30)), test=of(range(30, 60))) and not list_notes(train=of(range(3)))
 
 
-def test_of_more_groups_than_are_remembered_the_share_is_told_about():
+def test_of_more_groups_than_are_remembered_the_share_is_estimated():
     train, test = np.arange(100_000), np.arange(80_000, 130_000)
     (note,) = list_notes(train=marks(train), test=marks(test))
     assert len(marks(train)) == split_parts.MOST_MARKS
@@ -87,9 +87,7 @@ def test_what_is_remembered_depends_on_no_order_and_no_cut():
 @pytest.mark.parametrize(
     "task, message", [("Together", "in the test split 100.0% are in the train split"), ("Pieces", "")]
 )
-def test_a_task_that_makes_its_rows_itself_is_told_where_it_names_a_group(
-    visits_module, tmp_path, capfd, task, message
-):
+def test_shared_groups_are_reported_for_a_task_that_makes_its_own_rows(visits_module, tmp_path, capfd, task, message):
     prepare(f"{visits_module}:{task}", "", tmp_path / "data", workers=1)
     words = capfd.readouterr().err
     assert message in words and ("Of the values of user" in words) == bool(message)

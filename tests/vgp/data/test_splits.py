@@ -273,7 +273,7 @@ def test_kinds_of_every_size_have_their_shares_to_a_row(size, tmp_path):
         assert sum(each) == pytest.approx(share * kinds * size, abs=3 * kinds**0.5 / 2 + 1)
 
 
-def test_many_alike_rows_are_said_in_the_output_the_manifest_and_the_report(run, capfd, tmp_path):
+def test_many_duplicate_rows_are_reported_in_the_output_the_manifest_and_the_report(run, capfd, tmp_path):
     made, _, folder = run(Titanic, NAMES, passengers())
     (note,) = made.notes
     assert "1,315 of 1,316 rows are equal to another" in note and "12 kinds" in note
@@ -319,7 +319,7 @@ def groups_of(values: list[str]) -> list[list[str]]:
     return [[str(i), *row[:2], values[i % len(values)], row[-1]] for i, row in enumerate(wide())]
 
 
-def test_a_group_of_few_values_is_said(placed):
+def test_a_group_of_few_values_is_reported(placed):
     planned, found = placed(Grouped, ["id", *WIDE], groups_of([f"g{i}" for i in range(12)]))
     assert planned["split"]["by"] == "group word"
     assert "few groups hold most of the 600 rows (12 values of word)" in planned["notes"][0]
@@ -394,7 +394,7 @@ def test_very_few_rows_are_refused_in_a_sentence_or_split(run, count):
         assert re.search(r"no row in the (test|train) split|does not occur in the train split", str(error))
 
 
-def test_a_test_split_that_lacks_a_class_is_said(run, placed, capfd):
+def test_a_test_split_that_lacks_a_class_is_reported(run, placed, capfd):
     rows = wide()
     _, found = placed(Wide, WIDE, rows)
     one = [[*row[:-1], "false" if found[i] == "test" else row[-1]] for i, row in enumerate(rows)]
@@ -467,7 +467,7 @@ def test_more_rows_move_few_of_a_rare_class_and_none_of_the_others(placed):
     assert 0 < moved <= 4
 
 
-def test_a_class_of_one_group_trains_and_the_test_split_is_said_to_lack_it(run, capfd):
+def test_a_class_of_one_group_trains_and_its_absence_from_the_test_split_is_reported(run, capfd):
     rows = groups_of([f"g{i}" for i in range(150)])
     made, found, _ = run(Grouped, ["id", *WIDE], sick(rows, {i for i in range(600) if i % 150 == 1}))
     assert found[1] == "train"
@@ -574,7 +574,7 @@ def test_a_task_with_a_time_may_be_split_by_its_key(placed):
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 9, 182])
-def test_days_that_are_held_out_are_told_from_the_others_however_many_they_are(count, tmp_path):
+def test_days_that_are_held_out_are_distinguished_from_the_others_however_many_they_are(count, tmp_path):
     days = sorted(random.Random(count).sample(range(-400, 400), count))
     split = ByTime(windows("1-6", "7"), 5, "day", "")
     with engine_of(pa.table({"_mark": [*range(-410, 410), None]}), tmp_path) as engine:

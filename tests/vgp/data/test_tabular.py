@@ -79,7 +79,7 @@ def test_a_declaration_that_does_not_fit_is_refused_at_once(attributes, message)
         ({"time": "day", "group": "row", "schema": (DAY, Field("row", pa.string()), DONE)}, ("row",), ("row",)),
     ],
 )
-def test_rows_of_a_table_with_a_time_are_grouped_by_its_day_unless_the_task_says_otherwise(attributes, groups, called):
+def test_rows_of_a_table_with_a_time_are_grouped_by_its_day_unless_the_task_overrides_it(attributes, groups, called):
     task = task_of(**attributes)()
     assert (task.groups, task.grouped_by) == (groups, called)
 

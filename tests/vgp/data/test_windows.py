@@ -81,7 +81,7 @@ def test_a_window_without_data_is_refused_with_what_there_is(train, test, days, 
         windows(train, test).resolve(days)
 
 
-def test_a_window_in_days_may_begin_and_end_where_nobody_works():
+def test_a_window_in_days_may_begin_and_end_on_days_without_rows():
     mondays = day_numbers("2013-01-07", "2013-12-30", step=7)
     train, test = windows("2013-01-01:2013-11-30", "2013-12-01:2014-01-05").resolve(mondays)
     assert (format_spans(train), format_spans(test)) == ("2013-01:2013-11", "2013-12-01:2014-01-05")

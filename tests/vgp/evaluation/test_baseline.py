@@ -69,7 +69,7 @@ def test_a_class_that_training_lacked_gets_probability_0(prepared):
     assert found.shape[1] == 3 and found[:, 1].max() == 0 and found[:, 2].min() > 0
 
 
-def test_without_anything_to_learn_it_says_why(prepared):
+def test_without_anything_to_learn_the_reason_is_given(prepared):
     manifest, folder, task = prepared()
     rows = open_rows(folder, "train")
     one_class = Rows(rows.take(np.flatnonzero(rows.columns["label"] == 1)))

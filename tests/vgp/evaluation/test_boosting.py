@@ -117,7 +117,7 @@ def test_it_stops_before_it_learns_noise_by_heart(validation):
     assert model.rows == (600 if validation else 540)
 
 
-def test_rows_that_tell_when_to_stop_are_whole_groups_and_of_days_the_last():
+def test_rows_that_decide_when_to_stop_are_whole_groups_and_the_last_days():
     class ByDay(Yes):
         groups = ("day",)
 

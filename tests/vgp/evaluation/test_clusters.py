@@ -55,7 +55,7 @@ def test_the_error_is_the_spread_of_the_mean_over_repeated_samples_however_unequ
 
 
 @pytest.mark.parametrize(("difference", "p_value"), [(0.0, 0.5), (0.2, 0.0), (-0.2, 1.0)])
-def test_a_difference_without_spread_is_told_from_rounding(difference, p_value):
+def test_a_difference_without_spread_is_distinguished_from_rounding(difference, p_value):
     assert levels.above(clusters.contrast(np.full(50, difference), [np.arange(50)])) == p_value
 
 
@@ -138,10 +138,10 @@ def test_caution_takes_the_correlation_for_higher_and_none_is_below_zero():
     [(["15889", "-3", "15900"], [1, 0, 2]), (["2013-05-02", "2013-05-10", "2013-05-01"], [1, 2, 0]),
      (["2013-W10", "2013-W02"], [1, 0]), (["9", "10"], [0, 1])],
 )  # fmt: skip
-def test_numbers_and_dates_tell_an_order(values, order):
+def test_numbers_and_dates_have_an_order(values, order):
     assert clusters.in_order(Names(np.arange(len(values)), values)).tolist() == order
 
 
 @pytest.mark.parametrize("values", [["JFK", "LGA"], ["1", ""], ["2013-5-1", "2013-05-02"], ["1", None], []])
-def test_other_names_tell_none(values):
+def test_other_names_have_none(values):
     assert clusters.in_order(Names(np.arange(len(values)), values)) is None

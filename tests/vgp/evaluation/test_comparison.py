@@ -147,7 +147,7 @@ def test_the_interval_of_few_blocks_is_as_wide_as_students():
     assert bounds.high - bounds.low == pytest.approx(student[1] - student[0], rel=0.06)
 
 
-def test_one_block_tells_nothing():
+def test_one_block_proves_nothing():
     bounds = comparison.interval(0.3, np.full(10, 0.3), 1, 0.95)
     assert (bounds.low, bounds.high) == (-np.inf, np.inf)
 

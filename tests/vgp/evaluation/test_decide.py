@@ -232,7 +232,7 @@ def test_a_decision_is_the_same_when_made_again(save):
 # ---- one decision of a year
 
 
-def test_the_reason_tells_the_test_its_level_what_is_sure_and_what_could_have_been_seen(save):
+def test_the_reason_names_the_test_its_level_the_sure_part_and_the_detectable_gain(save):
     label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
     result = decide(save(label, new, champion=old, group=day))
     assert (result.level, result.degrees, result.clusters) == (pytest.approx(0.05 / 365), pytest.approx(29), (30,))
@@ -284,7 +284,7 @@ def test_what_is_no_evidence_among_365_decisions_may_be_as_the_only_one(save):
     assert once.promote and "the 95% interval starts" not in once.details
 
 
-def test_users_on_many_days_are_told_from_as_many_independent_rows(save):
+def test_users_on_many_days_are_distinguished_from_as_many_independent_rows(save):
     """The new model is better for some users and worse for others, on all of their days."""
     random = np.random.default_rng(20)
     day, user = (codes.ravel() for codes in np.indices((DAYS, 25)))
@@ -310,7 +310,7 @@ def test_a_few_days_that_are_far_worse_put_the_bound_far_down(save):
     assert not result.promote and result.difference - result.lower_bound > 2.5 * interval  # 1 of symmetric days
 
 
-def test_an_interval_above_nothing_that_bad_days_made_too_short_is_told_from_the_bound(save):
+def test_an_interval_above_nothing_that_bad_days_made_too_short_is_distinguished_from_the_bound(save):
     label, day = np.tile([0, 1], 600), np.repeat(np.arange(DAYS), 40)
     new = np.where(label == 1, 0.6, 0.4)
     new[day < 2] = np.where(label == 1, 0.39, 0.61)[day < 2]
@@ -322,7 +322,7 @@ def test_an_interval_above_nothing_that_bad_days_made_too_short_is_told_from_the
     assert "because it assumes that good and bad groups are symmetric)" in result.details
 
 
-def test_groups_that_are_too_few_for_a_years_level_are_told_from_those_that_suffice(save):
+def test_groups_that_are_too_few_for_a_years_level_are_distinguished_from_those_that_suffice(save):
     label, day, (new, old) = flights(np.random.default_rng(6), skills=(2.0, 0.1), days=12, rows=200)
     few = decide(save(label, new, champion=old, group=day))
     assert few.level is None and few.metric is None

@@ -50,7 +50,7 @@ def test_what_moved_comes_first_and_what_did_not_is_no_shift(tmp_path):
     assert tilt.missing == pytest.approx((20 / 1_200, 20 / 1_200))
 
 
-def test_a_small_table_is_not_said_to_shift_by_chance():
+def test_a_small_table_is_not_reported_as_shifted_by_chance():
     random = np.random.default_rng(1)
     column = Column(name="x", kind="number", type="float")
     found = drift._column(column, random.normal(size=30).astype(np.float32), random.normal(size=20).astype(np.float32))

@@ -69,7 +69,9 @@ def test_the_figures_are_those_of_the_saved_predictions(coins, data, model, tmp_
     assert decide(tmp_path / "out").reference == "champion"
 
 
-def test_a_champion_with_the_same_weights_is_told_from_one_that_only_predicts_alike(coins, data, model, tmp_path):
+def test_a_champion_with_the_same_weights_is_distinguished_from_one_that_only_predicts_alike(
+    coins, data, model, tmp_path
+):
     shutil.copytree(model, tmp_path / "copy")
     alike = coins.trained(tmp_path / "alike", data, slope=1.2 + 1e-6)
     for champion, same in ((model, True), (tmp_path / "copy", True), (alike, False)):
@@ -128,21 +130,21 @@ def test_a_task_without_slices_groups_and_validation(coins, tmp_path):
     assert (found.slices, found.group, found.groups) == ((), "", 0)
 
 
-def test_where_no_baseline_can_be_fitted_it_says_why(data, model, tmp_path, monkeypatch):
+def test_where_no_baseline_can_be_fitted_the_reason_is_given(data, model, tmp_path, monkeypatch):
     monkeypatch.setattr("vgp.evaluation.baseline.MOST_ROWS", 1)
     found = evaluate(data, model, tmp_path / "out")
     assert list(found.models) == ["challenger"]
     assert found.notes == ("No baseline: the train split has rows of one class only.",)
 
 
-def test_a_baseline_of_a_sample_says_so(data, model, tmp_path, monkeypatch):
+def test_a_baseline_of_a_sample_is_marked(data, model, tmp_path, monkeypatch):
     monkeypatch.setattr("vgp.evaluation.baseline.MOST_ROWS", 300)
     found = evaluate(data, model, tmp_path / "out")
     assert found.notes == ("The baseline was fitted on 300 of 1,200 train rows, evenly spaced.",)
 
 
 @pytest.mark.parametrize("only", [0, 1])
-def test_a_test_split_of_one_class_has_no_auc_and_says_so(coins, tmp_path, only):
+def test_a_test_split_of_one_class_has_no_auc_which_is_reported(coins, tmp_path, only):
     data = coins.dataset(tmp_path / "data", only={"2": only})
     found = evaluate(data, coins.trained(tmp_path / "model", data), tmp_path / "out")
     assert found.roc_curve is None and "auc" not in found.scalars and found.scalars["loss"] > 0
@@ -204,7 +206,7 @@ def test_where_the_champion_is_gone_the_baseline_stands_in(coins, data, model, t
     assert "champion's files are gone (" in decision.reason and "model.safetensors was deleted)" in decision.reason
 
 
-def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data, model, tmp_path):
+def test_a_champion_that_was_gone_before_the_run_began_is_reported_from_the_pins(data, model, tmp_path):
     pins = ChampionPins(folder="gs://b/m", problem="version 3 of coins was deleted", epoch=0)
     evaluate(data, model, tmp_path / "out", champion=store.save(str(tmp_path / "pins"), pins))
     assert "champion's files are gone (version 3 of coins was deleted)" in decide(tmp_path / "out").reason
@@ -224,7 +226,7 @@ def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data,
         ({"train": ["no window"]}, ""),
     ],
 )
-def test_a_champion_that_has_learned_from_days_of_the_test_is_told(coins, tmp_path, trained, note):
+def test_a_champion_that_has_learned_from_days_of_the_test_is_reported(coins, tmp_path, trained, note):
     data = coins.dataset(tmp_path / "data", train="2013-01:2013-03", test="2013-04")
     champion = coins.trained(tmp_path / "champion", coins.dataset(tmp_path / "earlier", **trained), slope=0.2)
     model = coins.trained(tmp_path / "model", data)
@@ -291,7 +293,7 @@ def test_luck_of_days_promotes_a_table_with_a_time_only_if_its_author_takes_rows
     )
 
 
-def test_days_that_are_too_few_are_told_with_what_helps(judged, fairs):
+def test_days_that_are_too_few_are_reported_with_what_helps(judged, fairs):
     assert judged(fairs.Fairs, test="12 days").reason == (
         "Keep the champion: the test data has only 12 groups of rows (by day of at, because the task names no "
         "group); the test needs 15 at the level for 365 decisions a year. Test on more days, for example with a longer "

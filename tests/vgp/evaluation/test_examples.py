@@ -84,7 +84,7 @@ def test_a_star_leaves_out_every_row(evaluated):
     assert found.examples.lists == () and found.examples.withheld == ("*",)
 
 
-def test_classes_that_are_numbers_are_told_with_the_name_of_the_target():
+def test_classes_that_are_numbers_are_shown_with_the_name_of_the_target():
     assert outcome.in_words(("0", "1.0"), "survived") == ("survived = 0", "survived = 1.0")
     assert outcome.in_words(("no", "2nd"), "survived") == ("no", "2nd") and outcome.in_words(("0", "1"), "") == (
         "0",

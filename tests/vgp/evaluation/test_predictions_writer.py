@@ -16,7 +16,7 @@ def test_categories_are_named_by_their_values():
     assert named(column, np.array([2, 0, 1])) == ["red", MISSING, "blue"]
 
 
-def test_few_numbers_keep_their_value_and_missing_ones_are_said_to_be():
+def test_few_numbers_keep_their_value_and_missing_ones_are_marked():
     column = Column(name="n", kind="number", type="float")
     assert named(column, np.array([3.5, np.nan, 2.0, 3.5])) == ["3.5", MISSING, "2", "3.5"]
 

@@ -88,7 +88,7 @@ def page_of(tmp_path, data, model, decision):
     return (tmp_path / "r.html").read_text()
 
 
-def test_what_was_taken_up_is_told_and_kept_beside_it(left, prepared, rows, tmp_path, capsys):
+def test_collected_files_are_reported_and_kept_beside_the_model(left, prepared, rows, tmp_path, capsys):
     folder = left(predictions=predicted(rows), metrics={"loss": 0.5})
     printed = capsys.readouterr().err
     assert f"model: 1 file, 5 bytes, in {folder}" in printed and "metrics.json: loss 0.5" in printed
@@ -112,7 +112,7 @@ def test_what_was_taken_up_is_told_and_kept_beside_it(left, prepared, rows, tmp_
         ({"w": "x", "collected.json": "[]"}, r"collected\.json, a name that"),
     ],
 )
-def test_what_cannot_be_taken_up_is_an_error_that_says_why(prepared, coins, tmp_path, files, message):
+def test_files_that_cannot_be_collected_are_an_error_with_the_reason(prepared, coins, tmp_path, files, message):
     folder = tmp_path / "model"
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def test_a_script_meets_a_champion_on_the_same_rows(left, coins, prepared, rows,
     assert decide(tmp_path / "back").outcome == "keep"
 
 
-def test_a_champion_of_other_rows_is_kept_and_what_is_the_matter_is_told(left, prepared, rows, tmp_path):
+def test_a_champion_of_other_rows_is_kept_and_the_difference_is_reported(left, prepared, rows, tmp_path):
     model = left(predictions=predicted(rows))
     labels = rows["label"].to_numpy()
     for name, columns, message in (

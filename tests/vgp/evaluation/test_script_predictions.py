@@ -110,7 +110,7 @@ def test_what_cannot_be_is_counted_and_shown(read, columns, classes, message):
         ({"row_id": [1, 2, 1], "probability": YES, "label": [0, 1, 1]}, {"labelled": True}, "earlier row in 1 of 3"),
     ],
 )
-def test_rows_that_nobody_can_tell_are_refused(read, columns, options, message):
+def test_rows_that_cannot_be_identified_are_refused(read, columns, options, message):
     with pytest.raises(UserError, match=message):
         read(columns, **options)
 
@@ -135,7 +135,7 @@ def test_rows_that_bring_their_own_labels_need_neither_row_id_nor_a_task(read):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not a table" * 50, b"PAR1" + b"\0" * 100 + b"PAR1"])
-def test_what_is_no_parquet_file_is_said_in_one_line(tmp_path, content):
+def test_a_file_that_is_not_parquet_is_reported_in_one_line(tmp_path, content):
     (tmp_path / "predictions.parquet").write_bytes(content)
     with pytest.raises(UserError, match=r"predictions\.parquet cannot be read as Parquet") as refusal:
         predictions.read(str(tmp_path / "predictions.parquet"), TWO)
@@ -152,7 +152,7 @@ def test_missing_additional_and_double_rows_are_each_counted(read):
         assert fault in str(refusal.value)
 
 
-def test_row_ids_of_63_bits_are_told_apart_and_ones_that_a_float_has_rounded_are_said_to_be(read):
+def test_row_ids_of_63_bits_are_distinguished_and_ids_that_a_float_has_rounded_are_reported(read):
     ids = np.array([(1 << 62) + 1, (1 << 62) + 3, 7])
     aligned = test_rows.align(read({"row_id": ids, "probability": YES}), ids[::-1])
     assert aligned({"row_id": ids[1:2]})[:, 1].tolist() == [YES[1]]
@@ -161,7 +161,7 @@ def test_row_ids_of_63_bits_are_told_apart_and_ones_that_a_float_has_rounded_are
         test_rows.align(rounded, ids[[0, 2]])
 
 
-def test_rows_in_any_order_are_told_by_their_row_id_and_held_to_the_label(read):
+def test_rows_in_any_order_are_matched_by_row_id_and_checked_against_the_label(read):
     left = read({"row_id": IDS, "probability": YES, "label": [0, 1, 1]})
     aligned = test_rows.align(left, np.array([3, 5, 7]), np.array([1, 1, 0]))
     assert aligned({"row_id": np.array([7, 3])})[:, 1].tolist() == [0.25, 0.5]

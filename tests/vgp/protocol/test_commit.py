@@ -41,7 +41,7 @@ def test_a_run_of_no_commit_has_none(started, code):
     assert commit.of_run(started(code)) == ""
 
 
-def test_a_run_on_this_machine_asks_nobody(cloud):
+def test_a_run_on_this_machine_sends_no_request(cloud):
     assert commit.of_run("") == "" and not cloud.requests
 
 

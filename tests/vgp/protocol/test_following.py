@@ -22,7 +22,7 @@ def sent(cloud: Cloud) -> list[str]:
     return [call.method.rpartition(".")[2] for call in cloud.requests if ".models." in call.method]
 
 
-def test_a_run_that_is_none_of_vertex_ai_asks_nobody(cloud):
+def test_a_run_that_is_not_on_vertex_ai_sends_no_request(cloud):
     for job in ("", "flights-20261122", "projects/1/locations/here"):
         assert follow(job, Registry(1, champion=1).read, 1, TERMS) == {} and not sent(cloud)
 
@@ -47,7 +47,7 @@ def test_the_version_of_the_step_is_uploaded_and_reigns_and_a_repetition_sends_n
     assert (before, sent(cloud).count("upload")) == (1, 1)
 
 
-def test_what_google_refuses_is_told_and_is_no_failure_of_the_step(cloud, capsys):
+def test_a_refusal_of_google_is_reported_and_is_no_failure_of_the_step(cloud, capsys):
     cloud.fail("*.models.upload", status(403, "Permission denied"), forever=True)
     answer = follow(JOB, Registry(1, champion=1).read, 1, TERMS)["vertex"]
     assert answer.startswith("not up to date: ") and "aiplatform.models.upload" in answer

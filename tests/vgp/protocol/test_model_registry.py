@@ -201,7 +201,7 @@ def test_a_kill_at_every_call_leaves_what_the_next_one_completes(cloud, service,
     assert shown(cloud) == {1: set(), 3: {"champion", "default"}}
 
 
-def test_whoever_has_read_an_older_record_puts_the_newer_one_back(cloud, service):
+def test_a_writer_with_an_older_record_restores_the_newer_one(cloud, service):
     """One is about to move the alias to version 1; meanwhile another run promotes version 2 and is done with it."""
     registry = Registry(2)
     reconcile(registry.read, service, TERMS, clock=CloudClock(cloud))
@@ -248,7 +248,7 @@ def test_what_others_have_just_registered_is_left_to_them_until_it_is_old(cloud,
                                            "default moved to version 1"]  # fmt: skip
 
 
-def test_a_model_of_somebody_else_is_not_touched(cloud, projected):
+def test_a_model_with_another_owner_is_not_touched(cloud, projected):
     other = Registry()
     other.register(1, model="gs://elsewhere/registry/flights/versions/1")
     projected(other)
@@ -280,7 +280,7 @@ def test_what_cannot_be_served_is_refused_before_anything_is_sent(cloud, project
     assert calls(cloud, *WRITES) == 0
 
 
-def test_what_a_script_left_is_not_uploaded_and_said(cloud, projected):
+def test_the_files_of_a_script_are_not_uploaded_which_is_reported(cloud, projected):
     registry = Registry()
     registry.register(1, files={"model.pt": {"bytes": 1, "sha256": "0" * 64}})
     [words] = projected(registry)

@@ -60,7 +60,7 @@ def run_notify(folder: Path, name: str, state: str = "SUCCEEDED", **inputs: Any)
     return Path(artifact.path).read_text(), artifact.metadata
 
 
-def test_a_second_night_without_anything_new_says_so(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_second_night_without_anything_new_is_reported(cloud: Cloud, tmp_path: Path) -> None:
     first = run_notify(tmp_path, started(cloud, "first"))
     assert first[1]["words"] == "trained" and "| train | succeeded | 1m 00s | $0.04 |" in first[0]
     cloud.clock.advance(3600)
@@ -84,7 +84,7 @@ def test_the_summary_is_sent_with_a_key_that_is_the_runs(cloud: Cloud, receiver:
 
 
 @pytest.mark.parametrize("version", ["", "/versions/1"])
-def test_the_address_may_be_a_secret_and_is_told_to_nobody(
+def test_the_address_may_be_a_secret_and_is_never_printed(
     cloud: Cloud, receiver: Receiver, tmp_path: Path, capfd: pytest.CaptureFixture[str], version: str
 ) -> None:
     cloud.secrets.versions["hook"] = [receiver.url + SECRET + "\n"]
@@ -147,9 +147,7 @@ def test_google_that_never_answers_is_not_waited_for(
     assert run_notify(tmp_path, name)[1]["words"] == "succeeded"
 
 
-def test_a_run_on_this_machine_tells_what_its_status_tells_and_sends_nothing(
-    receiver: Receiver, tmp_path: Path
-) -> None:
+def test_a_run_on_this_machine_reports_its_status_and_sends_nothing(receiver: Receiver, tmp_path: Path) -> None:
     text, metadata = run_notify(tmp_path, "local-pipeline-exit-handler-1", "FAILED", webhook=receiver.url)
     assert metadata == {"words": "failed", "sent": "no: this is not a run on Vertex AI"} and receiver.requests == []
     assert text == "# This run: failed\n"
@@ -172,7 +170,7 @@ def members(cloud: Cloud) -> list[str]:
     return [child["name"].rpartition("/")[2] for name in names for child in cloud.contexts.children(name)]
 
 
-def test_a_run_that_nobody_submitted_joins_its_experiment_once_and_a_night_without_news_does_not(
+def test_a_run_of_a_schedule_joins_its_experiment_once_and_a_night_without_news_does_not(
     cloud: Cloud, tmp_path: Path
 ) -> None:
     first = started(cloud, "first")

@@ -3,7 +3,7 @@ from vgp.protocol import run_folder
 OUTPUT = "/gcs/bucket/runs/of us/123456789012/training-20261120-a2/train_-8123456789012345678/model"
 
 
-def test_an_output_tells_root_project_run_and_step():
+def test_the_path_of_an_output_names_root_project_run_and_step():
     output = run_folder.parse(OUTPUT)
     assert output == run_folder.parse(OUTPUT.replace("/gcs/", "gs://"))
     assert (output.root, output.project, output.run) == (
@@ -19,12 +19,12 @@ def test_the_name_of_a_step_may_itself_end_in_digits():
     assert (output.root, output.project, output.run, output.step) == ("gs://b/1", "2", "3", "part_1234567")
 
 
-def test_a_path_that_somebody_chose_is_no_output():
+def test_a_chosen_path_is_no_output():
     for path in ("runs/checkpoints", "/gcs/bucket/a_1/checkpoints", "gs://b/p/run/train_1234567/x", ""):
         assert run_folder.parse(path) is None
 
 
-def test_pins_and_checkpoints_lie_at_the_root_or_where_a_local_run_says(tmp_path):
+def test_pins_and_checkpoints_lie_at_the_root_or_in_the_folder_of_a_local_run(tmp_path):
     assert run_folder.pins(OUTPUT, {}) == "gs://bucket/runs/of us/pins"
     assert run_folder.checkpoints(OUTPUT, {}) == "gs://bucket/runs/of us/checkpoints"
     local = {"TRAINING_PINS": f"{tmp_path}/pins", "TRAINING_CHECKPOINTS": f"{tmp_path}/saved"}

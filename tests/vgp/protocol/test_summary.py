@@ -25,7 +25,7 @@ def test_a_night_with_new_data_trained() -> None:
     assert [step.name for step in summary.steps] == ["resolve", "prepare", "train", "evaluate", "decide"]
 
 
-def test_a_night_without_new_data_says_so_and_since_when() -> None:
+def test_a_night_without_new_data_is_reported_with_the_run_since() -> None:
     summary = summarize(night("b", all_of("SKIPPED"), since="training-1a", decision="keep"))
     assert summary.words == "nothing new since training-1a: nothing was trained"
     assert summary.nothing_new and summary.since == "training-1a" and summary.decision == "keep"
@@ -46,7 +46,7 @@ def test_a_new_champion_trains_nothing_and_is_not_nothing() -> None:
     assert not summary.nothing_new
 
 
-def test_a_night_that_found_no_reason_to_train_says_which() -> None:
+def test_a_night_that_found_no_reason_to_train_names_the_reason() -> None:
     """Of the pipeline retraining: what follows resolve lies in a branch that was not taken."""
     states = {step: "NOT_TRIGGERED" for step in ("prepare", "train", "evaluate", "decide")}
     job = night("b", {"resolve": "SUCCEEDED", **states})
@@ -81,7 +81,7 @@ def test_what_takes_up_a_model_did_not_train_it() -> None:
     assert summarize(job).words.startswith("trained; decision: keep")
 
 
-def test_what_was_registered_is_told_and_nothing_was_trained_by_it() -> None:
+def test_a_registered_version_is_reported_without_a_claim_of_training() -> None:
     words = "registered as version 7, champion since 2026-11-20T02:20:00Z in place of version 6"
     job = night("b", all_of("SUCCEEDED", prepare="SKIPPED", train="SKIPPED"), since="a")
     components, details = job["pipelineSpec"]["components"], job["jobDetail"]["taskDetails"]
@@ -120,7 +120,7 @@ def test_a_run_that_cannot_take_results_is_never_nothing_new() -> None:
     assert not summarize(job).nothing_new
 
 
-def test_a_step_that_is_told_its_runs_name_does_not_stand_in_the_way() -> None:
+def test_a_step_that_knows_its_runs_name_does_not_stand_in_the_way() -> None:
     """With the cache switched on for every step, resolve runs all the same."""
     job = night("b", all_of("SKIPPED"), since="a")
     job["pipelineSpec"]["components"]["comp-exit-handler-1"]["dag"]["tasks"]["resolve"]["cachingOptions"] = {
@@ -138,7 +138,7 @@ def test_the_cost_is_time_by_price_of_what_ran() -> None:
     assert "at least $0.40" in markdown(without)
 
 
-def test_the_days_of_the_prices_of_what_ran_are_told_and_that_they_are_old() -> None:
+def test_the_days_of_the_prices_of_the_run_are_shown_with_a_warning_if_old() -> None:
     prices = {"resolve": [0.15, "2026-07-30"], "prepare": [0.3, "2025-01-01"], "train": [2.4, "2026-07-09"]}
     job = night("b", all_of("SUCCEEDED", prepare="SKIPPED"), since="a")
     summary = summary_of(job, {**prices, "evaluate": [0.8, ""]}, state="SUCCEEDED")
@@ -160,7 +160,7 @@ def test_the_days_of_a_ladders_prices_are_those_of_its_rungs() -> None:
     assert "Prices of 2026-06-01 to 2026-07-30" in markdown(summary)
 
 
-def test_iterations_of_a_loop_are_told_apart() -> None:
+def test_iterations_of_a_loop_are_distinguished() -> None:
     job = night("b", all_of("SUCCEEDED"))
     details = job["jobDetail"]["taskDetails"]
     train = next(detail for detail in details if detail["taskName"] == "train")

@@ -80,7 +80,7 @@ def test_the_body_and_the_key_arrive(receiver: Receiver) -> None:
         ([404], 1, r"answered 404 \(1 try\)"),
     ],
 )
-def test_what_is_not_delivered_is_told_without_the_address(
+def test_a_failed_delivery_is_reported_without_the_address(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answers: list[Any], requests: int, words: str
 ) -> None:
     receiver.answers = answers
@@ -99,16 +99,14 @@ def test_a_second_try_carries_the_same_key(receiver: Receiver, monkeypatch: pyte
     assert [request[1]["Idempotency-Key"] for request in receiver.requests] == ["key-1", "key-1"]
 
 
-def test_a_certificate_that_nobody_vouches_for_gets_nothing(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_untrusted_certificate_gets_nothing(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     with pytest.raises(webhook.Undelivered, match="no certificate that can be trusted"):
         webhook.post(receiver.url, BODY, "k")
     assert receiver.requests == []
 
 
-def test_nobody_there_is_told_at_once(receiver: Receiver, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_receiver_is_reported_at_once(receiver: Receiver, capfd: pytest.CaptureFixture[str]) -> None:
     receiver.close()
     with pytest.raises(webhook.Undelivered, match="could not be reached"):
         webhook.post(receiver.url + SECRET, BODY, "k")

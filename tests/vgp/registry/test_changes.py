@@ -30,7 +30,7 @@ def test_a_version_is_promoted_only_over_the_champion_that_it_was_compared_with(
     assert record.events[-1].before == 1 and record.events[-1].who == "ana" and record.events[-1].why == "a reason"
 
 
-def test_what_was_done_by_a_key_is_not_done_again_also_after_somebody_rolled_back():
+def test_a_change_by_a_key_is_not_repeated_even_after_a_rollback():
     record = promoted(registered("a", "b"), 1)
     record = changes.promote(record, 2, expected=1, **WORDS, key="the run")
     record = rolled_back(record)

@@ -103,7 +103,7 @@ def test_a_root_that_is_no_folder_is_refused(root, message):
         registry.open(root, "flights")
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_anything_is_done(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported_before_anything_is_done(tmp_path):
     (tmp_path / "file").write_text("no folder")
     for root in (tmp_path / "file", Path("/proc/registry")):
         with pytest.raises(UserError, match=r"cannot be (written|read)"):
@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_done(tmp_pat
         registry.open(str(tmp_path), "flights").read()
 
 
-def test_a_bucket_that_is_not_there_and_one_that_may_not_be_read_are_told(bucket, proxy):
+def test_a_bucket_that_is_not_there_and_one_that_may_not_be_read_are_reported(bucket, proxy):
     for work in (registry.Registry.read, registry.Registry.require_writable):
         with pytest.raises(UserError, match="bucket does not exist: gs://nowhere/r/flights"):
             work(registry.open("gs://nowhere/r", "flights"))
@@ -127,7 +127,7 @@ def test_a_bucket_that_is_not_there_and_one_that_may_not_be_read_are_told(bucket
         registry.open(f"{bucket}/r", "flights").read()
 
 
-def test_a_bucket_that_refuses_what_a_registry_needs_is_told_with_the_role_and_changes_nothing(bucket, proxy):
+def test_a_bucket_that_refuses_what_a_registry_needs_is_reported_with_the_role_and_changes_nothing(bucket, proxy):
     place = registry.open(f"{bucket}/refused", "flights")
     before = place.change(lambda record: changes.register(record, version("a"), who="run"))
     works = (place.require_writable, lambda: place.change(lambda record: promoted(record, 1)))
@@ -216,7 +216,7 @@ def test_a_kill_at_any_line_leaves_the_record_before_or_after_and_a_repetition_e
     assert sorted(path.name for path in Path(place.folder).iterdir()) == [FILE_NAME, "registry.lock"]
 
 
-def test_a_full_disk_is_told_and_leaves_the_record_as_it_was(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_leaves_the_record_as_it_was(tmp_path, monkeypatch):
     place = registry.open(str(tmp_path), "flights")
     before = place.change(lambda record: registered("a"))
 

@@ -147,7 +147,7 @@ def test_what_is_no_copy_of_ours_is_left_alone(place, model, monkeypatch):
     assert storage.read(f"{folder}/todo.txt", most=99) == b"dear reader" and os.listdir(model)
 
 
-def test_a_bucket_that_refuses_is_told_with_the_role(bucket, proxy, model, monkeypatch):
+def test_a_bucket_that_refuses_is_reported_with_the_role(bucket, proxy, model, monkeypatch):
     place = registry.open(f"{bucket}/swept", "flights")
     made = version("a", files=versions.add(place, model, key_of("a")))
     place.change(lambda record: changes.register(record, made, who="run"))

@@ -42,7 +42,7 @@ def test_a_night_that_is_repeated_counts_once_and_is_allowed_as_it_was():
     assert not tests_spent.allows(again, "another", LEVEL, 0.95, NOW)
 
 
-def test_what_was_used_up_is_told_with_the_day_on_which_it_goes_on():
+def test_a_spent_budget_is_reported_with_the_day_on_which_it_renews():
     once = nights(1, level=0.05, every=10)
     assert tests_spent.used_up(once, "tonight", LEVEL, 0.95, NOW) == (
         "the 5% error budget of a year's tests is used up until 2027-11-10: 1 test took 5%, and one more would "

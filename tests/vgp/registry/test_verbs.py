@@ -56,7 +56,7 @@ def models(capsys):
     return call
 
 
-def test_show_champion_says_since_when_why_and_what_it_replaced(three, models):
+def test_show_champion_prints_since_when_why_and_what_it_replaced(three, models):
     answer = models(three, "show")
     assert (answer["model"], answer["number"], answer["aliases"]) == ("flights", 3, ["champion"])
     assert answer["folder"] == three.version_folder(key_of("c")) and answer["files"]["model.json"]["bytes"] == 2
@@ -78,7 +78,7 @@ def test_list_has_the_newest_first_and_compare_every_metric(three, models):
 
 
 @both
-def test_a_rollback_that_is_repeated_goes_back_once_and_says_so(three, models):
+def test_a_rollback_that_is_repeated_goes_back_once_and_reports_it(three, models):
     answer = models(three, "rollback --why 'complaints' --account user:ana@example.com")
     assert answer["changed"] and answer["champion"] == 2
     assert answer["said"] == "version 2 is the champion of flights again, in place of version 3"
@@ -138,13 +138,13 @@ def test_aliases_and_rejections_are_repeated_without_effect(three, models):
         (f"promote 1 --why {'x' * 2001}", "--why has 2,001 letters; at most 2,000 are kept"),
     ],
 )
-def test_a_wrong_request_is_told_with_the_choices(three, models, words, message):
+def test_a_wrong_request_is_reported_with_the_choices(three, models, words, message):
     before = three.read()
     assert message in models(three, words)
     assert three.read() == before
 
 
-def test_a_model_without_versions_says_where_the_first_comes_from(place, models):
+def test_the_error_for_a_model_without_versions_names_the_source_of_the_first(place, models):
     place.change(lambda record: changes.keep(record, who="run", why="", key="night"))
     first = "It has no usable version; the next run with a better model registers one."
     for words in ("show", "show 1", "promote 1", "delete 1 --dry-run"):

@@ -75,7 +75,7 @@ def test_the_files_of_a_registered_version_are_not_touched_again(place, model):
     assert content(place.version_folder(key_of("a"))) == FILES
 
 
-def test_a_version_whose_files_are_gone_cut_or_changed_is_told(place, model):
+def test_a_version_whose_files_are_gone_cut_or_changed_is_reported(place, model):
     made = register(place, versions.add(place, model, key_of("a")))
     folder = place.version_folder(made.key)
     storage.overwrite(f"{folder}/model.json", b"[]")
@@ -119,7 +119,7 @@ def test_a_bucket_that_is_not_there_takes_no_copy(bucket, model):
         versions.add(registry.open("gs://nowhere/r", "flights"), model, key_of("a"))
 
 
-def test_a_bucket_that_refuses_a_copy_is_told_with_the_role(bucket, proxy, model):
+def test_a_bucket_that_refuses_a_copy_is_reported_with_the_role(bucket, proxy, model):
     proxy.fail(403, method="POST", path="upload")
     with pytest.raises(UserError, match=r"the version cannot be copied: .*roles/storage.objectUser"):
         versions.add(registry.open(f"{bucket}/refused", "digits"), model, key_of("a"))

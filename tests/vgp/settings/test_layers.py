@@ -43,7 +43,7 @@ def test_every_value_of_the_stronger_layer_is_in_effect(weak: dict, strong: dict
 
 @hypothesis_settings(deadline=None)
 @given(TREES, TREES)
-def test_a_value_of_the_weaker_layer_stays_unless_the_stronger_says_otherwise(weak: dict, strong: dict) -> None:
+def test_a_value_of_the_weaker_layer_stays_unless_the_stronger_overrides_it(weak: dict, strong: dict) -> None:
     result, above = leaves(merged(weak, strong)), {**leaves(strong), **tables(strong)}
     for keys, value in leaves(weak).items():
         hidden = any(keys[:size] in leaves(strong) for size in range(1, len(keys) + 1)) or keys in above
@@ -197,7 +197,7 @@ def test_a_slip_is_refused_by_the_name_of_the_variable(name: str, text: str, mes
     assert message in str(refused.value)
 
 
-def test_the_value_of_an_unknown_variable_is_never_told() -> None:
+def test_the_value_of_an_unknown_variable_is_never_printed() -> None:
     with pytest.raises(RequestError) as refused:
         values({"PIPELINES_PROJEKT": "canary", "PIPELINES_LABELS": "canary"})
     assert "canary" not in str(refused.value)

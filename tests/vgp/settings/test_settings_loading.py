@@ -119,7 +119,7 @@ def test_a_mistake_in_an_environment_that_is_not_chosen_is_found_too(write: Writ
     assert refusal(path, environment="dev").startswith(expected)
 
 
-def test_a_mistake_that_all_environments_share_is_told_once(write: Write) -> None:
+def test_a_mistake_that_all_environments_share_is_reported_once(write: Write) -> None:
     message = refusal(write('bucket = "base"\n[environments.dev]\n[environments.prod]\n'))
     assert message.count("\n") == 0 and "Write gs://base." in message
 
@@ -266,7 +266,7 @@ def test_wrong_settings_are_refused_with_their_line(write: Write, text: str, mes
     assert message in complaint
 
 
-def test_every_wrong_value_of_a_file_is_told_at_once(write: Write) -> None:
+def test_every_wrong_value_of_a_file_is_reported_at_once(write: Write) -> None:
     message = refusal(write("project = 'X'\nregion = 'nowhere'\n[steps.train]\nnodes = 0\n"))
     assert [line.split(":")[1] for line in message.splitlines()] == ["1", "2", "4"]
 
@@ -392,7 +392,9 @@ def test_a_wrong_rung_is_refused_with_its_own_line(write: Callable[[str], Path],
 
 
 @pytest.mark.parametrize(("value", "given"), [('{accelerator = "H100"}', "a table"), ("3", "3")])
-def test_a_ladder_that_is_no_list_is_told_what_it_takes(write: Callable[[str], Path], value: str, given: str) -> None:
+def test_the_error_for_a_ladder_that_is_no_list_names_the_right_form(
+    write: Callable[[str], Path], value: str, given: str
+) -> None:
     with pytest.raises(RequestError, match=f"steps.train.capacity: given {given}; it takes a list of tables"):
         settings.load(write(f"[steps.train]\ncapacity = {value}\n"))
 
@@ -410,7 +412,7 @@ def test_a_ladder_is_written_as_tables_too_and_as_a_variable(
         settings.load(path)
 
 
-def test_what_the_step_and_a_rung_say_has_to_go_together(write: Callable[[str], Path]) -> None:
+def test_the_values_of_a_step_and_its_rung_have_to_fit(write: Callable[[str], Path]) -> None:
     with pytest.raises(RequestError, match=r"capacity: rung 1: max_wait is for strategy"):
         settings.load(write('[steps.train]\nmachine = "g2-standard-4"\ncapacity = [{max_wait = "2h"}]\n'))
 

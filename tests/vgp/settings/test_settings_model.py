@@ -37,7 +37,7 @@ def test_flags_come_before_variables_the_environment_and_the_top(
 Write = Callable[[str], Path]
 
 
-def test_nobody_is_told_by_default() -> None:
+def test_no_notice_is_sent_by_default() -> None:
     assert Notify() == Notify(email=(), webhook=None) and Notify().warnings() == []
 
 

@@ -105,7 +105,7 @@ def test_what_google_refuses_is_refused_with_what_was_given(rule, value: str) ->
         (value_rules.check_endpoint, "http://h.test:1", "Write https://h.test:1."),
     ],
 )
-def test_the_fix_is_told(rule, value: str, fix: str) -> None:
+def test_the_fix_is_printed(rule, value: str, fix: str) -> None:
     with pytest.raises(ValueError) as refused:
         rule(value)
     assert fix in str(refused.value)
@@ -120,7 +120,7 @@ def test_a_slash_at_the_end_is_dropped() -> None:
     )
 
 
-def test_a_password_in_an_address_is_refused_and_not_told() -> None:
+def test_a_password_in_an_address_is_refused_and_not_printed() -> None:
     for address in ("https://me:canary@host", "ftp://me:canary@host", "https://canary@host/path"):
         with pytest.raises(ValueError) as refused:
             value_rules.check_endpoint(address)

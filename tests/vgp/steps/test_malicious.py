@@ -186,7 +186,7 @@ def test_no_more_is_read_than_was_declared(tmp_path):
     ]
 
 
-def test_a_manifest_that_says_something_twice_is_passed_over(tmp_path):
+def test_a_manifest_with_a_repeated_key_is_skipped(tmp_path):
     store = checkpoint(tmp_path, good_part())
     body = (tmp_path / NEWEST).read_bytes().partition(b", ")[2].replace(b'"run": 0,', b'"run": 0, "run": 0,')
     (tmp_path / NEWEST).write_bytes(b'{"crc32c": "%08x", ' % google_crc32c.value(body) + body)
@@ -398,7 +398,7 @@ def test_a_card_that_makes_no_sense_is_refused_in_one_line(model, text):
     assert "\n" not in str(caught.value)
 
 
-def test_a_card_that_says_something_twice_is_refused(model):
+def test_a_card_with_a_repeated_key_is_refused(model):
     text = (model / bundle.CARD).read_text().replace('"parameters": 1,', '"parameters": 1, "parameters": 2,')
     (model / bundle.CARD).write_text(text)
     with pytest.raises(UserError, match="a key is given twice"):
@@ -533,7 +533,7 @@ def test_absurd_sizes_of_a_shard_are_refused_in_one_line(dataset, changes):
     assert "\n" not in str(caught.value)
 
 
-def test_a_dataset_manifest_that_says_something_twice_is_refused(digits, tmp_path):
+def test_a_dataset_manifest_with_a_repeated_key_is_refused(digits, tmp_path):
     text = (digits / "manifest.json").read_text().replace('"task":', '"task": "os:system", "task":')
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(UserError, match="a key is given twice"):

@@ -29,7 +29,7 @@ def test_components_call_public_functions_and_import_nothing_else_of_the_library
         assert called and called <= set(steps.PUBLIC), name
 
 
-def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_an_unknown_name_is_reported_with_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"has no 'prepair'\. It has resolve, prepare, .*`vgp update`"):
         _ = steps.prepair
 

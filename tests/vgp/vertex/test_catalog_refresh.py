@@ -275,7 +275,7 @@ def test_a_second_refresh_finds_the_prices_unchanged(google, folder, monkeypatch
     assert "price of g2" not in again and "price of a2" not in again
 
 
-def test_a_machine_type_that_is_new_is_told_once_and_named_to_who_asks_for_it(google, folder, monkeypatch):
+def test_a_new_machine_type_is_reported_once_and_named_on_request(google, folder, monkeypatch):
     machines = {**catalog.document("machines.json"), "new_types": ["a9-ultragpu-8g"]}
     documents = {"machines.json": machines}
     original = catalog.document

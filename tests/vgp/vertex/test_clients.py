@@ -38,7 +38,7 @@ def test_a_token_is_never_sent_unencrypted_over_a_network(monkeypatch: pytest.Mo
         clients.endpoint(Settings(), "aiplatform")
 
 
-def test_calls_say_who_calls(cloud: Cloud, settings: Settings) -> None:
+def test_calls_name_the_caller(cloud: Cloud, settings: Settings) -> None:
     runs(settings)
     assert cloud.requests[-1].headers["x-goog-api-client"].startswith("vertex-gpu-pipelines/")
 
@@ -83,7 +83,7 @@ def test_a_setting_that_is_needed_and_missing_is_named(what: str) -> None:
         getattr(clients, what)(Settings())
 
 
-def test_whoever_waits_is_told_why(
+def test_a_long_wait_is_explained(
     cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(clients, "NOTICE_AFTER", 2)

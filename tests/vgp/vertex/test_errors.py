@@ -80,13 +80,13 @@ def test_acting_as_an_account_comes_with_the_role_and_the_command(
     assert ("service_account in pipelines.toml" in message) == (account == COMPUTE)
 
 
-def test_a_run_that_may_not_act_as_itself_is_told_apart_from_its_caller(settings: Settings) -> None:
+def test_a_run_that_may_not_act_as_itself_is_distinguished_from_its_caller(settings: Settings) -> None:
     own = settings.model_copy(update={"service_account": RUNNER})
     hint = advice(f"You do not have permission to act as service_account: {RUNNER}. (or it may not exist)", own)
     assert f"add-iam-policy-binding {RUNNER} --project other-project --member serviceAccount:{RUNNER} --role" in hint
 
 
-def test_a_permission_that_nobody_here_knows_is_named_all_the_same(cloud: Cloud, settings: Settings) -> None:
+def test_an_unknown_permission_is_named_too(cloud: Cloud, settings: Settings) -> None:
     refused = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "spanner.databases.create"})
     assert "spanner.databases.create is missing. The roles that hold it: https://" in answer(cloud, settings, refused)
 
@@ -109,7 +109,7 @@ def test_a_stockout_names_what_can_be_done(settings: Settings) -> None:
     assert "flex_start" in hint and "vgp machines" in hint
 
 
-def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
+def test_a_preempted_job_is_reported_as_preempted(settings: Settings) -> None:
     """Exit code 75; 175 is another."""
     replica = "The replica workerpool0-0 exited with a non-zero status of {}. To find out more, see the logs."
     assert "Exit code 75: a machine of the job was preempted" in advice(replica.format(75), settings)
@@ -120,16 +120,16 @@ def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
 @pytest.mark.parametrize(
     "code, words", [(400, "refused"), (401, "gcloud auth application-default login"), (404, "vgp config")]
 )
-def test_other_answers_say_what_to_look_at(cloud: Cloud, settings: Settings, code: int, words: str) -> None:
+def test_other_answers_name_the_thing_to_check(cloud: Cloud, settings: Settings, code: int, words: str) -> None:
     assert words in answer(cloud, settings, status(code, "no such thing"))
 
 
-def test_a_lost_connection_says_that_the_command_can_be_repeated(cloud: Cloud, settings: Settings) -> None:
+def test_the_error_of_a_lost_connection_suggests_to_repeat_the_command(cloud: Cloud, settings: Settings) -> None:
     message = answer(cloud, settings, reset())
     assert "no connection" in message and "same command again" in message
 
 
-def test_what_google_says_stands_alone_without_the_url_of_the_call(cloud: Cloud, settings: Settings) -> None:
+def test_googles_message_stands_alone_without_the_url_of_the_call(cloud: Cloud, settings: Settings) -> None:
     assert answer(cloud, settings, status(400, "no such thing")) == "list the runs: refused: no such thing"
 
 
@@ -139,7 +139,7 @@ def test_other_errors_pass_as_they_are(settings: Settings, error: Exception) -> 
         raise error
 
 
-def test_an_answer_that_is_none_of_googles_is_told_as_such(settings: Settings) -> None:
+def test_an_answer_that_is_not_googles_is_reported_as_such(settings: Settings) -> None:
     for page in ("", "<html>log in</html>"):
         with pytest.raises(WorkFailed, match="the response did not come from Google"), explained("x", settings):
             json_format.Parse(page, PipelineJob.pb()())

@@ -22,7 +22,7 @@ def failing(*errors: BaseException) -> Any:
     return read
 
 
-def test_it_outlasts_an_hour_without_network_and_says_so_twice() -> None:
+def test_it_outlasts_an_hour_without_network_and_reports_it_twice() -> None:
     clock, lines = Stopwatch(), list[str]()
     patience = Patience(lines.append, clock)
     assert patience(failing(*[requests.ConnectionError()] * 124)) == "answer"
@@ -31,7 +31,7 @@ def test_it_outlasts_an_hour_without_network_and_says_so_twice() -> None:
     assert patience.note == ""
 
 
-def test_the_note_tells_how_long_and_until_when() -> None:
+def test_the_note_states_how_long_and_until_when() -> None:
     clock, notes = Stopwatch(), list[str]()
     patience = Patience(lambda _: None, clock, stop=lambda: notes.append(patience.note))
     patience(failing(*[exceptions.ServiceUnavailable("[red]down\n")] * 2))

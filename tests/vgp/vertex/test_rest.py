@@ -22,7 +22,7 @@ def test_a_call_without_a_body_reads_and_one_with_a_body_posts(cloud, settings):
     assert [len(calls(cloud, GET)), len(calls(cloud, TEST))] == [1, 1]
 
 
-def test_a_call_says_who_we_are_and_which_project_pays(cloud, settings):
+def test_a_call_names_the_client_and_the_project_that_pays(cloud, settings):
     rest.call(settings, "iam", ACCOUNT)
     headers = calls(cloud, GET)[0].headers
     assert headers["user-agent"] == clients.USER_AGENT and headers["x-goog-user-project"] == "test-project"

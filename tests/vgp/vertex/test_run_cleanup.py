@@ -221,7 +221,7 @@ def test_on_the_command_line_it_is_shown_first_and_asked(
     assert code == 0 and "There is nothing in gs://test-bucket/runs." in out
 
 
-def test_groups_are_told_by_their_names() -> None:
+def test_groups_are_recognized_by_their_names() -> None:
     assert group_of("123/run-1/train_1/model/model.json") == ("run", "123/run-1")
     assert group_of("checkpoints/train-ab/lease.json") == ("checkpoints", "checkpoints/train-ab")
     assert group_of(f"pins/{OLD}.json") == ("pins", f"pins/{OLD}.json")

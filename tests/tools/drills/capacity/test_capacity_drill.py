@@ -65,7 +65,7 @@ def test_nothing_is_wrong_with_a_good_climb(good):
     assert checks.list_problems(good, TASK, PLAN) == []
 
 
-def test_a_job_that_ended_well_while_it_was_told_to_end_has_succeeded(good):
+def test_a_job_that_ended_well_while_it_was_being_stopped_has_succeeded(good):
     good.region.jobs["customJobs/2"].spells[-1].why = "cancelled"
     assert checks.list_problems(good, TASK, PLAN) == []
 

@@ -29,7 +29,7 @@ def test_what_is_too_large_or_no_text_is_refused(tmp_path, content, message):
         read(tmp_path / "a", 10)
 
 
-def test_a_folder_is_told_as_one(tmp_path):
+def test_a_folder_is_reported_as_one(tmp_path):
     with pytest.raises(Unreadable, match="a folder: give a file"):
         read(tmp_path)
 

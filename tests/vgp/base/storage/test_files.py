@@ -69,7 +69,7 @@ def test_a_description_of_a_terabyte_is_refused(tmp_path, read):
         read(tmp_path)
 
 
-def test_a_file_that_changes_between_two_looks_is_told(tmp_path):
+def test_a_file_that_changes_between_two_looks_is_reported(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"abc")
     with files.open_file(path) as file:

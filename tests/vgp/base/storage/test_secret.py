@@ -25,7 +25,7 @@ def test_the_latest_version_is_read_or_the_one_that_is_named(cloud: Cloud) -> No
     assert google_api.read_secret(f"{NAME}/versions/1") == "old"
 
 
-def test_one_that_may_not_be_read_is_told_by_its_name_with_the_role(cloud: Cloud) -> None:
+def test_a_forbidden_file_is_reported_by_name_with_the_role(cloud: Cloud) -> None:
     cloud.secrets.versions["mlflow-token"] = ["t0ken"]
     cloud.policies.missing |= {"secretmanager.versions.access"}
     with pytest.raises(

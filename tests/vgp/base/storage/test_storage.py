@@ -80,14 +80,14 @@ def test_what_matches_nothing_is_an_error(place: str, pattern: str):
         find(f"{place}/{pattern}", (".csv",))
 
 
-def test_a_folder_without_such_files_says_what_it_looked_for(folder: str):
+def test_the_error_for_a_folder_without_such_files_names_the_endings(folder: str):
     with pytest.raises(UserError, match=r"raw has no file that ends in .parquet"):
         find(f"{folder}/raw", (".parquet",))
     with pytest.raises(UserError, match=r"ends in .tsv, .parquet\.$"):
         find(f"{folder}/raw", (".tsv", ".tsv.gz", ".parquet", ".TSV", ".TSV.GZ", ".PARQUET"))
 
 
-def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Path):
+def test_the_error_for_a_folder_of_folders_explains_how_to_name_their_files(tmp_path: Path):
     for level, below in (("a", "*/*.csv"), ("b/c", "*/*/*.csv")):
         place = tmp_path / level.replace("/", "-")
         (place / level).mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Pat
 
 
 @pytest.mark.parametrize("at", ["bucket", "tmp_path"])
-def test_a_glob_of_folders_says_how_the_files_in_them_are_given(at: str, request: pytest.FixtureRequest):
+def test_the_error_for_a_glob_of_folders_explains_how_to_name_their_files(at: str, request: pytest.FixtureRequest):
     """As Spark writes them: a folder of the name of a file."""
     place = f"{request.getfixturevalue(at)}/written"
     for name in ("a.csv/part-0.csv", "b.csv/part-0.csv"):
@@ -111,7 +111,7 @@ def test_a_glob_of_folders_says_how_the_files_in_them_are_given(at: str, request
     assert len(find(str(refused.value).split("'")[1], (".csv",))) == 2
 
 
-def test_a_folder_of_folders_in_a_bucket_says_it_too(bucket: str):
+def test_a_folder_of_folders_in_a_bucket_gives_the_same_help(bucket: str):
     for level, below in (("near/a", "*/*.csv"), ("far/b/c", "*/*/*.csv")):
         place = f"{bucket}/deep/{level.partition('/')[0]}"
         overwrite(f"{bucket}/deep/{level}/t.csv", b"a,b\n")

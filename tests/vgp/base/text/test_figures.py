@@ -63,7 +63,7 @@ def test_a_gib_is_seven_percent_more_than_a_gb():
     ("value", "shown"),
     [(68_050.4, "68,050"), (0.00123449, "0.001234"), (-0.00123449, "-0.001234"), (-0.0, "0"), (4e-9, "4e-09")],
 )
-def test_a_number_has_the_digits_that_tell_and_zero_no_sign(value, shown):
+def test_a_number_has_its_significant_digits_and_zero_no_sign(value, shown):
     assert format_significant(value) == shown
 
 

@@ -9,7 +9,7 @@ def test_a_near_name_is_proposed():
     assert did_you_mean("trainig", ["serving", "training"]) == "Did you mean training?"
 
 
-def test_without_a_near_name_the_choices_are_listed_or_what_the_caller_says():
+def test_without_a_near_name_the_choices_or_the_hint_of_the_caller_are_shown():
     assert did_you_mean("xyz", {"training", "serving"}) == "Choices: serving, training."
     assert did_you_mean("xyz", ["training"], "See the docs.") == "See the docs."
 

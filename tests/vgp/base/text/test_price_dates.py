@@ -19,7 +19,7 @@ DAY = date(2026, 8, 1)
         (["2026-06-02"], "prices of 2026-06-02"),
     ],
 )
-def test_the_days_of_prices_are_told_from_the_oldest(dates, text):
+def test_the_days_of_prices_are_listed_from_the_oldest(dates, text):
     assert times.price_dates(dates, DAY) == text
 
 

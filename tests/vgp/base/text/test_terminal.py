@@ -67,7 +67,7 @@ def test_a_verb_succeeds_on_a_latin_1_terminal(word: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("closed", ["| true", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_nobody_reading_is_no_failure(closed: str, tmp_path: Path) -> None:
+def test_a_closed_output_is_no_failure(closed: str, tmp_path: Path) -> None:
     script = f'set -o pipefail; "$0" -m vgp config {closed}'
     done = subprocess.run(["bash", "-c", script, sys.executable], env=environment(), cwd=tmp_path, capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -79,7 +79,7 @@ def test_a_full_disk_is_a_failure(tmp_path: Path) -> None:
         assert subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment()).returncode != 0
 
 
-def test_a_terminal_that_hangs_up_ends_the_run_and_its_log_says_how_to_resume(tmp_path: Path) -> None:
+def test_a_terminal_that_hangs_up_ends_the_run_and_its_log_explains_how_to_resume(tmp_path: Path) -> None:
     """As of a lost ssh connection: SIGHUP, and nothing can be written any more."""
     process_id, terminal = pty.fork()
     if not process_id:

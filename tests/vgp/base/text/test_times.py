@@ -5,7 +5,7 @@ from datetime import datetime
 from vgp.base.text.times import format_local
 
 
-def test_a_time_of_another_year_says_which():
+def test_a_time_of_another_year_names_the_year():
     """A champion of a year ago was not made last month."""
     made = datetime(2026, 11, 23, 14, 3).astimezone()
     assert format_local(made, now=datetime(2026, 12, 28).astimezone()) == "Nov 23 14:03"

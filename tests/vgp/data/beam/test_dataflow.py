@@ -99,7 +99,7 @@ def test_what_is_wrong_with_the_input_ends_the_job_at_once_and_leaves_a_dataset_
     assert objects("out/data/") == here(shards=1) != before
 
 
-def test_a_job_is_asked_for_as_the_settings_say_also_after_a_refusal(dataflow, allow):
+def test_a_job_is_requested_with_the_values_of_the_settings_also_after_a_refusal(dataflow, allow):
     dataflow.accounts.add("worker@test-project.iam.gserviceaccount.com")
     dataflow.dataflow.runs = lambda job: job.end("CANCELLED")
     dataset = "gs://test-bucket/1234/training-20260301/prepare_-4567890/dataset"
@@ -207,7 +207,7 @@ def test_a_job_whose_creation_is_answered_too_late_is_found_by_its_name(dataflow
     assert time.monotonic() - began < 40 and "manifest.json" in objects("out/data/")
 
 
-def test_a_step_that_is_cancelled_while_nobody_answers_ends(dataflow, monkeypatch):
+def test_a_step_that_is_cancelled_while_google_does_not_answer_ends(dataflow, monkeypatch):
     dataflow.fail("dataflow.projects.locations.jobs.create", slow(40))
     monkeypatch.setattr(dataflow_job, "STOPS_WITHIN_S", 0.1)
 
@@ -278,7 +278,7 @@ def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeyp
         (None, "the service gave no reason"),
     ],
 )
-def test_why_a_job_failed_is_said_in_words(dataflow, message, expected):
+def test_why_a_job_failed_is_explained(dataflow, message, expected):
     job = begun(dataflow)
     if message:
         job.log(message)
@@ -288,7 +288,7 @@ def test_why_a_job_failed_is_said_in_words(dataflow, message, expected):
         followed(job)
 
 
-def test_a_job_that_somebody_cancels_is_said_to_be_though_a_worker_has_failed_before(dataflow):
+def test_a_cancelled_job_is_reported_as_cancelled_though_a_worker_has_failed_before(dataflow):
     job = begun(dataflow)
     write_file("gs://test-bucket/temp/1/failures/scanning-1.json", b'{"words": "a process died", "final": false}')
     job.end("CANCELLED")
@@ -322,7 +322,7 @@ def followed(job: Job, max_hours: float = 1) -> None:
         (ApiError(400, "(a1): The subnetwork is in another region."), "refuses the job: .*subnetwork is in another"),
     ],
 )
-def test_why_no_job_could_be_started_is_said_in_words(dataflow, refusal, message):
+def test_why_no_job_could_be_started_is_explained(dataflow, refusal, message):
     from google.cloud.dataflow_v1beta3 import CreateJobRequest
 
     dataflow.dataflow.refusal = refusal

@@ -80,7 +80,7 @@ def test_what_beam_puts_aside_lies_where_the_next_preparation_removes_it_after_a
 
 
 @pytest.mark.parametrize("room", ["for the word of it", "none"])
-def test_a_full_disk_is_told_with_the_fix_where_it_takes_no_word_of_it_either(made, monkeypatch, tmp_path, room):
+def test_a_full_disk_is_reported_with_the_fix_where_no_log_can_be_written_either(made, monkeypatch, tmp_path, room):
     def full(path, data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -107,7 +107,7 @@ def test_a_record_that_kills_its_process_is_named_with_its_file_by_a_busy_machin
         made(Processes(2), wrong="killed")
 
 
-def test_without_the_extra_a_sentence_says_what_to_install(made, monkeypatch):
+def test_without_the_extra_the_error_names_the_package_to_install(made, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(UserError, match=r"needs the package apache-beam.*pip install"):
         local_runner.require_beam()

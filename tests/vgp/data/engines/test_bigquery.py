@@ -125,7 +125,7 @@ def replaced(name, values):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("engine", ["bigquery", "duckdb"])
-def test_a_table_that_is_not_as_declared_is_told_with_column_and_fix(
+def test_a_table_that_is_not_as_declared_is_reported_with_column_and_fix(
     cloud, warehouse, prepared, tmp_path, change, words, engine
 ):
     if engine == "duckdb" and "40000" in words:
@@ -182,7 +182,7 @@ def test_a_decimal_that_is_streamed_here_is_not_rounded(cloud, warehouse, prepar
         ("bq://test-project.shop", None, "The table is missing: bq://test-project.shop.TABLE"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_or_not_readable_is_said_before_anything_runs(
+def test_data_that_is_missing_or_unreadable_is_reported_before_anything_runs(
     cloud, warehouse, prepared, tmp_path, data, prepare_cloud, words
 ):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
@@ -234,7 +234,7 @@ def test_a_name_that_bigquery_gives_no_column_is_refused_before_anything_runs(
     request.check(warehouse.Parcels({**warehouse.WINDOWS, "engine": "duckdb"}), asked, as_of="", pins="")
 
 
-def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(warehouse, monkeypatch):
+def test_expressions_that_bigquery_may_compute_differently_are_reported_for_every_method(warehouse, monkeypatch):
     def events(self, rows):
         left = rows.mutate(hour=rows.sent.epoch_seconds() // 3600, city=rows.city.upper())
         return {"sent": Events(left, ("city",), ((3, 1),))}
@@ -305,7 +305,7 @@ def test_a_stop_cancels_the_job_and_leaves_nothing(cloud, warehouse, prepared, p
         ("billingNotEnabled", "the project has no billing"),
     ],
 )
-def test_quotas_are_said_in_words(cloud, warehouse, prepared, reason, words):
+def test_quotas_are_explained(cloud, warehouse, prepared, reason, words):
     from tools.emulator.bigquery import refusal
     from tools.emulator.faults import Fault
 
@@ -315,7 +315,7 @@ def test_quotas_are_said_in_words(cloud, warehouse, prepared, reason, words):
         prepared()
 
 
-def test_tables_of_which_nothing_tells_a_version_are_refused(cloud, warehouse, prepared):
+def test_tables_without_a_version_are_refused(cloud, warehouse, prepared):
     table = cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     table.kind, table.fields = "EXTERNAL", {"externalDataConfiguration": {"sourceUris": ["gs://bucket/a.csv"]}}
     with pytest.raises(UserError, match="external table, and BigQuery keeps no versions of it. Use its files: gs://"):
@@ -432,7 +432,7 @@ def test_a_result_that_is_gone_or_failed_is_computed_again(cloud, jobs):
     assert [name[-2:] for name in cloud.bigquery.jobs] == ["-0", "-1", "-2", "-3"]
 
 
-def test_a_job_that_fails_is_said_with_the_query_and_the_reason(cloud, jobs):
+def test_a_job_that_fails_is_reported_with_the_query_and_the_reason(cloud, jobs):
     cloud.bigquery.held = True
     cloud.on("bigquery.jobs.get", lambda call: fail())
 

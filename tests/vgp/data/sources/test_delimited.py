@@ -74,7 +74,7 @@ def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad
     assert f"x.csv, line {line}" in str(refusal.value)
 
 
-def test_a_file_that_was_cut_off_is_told_from_one_bad_row(read):
+def test_a_file_that_was_cut_off_is_distinguished_from_one_bad_row(read):
     with pytest.raises(UserError, match=r"line 3 has 2 fields.*cut off there"):
         read(table(GOOD, "7,2013-01-0", end=""))
     with pytest.raises(UserError, match=r"line 3 has 2 fields") as refusal:
@@ -118,7 +118,7 @@ def test_a_moment_that_is_finer_than_a_microsecond_is_not_cut_off(read):
         read({"x.csv": b"n,when\n1,\n2,1969-12-31T23:59:59.999999001Z\n"}, fields)
 
 
-def test_a_whole_number_without_a_sign_that_no_engine_holds_is_told(read):
+def test_a_whole_number_without_a_sign_that_no_engine_holds_is_reported(read):
     fields = [Field("n", pa.uint64())]
     assert read({"x.csv": b"n\n9223372036854775807\n"}, fields)["n"].to_pylist() == [2**63 - 1]
     with pytest.raises(

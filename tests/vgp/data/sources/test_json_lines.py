@@ -77,7 +77,7 @@ def test_a_wrong_value_is_named_with_file_line_and_column(read, monkeypatch, bad
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 600
 
 
-def test_a_file_that_is_cut_short_is_told(read):
+def test_a_file_that_is_cut_short_is_reported(read):
     content = lines(GOOD, GOOD)["x.jsonl"]
     with pytest.raises(UserError, match=r"x.jsonl, line 2 is not one JSON object .*The file seems to be cut off there"):
         read({"x.jsonl": content[:-5]}, FIELDS)

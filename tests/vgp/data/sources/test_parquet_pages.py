@@ -69,7 +69,7 @@ def test_what_rows_that_are_read_at_once_can_become_is_bounded_over_row_groups_a
     assert readable(content, "a", "b") == []
 
 
-def test_no_rows_in_a_row_hold_more_than_is_said():
+def test_no_batch_of_rows_holds_more_than_the_limit():
     number = random.Random(5)
     for _ in range(200):
         sizes = [(number.randrange(5), number.randrange(100)) for _ in range(12)]

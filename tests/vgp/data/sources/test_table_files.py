@@ -53,7 +53,7 @@ def test_rows_of_any_text_in_blocks_of_any_size_come_in_order_and_know_their_lin
 
 @pytest.mark.parametrize("end", [b",\n" * 9, b",\r\n" * 9, b",\n\n" * 9 + b",", b"\n,\n"])
 @pytest.mark.parametrize("size", [7, 4096])
-def test_rows_at_the_end_of_a_sheet_with_no_field_filled_in_are_left_out_and_told(opened, end, size, monkeypatch):
+def test_rows_at_the_end_of_a_sheet_with_no_field_filled_in_are_left_out_and_reported(opened, end, size, monkeypatch):
     monkeypatch.setattr(file_bytes, "BLOCK_BYTES", size)
     files = opened({"x.csv": b"a,b\n1,2\n,\n3,\n" + end, "y.csv": b"a,b\n4,5\n\n"}, WORDS)
     rows = pa.Table.from_batches(files.batches())
@@ -81,7 +81,7 @@ def test_compressed_files_are_read_like_plain_ones(opened, tmp_path: Path):
     ]
 
 
-def test_a_column_that_only_the_path_of_a_partition_has_is_told_so(read):
+def test_a_column_that_only_the_path_of_a_partition_has_is_reported(read):
     with pytest.raises(UserError, match="lacks the column b; .* b is in the partition path only"):
         read({"b=2/x.csv": b"a\n1\n"}, WORDS)
 

@@ -30,7 +30,7 @@ SEMICOLONS = "n;size;word\n1;0,5;é\n2;1,25;b\n"
         ("x.csv", "WORD,n,size;ratio,size,word\nx,1,y,0.5,é\nx,2,y,1.25,b\n".encode(), []),
     ],
 )
-def test_how_a_file_is_written_is_found_and_said_where_it_is_not_usual(opened, name, content, notes):
+def test_the_format_of_a_file_is_found_and_reported_where_it_is_unusual(opened, name, content, notes):
     files = opened({name: content}, FIELDS)
     assert pa.Table.from_batches(files.batches()).select(["n", "size", "word"]).to_pydict() == EXPECTED
     assert len(files.notes) == len(notes)
@@ -58,7 +58,7 @@ def test_utf_8_is_not_read_as_another_encoding(opened, name, encoding):
     ("word", "encoding"),
     [("Zürich", "windows-1252"), ("SÃO", "latin-1"), ("Москва", "windows-1251"), ("京都", "gbk"), ("plain", "latin-1")],
 )
-def test_text_of_another_encoding_is_read_as_it_is_said_to_be(opened, word, encoding):
+def test_text_of_another_encoding_is_read_as_declared(opened, word, encoding):
     content = f"n,size,word\n1,0.5,{word}\n".encode(encoding)
     assert (
         pa.Table.from_batches(opened({"x.csv": content}, FIELDS, encoding=encoding).batches())["word"][0].as_py()
@@ -81,7 +81,7 @@ def test_quotes_around_text_make_no_file_be_parted_twice(opened, monkeypatch):
         (SEMICOLONS.encode(), {"separator": ";", "quote": "none"}),
     ],
 )
-def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
+def test_a_given_option_is_taken_and_not_reported(opened, content, reading):
     files = opened({"x.csv": content}, FIELDS, **reading)
     assert pa.Table.from_batches(files.batches()).select(["n", "size", "word"]).to_pydict() == EXPECTED
     assert not any(value in note for note in files.notes for value in reading.values())
@@ -133,13 +133,13 @@ def test_a_backslash_is_a_letter_where_it_is_one(read):
     assert read(content, FIELDS)["word"].to_pylist() == ["C:\\", '5\\" pipe', 'a \\"b"']
 
 
-def test_several_kinds_are_read_together_and_said(opened):
+def test_several_kinds_are_read_together_and_reported(opened):
     files = opened({"a.csv": b"n,size,word\n1,0.5,x\n", "b.jsonl": b'{"n": 2, "word": "y", "size": null}\n'}, FIELDS)
     assert pa.Table.from_batches(files.batches())["word"].to_pylist() == ["x", "y"]
     assert files.notes == ("The data is of several kinds, and all are read: 1 .csv and 1 .jsonl.",)
 
 
-def test_two_separators_that_both_fit_must_be_told_apart(read):
+def test_two_separators_that_both_fit_are_refused(read):
     content = {"x.csv": b"n;a|n\n1;2|3\n"}
     with pytest.raises(
         UserError, match=r"x.csv, line 1 can be split at ';' or at '\|': set the separator, such as task_opt"
@@ -177,7 +177,7 @@ def test_an_option_that_cannot_be_is_refused(reading, message):
         Reading(**reading)
 
 
-def test_an_encoding_with_a_mark_that_a_text_lacks_is_told(read):
+def test_an_encoding_with_a_mark_that_a_text_lacks_is_reported(read):
     with pytest.raises(
         UserError, match=r"x.csv is not utf-16: UTF-16 stream does not start with BOM\. Leave the option"
     ):

@@ -63,7 +63,7 @@ def test_a_value_is_the_same_on_both_engines(value, answers, words, duckdb):
     "ends", [(-2, 1), (None, 1), (-1, None), (None, 0), (0, None), (0, 2), (None, -1), (None, None)], ids=str
 )
 @pytest.mark.parametrize("how", ["range", "rows"])
-def test_a_null_in_the_order_of_a_window_stands_where_it_is_said_to_stand(how, ends, duckdb):
+def test_a_null_in_the_order_of_a_window_has_its_declared_place(how, ends, duckdb):
     """BigQuery's SQL names no place for nulls; in DuckDB's, sqlglot names the place that BigQuery uses."""
     duckdb.raw_sql(
         "CREATE OR REPLACE TABLE keyed AS SELECT i AS k, i % 2 AS g, "
@@ -141,7 +141,7 @@ def test_what_cannot_be_the_same_is_refused(value, message):
         (ROWS.d.cast("string"), []), (ROWS.k.cast("string"), []),
     ],
 )  # fmt: skip
-def test_what_is_left_to_the_engines_is_told(value, ways):
+def test_differences_that_are_left_to_the_engines_are_reported(value, ways):
     assert engine_agreement.find_differences(value) == ways
 
 

@@ -42,7 +42,7 @@ def noted(work, rows, dialect: str) -> tuple[str, ...]:
     ],
     ids=["mean", "window", "rank"],
 )
-def test_a_feature_over_the_whole_table_is_noted_where_no_time_tells_rows_apart(value):
+def test_a_feature_over_the_whole_table_is_noted_where_no_time_separates_rows(value):
     (note,) = notes(made=value)
     assert note.startswith("Computed over several rows, including rows of the test split: made.")
     assert notes(time="day", made=value) == ()  # the past is computed again alone: tables/future.py

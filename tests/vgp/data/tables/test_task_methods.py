@@ -69,7 +69,7 @@ ROWS = ibis.table({"plan": "string", "day": "date", "done": "boolean"}, name="ro
         ("days", "return rows.plan + rows.day", "SignatureValidationError: StringConcat"),
     ],
 )
-def test_an_error_of_the_users_code_is_told_with_their_line(mine, method, code, message):
+def test_an_error_of_the_users_code_is_reported_with_their_line(mine, method, code, message):
     line = next(number for number, text in enumerate(TASK.splitlines(), 1) if text.strip() == code)
     with pytest.raises(UserError) as error:
         task_methods.call_method(mine, method, ROWS)

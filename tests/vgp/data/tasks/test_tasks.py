@@ -94,7 +94,7 @@ def test_the_steps_of_a_shell_take_the_file_too(tmp_path, monkeypatch, capsys):
     assert made["options"] == {"declaration": TOML + "#", "test_share": 0.5}
 
 
-def test_a_name_of_a_file_that_reaches_a_step_is_told_what_to_give_instead():
+def test_the_error_for_a_file_name_that_reaches_a_step_names_the_right_value():
     with pytest.raises(UserError, match="set task = table and pass the text of the file as the option declaration"):
         tasks.load("titanic.toml")
 

@@ -50,7 +50,7 @@ def test_a_newer_launchers_heartbeat_is_left_alone_and_the_older_one_learns_of_i
         older.allow("1-c")
 
 
-def test_a_write_that_fails_is_told_once_and_tried_again():
+def test_a_write_that_fails_is_reported_once_and_tried_again():
     documents, lines = {}, []
     beating = heartbeat(documents, every_s=0.002, lines=lines)
     beating.start("1-a")

@@ -57,7 +57,7 @@ def test_a_preempted_job_goes_on_with_the_time_that_is_left(launcher):
     assert timeouts == [7200, 6000]
 
 
-def test_a_job_that_somebody_cancels_fails_the_step(launcher, capsys):
+def test_a_job_that_is_cancelled_by_hand_fails_the_step(launcher, capsys):
     launcher.jobs_do({"seconds": 36_000})
     launcher.at(300, lambda: launcher.cancel_in_console())
     assert launcher.run() == 1 and launcher.outcomes == ["cancelled"]

@@ -24,7 +24,7 @@ def test_a_wrong_plan_or_input_ends_it_before_anything_is_asked_of_google(plan, 
     assert words in printed and printed.count("\n") == 1
 
 
-def test_what_the_account_may_not_do_is_said_without_a_traceback(launcher, capsys):
+def test_a_missing_permission_is_reported_without_a_traceback(launcher, capsys):
     launcher.cloud.policies.missing.add("storage.objects.create")
     assert launcher.run() == 1
     assert "Google answers 403" in capsys.readouterr().err and not launcher.jobs

@@ -21,6 +21,6 @@ def test_a_reason_is_googles_own_words(text: str) -> None:
     assert reason(ServiceUnavailable(text)) == "Google answers 503: Try later."
 
 
-def test_what_is_no_error_of_googles_is_told_as_it_is() -> None:
+def test_an_error_that_is_not_googles_is_reported_unchanged() -> None:
     assert reason(ServiceUnavailable('{"error": 3}')) == 'Google answers 503: {"error": 3}'
     assert reason(ServiceUnavailable("[1]")) == "Google answers 503: [1]"

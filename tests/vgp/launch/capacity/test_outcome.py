@@ -50,7 +50,7 @@ def failed(message, code=3, **times):
         ({"state": "JOB_STATE_PARTIALLY_SUCCEEDED", **STARTED}, "spot", "failed"),
     ],
 )
-def test_how_a_job_ended_is_told_by_what_google_says_of_it(job, strategy, kind):
+def test_the_outcome_of_a_job_follows_from_googles_error(job, strategy, kind):
     ended = decide_outcome(job, strategy, 3600, None)
     assert (ended.kind, bool(ended.words)) == (kind, True)
 
@@ -70,7 +70,7 @@ def test_a_job_that_google_would_not_create_was_refused_by_quota_or_is_wrong():
     assert refusal_outcome(403, "Permission denied on aiplatform.customJobs.create").kind == "user_error"
 
 
-def test_states_are_told_in_english():
+def test_states_are_described_in_english():
     words = [
         describe_state(state) for state in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "CANCELLING")
     ]

@@ -64,7 +64,7 @@ def test_a_cancellation_that_shows_a_moment_late_is_one(launcher):
         ([reset()] * 3, 3, "no connection to Google"),
     ],
 )
-def test_where_nobody_tells_the_runs_state_it_counts_as_cancelled(launcher, capsys, faults, asked, words):
+def test_where_the_runs_state_is_unknown_it_counts_as_cancelled(launcher, capsys, faults, asked, words):
     """A job that trains on for a run that is gone would cost money; one that is cancelled has saved."""
     ends_in_an_hour(launcher)
     launcher.at(300, terminate)

@@ -30,7 +30,7 @@ def ladder(*attempts):
     return Ladder(run="r", step="train", began=NOW - 7200, deadline=None, rungs=[], attempts=attempts)
 
 
-def test_the_work_left_is_told_by_the_steps_and_by_the_speed_of_the_rung_they_were_measured_on():
+def test_the_work_left_follows_from_the_steps_and_the_speed_of_the_rung_they_were_measured_on():
     slow = Progress("1-x", step=60, steps=100, saved_step=50, seconds_per_step=4.0)
     here = ladder(attempt(1, "b", started=NOW - 600))
     assert work_left_s(PLAN, here, slow) == 50 * 4.0 * 0.5
@@ -47,7 +47,7 @@ def test_all_jobs_of_a_rung_together_have_its_timeout():
     assert [each.name for each in open_rungs(PLAN, over, NOW)] == ["b", "c"]
 
 
-def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
+def test_records_list_refusals_grants_and_preemptions_of_each_rung():
     tried = (
         attempt(1, "a", ended=NOW - 500, outcome="stockout"),
         attempt(2, "a", ended=NOW - 450, outcome="lost", job="j"),
@@ -139,7 +139,7 @@ def test_after_one_that_google_would_not_have_none_is_asked_for():
     assert not build_situation(PLAN, asked, PLAN.rungs, None, NOW).can_ask_beside
 
 
-def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_the_first_job():
+def test_work_of_unknown_length_leaves_time_to_try_spot_and_is_measured_by_the_first_job():
     """The timeouts of rungs are the deadline by default: taken for the work, on demand would always come first."""
     spot = rung("spot", timeout_s=36_000)
     slow = rung("standard", strategy="standard", timeout_s=36_000, usd_per_hour=9, speed=0.5)
@@ -152,7 +152,7 @@ def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_t
     assert work_left_s(declared, fresh, None) == 30_000
 
 
-def test_what_a_job_tells_is_taken_only_where_it_makes_sense():
+def test_the_progress_of_a_job_is_taken_only_where_it_makes_sense():
     document = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
     assert parse_progress(document) == Progress("1-x", 5, 10, 4)
     assert parse_progress({"step": "5", "steps": 10}) is None and parse_progress({}) is None

@@ -70,7 +70,7 @@ def test_the_days_of_the_prices_are_those_of_the_rungs_whose_machines_were_held(
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"format": 2}, {"format": 1, "attempts": "x", "rungs": [1]}])
-def test_a_document_that_is_none_tells_nothing_and_breaks_nothing(document: Any) -> None:
+def test_a_malformed_document_shows_nothing_and_breaks_nothing(document: Any) -> None:
     view = read(document)
     assert view is None or view.words == "no attempt yet"
 

@@ -73,7 +73,7 @@ def test_attached_gpus_are_added_to_their_host(as_read):
     assert with_gpus - host == pytest.approx(4 * 0.35 * 1.15)
 
 
-def test_an_unknown_price_is_none_and_a_bound_says_that_it_is_one(as_read):
+def test_an_unknown_price_is_none_and_a_bound_is_marked(as_read):
     assert price("a4-highgpu-8g", "NVIDIA_B200", 8, "us-west4", "reservation") is None
     assert price("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, "africa-south1", "spot") is None
     bound = price("g2-standard-4", "NVIDIA_L4", 1, "us-central1", "flex_start")
@@ -175,7 +175,7 @@ def parts(monkeypatch):
     return rows
 
 
-def test_the_fee_is_what_vertex_ais_own_skus_say_of_the_same_day(as_read, parts):
+def test_the_fee_is_that_of_vertex_ais_own_skus_on_the_same_day(as_read, parts):
     asked = "n1-standard-4", None, 0, "us-central1"
     on_demand, spot = 0.189999, 0.06701
     assert price(*asked, "standard").usd_per_hour == pytest.approx(1.2 * on_demand)
@@ -187,7 +187,7 @@ def test_the_fee_is_what_vertex_ais_own_skus_say_of_the_same_day(as_read, parts)
     assert price(*asked, "standard").usd_per_hour == pytest.approx(1.15 * on_demand), "of another day: the rule"
 
 
-def test_what_compute_engine_sells_no_hour_of_costs_what_its_skus_say(as_read, parts):
+def test_a_machine_that_compute_engine_does_not_sell_costs_the_price_of_its_skus(as_read, parts):
     asked = "a4-highgpu-8g", "NVIDIA_B200", 8, "us-central1"
     spot, bound, reserved = (price(*asked, way) for way in ("spot", "flex_start", "reservation"))
     assert (spot.usd_per_hour, spot.at_most, spot.date) == (pytest.approx(8 * 6.4), False, "2026-04-30")

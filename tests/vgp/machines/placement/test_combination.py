@@ -135,7 +135,7 @@ def test_every_other_command_stays_as_it_is(machine: str, nodes: int, env: dict[
     assert all(pool["command"] == ["python", "train.py"] for pool in pools(machine, nodes, env=env))
 
 
-def test_what_nccl_needs_to_be_told_on_g4_is_set_unless_the_settings_do() -> None:
+def test_the_nccl_variables_of_g4_are_set_unless_the_settings_do() -> None:
     assert {"name": "NCCL_P2P_LEVEL", "value": "PHB"} in pools("g4-standard-96", 1)[0]["env"]
     assert pools("g4-standard-96", 1, env={"NCCL_P2P_LEVEL": "LOC"})[0]["env"][0]["value"] == "LOC"
     alone = pools("g4-standard-48", 1)[0].get("env", [])
@@ -163,7 +163,7 @@ def test_the_command_has_what_the_script_sets_and_ends_as_it_ends(tmp_path: Path
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, "goes by TCP"), ("return 3", "set_nccl_env.sh failed")])
-def test_without_the_script_the_command_starts_all_the_same_and_says_so(
+def test_without_the_script_the_command_starts_all_the_same_and_reports_it(
     tmp_path: Path, text: str | None, words: str
 ) -> None:
     ended = run(tmp_path, SHOW, text)

@@ -81,7 +81,7 @@ def test_each_reason_why_a_machine_does_not_take_a_gpu_names_what_it_takes(machi
     assert all(word in problem.message for word in words)
 
 
-def test_a_machine_that_is_none_is_told_by_what_it_is(monkeypatch):
+def test_a_name_that_is_no_machine_is_reported_by_its_kind(monkeypatch):
     def message(name):
         return compatibility.unknown_machine(name).message
 
@@ -113,7 +113,7 @@ def test_what_no_name_is_near_to_names_every_gpu_that_lives():
     assert "K80" not in problem.suggestion and "P100" not in problem.suggestion and "TPU" not in problem.suggestion
 
 
-def test_names_that_the_catalog_lacks_are_told_by_what_they_look_like():
+def test_names_that_the_catalog_lacks_are_reported_by_their_likely_kind():
     assert problems("ct5lp-hightpu-4t", None, 0, as_of=AFTER) == []
     assert problems("g2-standard-8", "ACCELERATOR_TYPE_UNSPECIFIED", 0, as_of=AFTER)[0].rule != "GPU002"
     [far] = problems("p4d.24xlarge", None, 0, as_of=AFTER)

@@ -11,7 +11,7 @@ SPECIFIC = "SPECIFIC_RESERVATION"
 
 
 @pytest.mark.parametrize(("size_gb", "near_gb"), [(99, 100), (100, None), (64_000, None), (64_001, 64_000)])
-def test_a_boot_disk_has_100_to_64000_gb_and_else_the_nearest_is_told(size_gb, near_gb):
+def test_a_boot_disk_has_100_to_64000_gb_and_else_the_nearest_size_is_suggested(size_gb, near_gb):
     found = list(job_fields.disk(None, None, size_gb))
     assert [problem.nearest for problem in found] == ([(("bootDiskSizeGb", near_gb),)] if near_gb else [])
     assert all("100 GB" in problem.suggestion for problem in found)

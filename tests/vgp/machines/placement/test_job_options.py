@@ -178,7 +178,7 @@ def test_a_plain_step_takes_none_of_them():
     assert place(Request(web_access=True, boot_disk_gb=200), kind="step").options.web_access
 
 
-def test_googles_names_are_told_ours_or_why_not():
+def test_googles_names_get_our_names_or_a_reason():
     assert "web_access" in explain_field("enableWebAccess")
     assert "listed twice" in explain_field("experiment_run")
     assert explain_field("service_account").startswith("service_account cannot be set for a step: jobs of a run have")

@@ -52,7 +52,7 @@ def test_what_is_proposed_compiles_wherever_the_run_is(gpu, region):
     taken(propose_ladder(need(gpu), region=region), region)
 
 
-def test_what_the_budget_does_not_afford_is_left_out_and_said():
+def test_rungs_above_the_budget_are_left_out_and_reported():
     whole = propose_ladder(need("H100", count=8), region="us-central1", deadline_s=36000)
     dear = max(rung.usd_per_hour for rung in whole.rungs)
     made = propose_ladder(need("H100", count=8), region="us-central1", deadline_s=36000, max_usd=dear * 10 - 1)
@@ -74,7 +74,7 @@ def test_a_budget_alone_gives_the_deadline():
         ({"gpus": 7}, None),
     ],
 )
-def test_what_cannot_be_is_said(asked, words):
+def test_an_impossible_request_is_reported(asked, words):
     if words is None:
         with pytest.raises(RequestError, match="adds up to --gpus 7"):
             propose_ladder(need("A100-80GB", count=2), region="us-central1", **asked)

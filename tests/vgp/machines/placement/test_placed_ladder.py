@@ -104,7 +104,7 @@ def test_a_ladder_that_cannot_be_is_refused_with_the_place_of_the_rung(rungs, st
     assert all(word in text for word in words), text
 
 
-def test_a_script_that_says_how_long_it_works_has_a_ladder_with_a_deadline():
+def test_a_script_with_a_declared_length_has_a_ladder_with_a_deadline():
     rungs = climbed([{"machine": "g2-standard-4"}], deadline="8h", timeout="6h", command=["python", "t.py"]).rungs
     assert rungs[0].placement.timeout_s == 21600
 

@@ -26,7 +26,7 @@ def test_other_regions_other_gpus_and_waiting_are_proposed() -> None:
     assert gpus.startswith(f"Other GPUs in {HERE}: ") and "NVIDIA_TESLA_A100 " not in gpus
 
 
-def test_spot_is_told_to_try_on_demand_where_that_is_offered() -> None:
+def test_the_error_for_spot_suggests_on_demand_where_that_is_offered() -> None:
     assert 'strategy = "standard"' in alternatives(named("g2-standard-24", "NVIDIA_L4", 2), HERE, "SPOT", TODAY)[0]
     assert not any(
         "on demand" in line for line in alternatives(named("a3-highgpu-1g", "NVIDIA_H100_80GB", 1), HERE, "SPOT", TODAY)

@@ -23,7 +23,7 @@ def test_the_step_knows_every_key_and_has_the_same_defaults(ours, theirs):
     assert ours().model_dump(exclude=inner) == theirs().model_dump(exclude=inner)
 
 
-def test_what_the_settings_say_is_what_the_step_reads():
+def test_the_step_reads_the_values_of_the_settings():
     asked = request_parts.Engines(
         memory_gb=12.5,
         bigquery=request_parts.BigQuery(project="my-project", location="EU", max_gb=500),

@@ -17,7 +17,7 @@ def in_region(machine=None, accelerator=None, count=0, where="us-west1", serving
     return [problem.message for problem in tpu_rules.region(machine, accelerator, count, where=where, serving=serving)]
 
 
-def test_a_region_that_nobody_knows_is_another_rules_business():
+def test_an_unknown_region_is_left_to_another_rule():
     assert in_region(V5E, where="mars-east1") == [] == in_region(BOARD, "TPU_V3", 8, "mars-east1")
 
 
@@ -52,7 +52,7 @@ def test_a_board_is_a_pod_above_its_own_cores():
 
 
 @pytest.mark.parametrize(("count", "rule"), [(-1, "GPU005"), (0, "GPU005"), (1, "GPU003"), (7, "GPU003"), (8, None)])
-def test_cores_that_are_missing_are_told_from_those_that_are_wrong(count, rule):
+def test_cores_that_are_missing_are_distinguished_from_those_that_are_wrong(count, rule):
     assert [problem.rule for problem in tpu_rules.plain("TPU_V2", count)] == ([rule] if rule else [])
 
 
@@ -87,7 +87,7 @@ def test_a_topology_of_other_machines_names_them_and_the_nearest_has_about_as_ma
         assert problem.nearest == smallest, none
 
 
-def test_what_a_board_does_not_take_is_told_with_what_it_does():
+def test_a_topology_that_a_board_does_not_take_is_reported_with_the_right_one():
     assert list_codes(tpu_rules.problems(BOARD, None, 8, None)) == [("GPU006", "")]
     assert (
         list_codes(tpu_rules.problems(BOARD, "TPU_V2", 8, ""))

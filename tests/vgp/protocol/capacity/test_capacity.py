@@ -92,7 +92,7 @@ def test_a_job_is_stopped_by_a_heartbeat_that_does_not_change_for_too_long(contr
     assert watcher._look() == "no heartbeat from the launcher for 60 s (orphan_s)"
 
 
-def test_a_job_that_is_no_longer_named_is_stopped_whoever_is_told_of_it_and_when(control, capfd):
+def test_a_job_that_is_no_longer_named_is_stopped_at_every_moment(control, capfd):
     beat(control, orphan_s=60)
     watcher, stopped = Watcher(control, require_turn(control)), threading.Event()
     watcher.start()
@@ -178,7 +178,7 @@ def storage_has(path):
         return False
 
 
-def test_progress_that_cannot_be_written_stops_nothing_and_is_told_once(tmp_path, capfd):
+def test_progress_that_cannot_be_written_stops_nothing_and_is_reported_once(tmp_path, capfd):
     (tmp_path / "file").touch()
     reporter = Reporter(Control(f"{tmp_path}/file/no-folder", "a1"), every_s=0.01, least_s=0.01)
     for step in range(1, 20):
@@ -188,7 +188,7 @@ def test_progress_that_cannot_be_written_stops_nothing_and_is_told_once(tmp_path
     assert capfd.readouterr().err.count("cannot be written") == 1
 
 
-def test_a_job_that_nobody_follows_reads_nothing_and_starts_no_thread(tmp_path):
+def test_a_job_without_a_launcher_reads_nothing_and_starts_no_thread(tmp_path):
     before = threading.active_count()
     with followed({}, leads=True) as watcher:
         assert watcher is None and progress.reporter({}, 9, 0, 1.0) is None

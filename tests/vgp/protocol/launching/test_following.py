@@ -84,7 +84,7 @@ def test_an_attempt_that_cannot_be_taken_is_not_begun(tmp_path: Path) -> None:
     assert "File exists" in follower.await_turn(0)
 
 
-def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> None:
+def test_a_script_whose_launcher_is_gone_is_stopped(tmp_path: Path) -> None:
     launcher = Launcher(tmp_path)
     beat(tmp_path, "a1")
     child = launcher.start(script(STOPPABLE), **followed(tmp_path))

@@ -18,7 +18,7 @@ time.sleep(600)
 """
 
 
-def test_one_that_ends_early_ends_nobody_else(launcher: Launcher) -> None:
+def test_a_process_that_ends_early_ends_no_other(launcher: Launcher) -> None:
     text = "import os, time; time.sleep(0.6 * (os.environ['RANK'] == '1')); print('done')"
     code, out, _ = launcher.run(script(text), "torchrun", TRAINING_NPROC=2)
     assert (code, out) == (0, "done\n[rank 1] done\n")

@@ -84,7 +84,7 @@ def test_a_single_process_and_a_job_that_failed_are_not_warned_of(launcher: Laun
     assert code == 3 and NEVER not in err
 
 
-def test_ends_are_read_and_other_machines_told_from_the_internet() -> None:
+def test_ends_are_read_and_other_machines_are_distinguished_from_the_internet() -> None:
     assert end_of("0100007F:1F90") == ("127.0.0.1", 8080)
     assert end_of("0000000000000000FFFF00000100007F:0050") == ("127.0.0.1", 80)
     assert end_of("00000000000000000000000001000000:0016") == ("::1", 22)

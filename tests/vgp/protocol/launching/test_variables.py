@@ -53,7 +53,7 @@ def test_a_single_node_is_a_worker_for_tensorflow() -> None:
     assert config == {"cluster": {"worker": ["host:2222"]}, "task": {"type": "worker", "index": 0}}
 
 
-def test_jax_is_told_of_its_coordinator_and_numbers_in_a_form_it_reads() -> None:
+def test_jax_gets_its_coordinator_and_numbers_in_a_form_it_reads() -> None:
     cluster = {"workerpool0": ["[fd00::1]:2222"], "workerpool1": ["[fd00::2]:2222"]}
     [rank] = ranks("jax", CLUSTER_SPEC=spec("workerpool1", **cluster))
     values = rank.variables
@@ -63,7 +63,7 @@ def test_jax_is_told_of_its_coordinator_and_numbers_in_a_form_it_reads() -> None
     assert values["OMPI_MCA_orte_hnp_uri"] == "0.0;tcp6://[fd00::1]:2222"
 
 
-def test_plain_tells_of_the_machines_in_the_words_of_xgboost_and_lightgbm() -> None:
+def test_plain_names_the_machines_in_the_variables_of_xgboost_and_lightgbm() -> None:
     first, second = (rank.variables for rank in ranks("plain", TRAINING_NODES="2"))
     machines = [host_and_port(machine) for machine in second["TRAINING_MACHINES"].split(",")]
     assert machines == [("127.0.0.1", int(first["TRAINING_PORT"])), ("127.0.0.1", int(second["TRAINING_PORT"]))]

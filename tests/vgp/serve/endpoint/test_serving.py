@@ -124,7 +124,7 @@ def test_what_is_wrong_about_a_request_is_a_400_with_the_field(port, body, words
     ],
     ids=str,
 )
-def test_a_body_that_says_it_is_no_json_is_refused_by_its_name(port, headers, status, words):
+def test_a_body_with_a_type_other_than_json_is_refused_by_its_name(port, headers, status, words):
     """A raw prediction brings the headers of its sender."""
     code, answer = asks(port, "POST", "/predict", {"instances": [ROW]}, **headers)
     assert code == status and words in answer.get("error", "")
@@ -152,7 +152,7 @@ def test_other_paths_and_methods_are_refused_as_json(port):
     assert asks(port, "POST", "/predicts", {}) == (404, {"error": "Not Found"})
 
 
-def test_a_failure_of_the_model_is_a_500_that_tells_nothing_but_its_kind(served, monkeypatch, capsys):
+def test_a_failure_of_the_model_is_a_500_that_names_only_its_kind(served, monkeypatch, capsys):
     def breaks(*_):
         raise RuntimeError("CUDA error at /secret/path")
 
@@ -173,7 +173,7 @@ def test_it_is_well_only_once_the_model_has_answered(served):
         assert asks(port, "GET", "/health")[0] == 200
 
 
-def test_more_than_can_wait_are_told_to_come_again(served):
+def test_requests_above_the_queue_limit_are_asked_to_retry(served):
     from vgp.serve.endpoint.server import MOST_WAITING
 
     with running(State(served, waiting=MOST_WAITING)) as port:
@@ -238,7 +238,7 @@ def test_arguments_come_before_the_variables_of_vertex_ai():
         ({"model": "m", "max_request_mb": 0}, {}, "--max-request-mb 0"),
     ],
 )
-def test_what_cannot_be_served_is_said_before_anything_is_loaded(given, variables, words):
+def test_a_model_that_cannot_be_served_is_refused_before_anything_is_loaded(given, variables, words):
     with pytest.raises(UserError, match=words):
         request(environment=variables, **given)
 
@@ -307,7 +307,7 @@ def ended_amid_a_request(port):
         raise
 
 
-def test_the_request_of_the_page_is_answered_as_the_page_says(port):
+def test_the_request_of_the_page_gets_the_answer_of_the_page(port):
     page = (Path(__file__).parents[4] / "docs/how-to/serving.md").read_text()
     asked, answer = (json.loads(block) for block in re.findall(r"(?ms)^```json\n(.*?)^```$", page))
     status, served = asks(port, "POST", "/predict", asked)

@@ -66,7 +66,7 @@ def rows(folder):
     return pa.concat_tables([pq.read_table(path) for path in sorted(Path(folder).glob("predictions-*.parquet"))])
 
 
-def test_rows_are_predicted_once_each_with_what_tells_them_and_the_model(sold, prices, alone, tmp_path):
+def test_rows_are_predicted_once_each_with_their_id_and_the_model(sold, prices, alone, tmp_path):
     made = predict(str(sold.table), str(sold.model), str(tmp_path / "out"), options=Options(run="r1", shard_rows=500))
     table = rows(tmp_path / "out")
     assert table.column_names == [
@@ -251,7 +251,9 @@ def test_kills_at_any_moment_lose_no_row_and_double_none(sold, alone, tmp_path):
         assert ended(process) == 0 and content(values["folder"]) == whole
 
 
-def test_a_process_that_dies_is_told_with_the_shard_that_it_was_at_and_the_rest_goes_on(sold, tmp_path, monkeypatch):
+def test_a_process_that_dies_is_reported_with_the_shard_that_it_was_at_and_the_rest_goes_on(
+    sold, tmp_path, monkeypatch
+):
     given, options = (str(sold.table), str(sold.model)), Options(shard_rows=200, nproc=2)
 
     def killed(target, request, **values):
@@ -287,7 +289,7 @@ def test_days_that_are_not_predicted_are_looked_back_on(alone, tmp_path):
         predict(str(tmp_path / "visits.csv"), str(model), str(tmp_path / "o"), options=Options(window="2025-03"))
 
 
-def test_rows_unlike_those_of_training_are_told_and_may_end_the_run(sold, alone, tmp_path):
+def test_rows_unlike_those_of_training_are_reported_and_may_end_the_run(sold, alone, tmp_path):
     text = sold.table.read_text().replace("Ulm", "Oslo")
     (tmp_path / "north.csv").write_text(text)
     made = predict(str(tmp_path / "north.csv"), str(sold.model), str(tmp_path / "out"))

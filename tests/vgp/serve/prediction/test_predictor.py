@@ -194,7 +194,7 @@ def identity(*key) -> int:
     return int(hashlib.md5(text.encode()).hexdigest()[::-1][-15:], 16)
 
 
-def test_what_looks_back_takes_the_rows_before_and_says_so_without(tmp_path):
+def test_a_task_that_looks_back_takes_earlier_rows_and_reports_their_absence(tmp_path):
     rows = visits()
     with (tmp_path / "visits.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))

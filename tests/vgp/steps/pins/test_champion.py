@@ -33,7 +33,7 @@ def test_a_champion_that_is_none_is_an_error_before_anything_is_read(pin, champi
         pin("no such data", champion=champion)
 
 
-def test_evaluation_reads_the_pinned_champion_or_says_that_it_is_another(pin, coins, tmp_path):
+def test_evaluation_reads_the_pinned_champion_or_reports_that_it_changed(pin, coins, tmp_path):
     data = coins.dataset(tmp_path / "data")
     model, champion = (coins.trained(tmp_path / name, data, slope=s) for name, s in (("model", 1.2), ("old", 0.2)))
     uri = pin(task="visits:Own", champion=champion).champion

@@ -132,7 +132,7 @@ def test_the_files_of_a_language_model_keep_the_names_that_split_them(pin, tmp_p
     assert [each.name for each in text.find(result.data)] == [each.name for each in text.find(f"{tmp_path}/raw")]
 
 
-def test_a_name_that_is_no_text_is_said_in_words(pin, tmp_path):
+def test_a_name_that_is_no_text_is_explained(pin, tmp_path):
     (tmp_path / "raw").mkdir()
     with open(os.fsencode(tmp_path / "raw") + b"/\xff.txt", "w") as file:
         file.write("x")
@@ -153,7 +153,7 @@ def test_the_data_of_a_package_is_pinned_by_its_version_which_is_checked(pin, re
 
 
 @pytest.mark.parametrize(("task", "data"), [("visits:Own", ""), ("visits:Self", "a stream")])
-def test_data_that_tells_no_version_is_of_one_run_and_that_is_said(pin, task, data):
+def test_data_without_a_version_belongs_to_one_run_and_that_is_reported(pin, task, data):
     first, again, other = (pin(data, task=task, run=run) for run in ("one", "one", "two"))
     assert first.data == again.data != other.data
     assert "without cache hits" in first.words[0]

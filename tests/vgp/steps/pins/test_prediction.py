@@ -54,7 +54,7 @@ def test_the_model_is_the_champion_a_number_an_alias_or_a_folder(models, tmp_pat
         assert store.load(made.data, DataPins).options == {"train": "1", "test": "2"}
 
 
-def test_a_model_that_is_not_there_is_said_before_anything_is_pinned(models, tmp_path):
+def test_a_model_that_is_not_there_is_reported_before_anything_is_pinned(models, tmp_path):
     with pytest.raises(
         UserError, match="model = champion: flights has no champion yet. Its versions are 1, 2, 3: name one"
     ):
@@ -71,7 +71,7 @@ def test_a_model_that_is_not_there_is_said_before_anything_is_pinned(models, tmp
     assert not (tmp_path / "pins").exists()
 
 
-def test_a_name_that_no_model_has_is_told_with_those_that_there_are(models, tmp_path):
+def test_an_unknown_model_name_is_reported_with_the_known_ones(models, tmp_path):
     other = registry.open(models.root, "delays")
     with pytest.raises(UserError, match="has no model named delays. It has flights: set model_name"):
         resolved(other, tmp_path)

@@ -14,7 +14,7 @@ def raw(visits, tmp_path):
     return visits.write(tmp_path / "raw", a=(0, 40))
 
 
-def test_the_path_of_the_record_tells_root_and_project(raw, tmp_path, monkeypatch, capsys):
+def test_the_path_of_the_record_names_root_and_project(raw, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("TRAINING_PINS", raising=False)
     record = tmp_path / "root" / "123456789012" / "training-1" / "resolve_-4711471147" / "record"
     result = steps.resolve(record, pipeline="training", run="training-1", data=str(raw), task="visits:Visits")

@@ -43,7 +43,7 @@ def test_other_weights_are_other_pins_and_the_same_ones_the_same(begun, tmp_path
     assert begun(pins=second.uri).data == second.data
 
 
-def test_training_reads_the_pinned_weights_or_says_that_they_are_others(begun, tmp_path):
+def test_training_reads_the_pinned_weights_or_reports_that_they_changed(begun, tmp_path):
     source, data = str(tmp_path / "model.safetensors"), begun().data
     uri = pins.of_run(document(data), source, data)
     assert warm_start_files.open_weights(source, uri) == warm_start_files.open_weights(source)

@@ -165,7 +165,7 @@ def test_a_build_that_runs_already_is_followed(cloud: Cloud, root: Path, built: 
 
 
 @pytest.mark.parametrize("end", ["FAILURE", "TIMEOUT", "CANCELLED", "INTERNAL_ERROR"])
-def test_a_build_that_fails_says_why_and_where_its_log_is(
+def test_a_build_that_fails_reports_the_reason_and_its_log(
     cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]], end: str
 ) -> None:
     cloud.builds.ends = end

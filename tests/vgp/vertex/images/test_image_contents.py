@@ -78,7 +78,7 @@ def test_a_module_of_this_machine_that_the_image_does_not_hold_is_refused(
 @pytest.mark.parametrize(
     "task", ["tasks.mine:Mine", "flights", "numpy:ndarray", "json:dumps", "of.the.image:Task", "a: b"]
 )
-def test_nothing_is_said_of_what_is_copied_installed_or_not_here(refusal: Callable[..., str], task: str) -> None:
+def test_modules_that_are_copied_installed_or_not_here_are_not_reported(refusal: Callable[..., str], task: str) -> None:
     assert refusal(task=task) == ""
 
 

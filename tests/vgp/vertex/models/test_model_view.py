@@ -15,11 +15,11 @@ def printed(*versions: dict[str, Any]) -> str:
     return capture.get()
 
 
-def test_a_model_without_a_version_is_told_as_one_and_without_an_empty_table() -> None:
+def test_a_model_without_a_version_is_reported_without_an_empty_table() -> None:
     assert printed().strip() == "flights: no version yet: no model was better so far"
 
 
-def test_the_columns_of_the_list_are_figures_that_tell_how_good_a_model_is() -> None:
+def test_the_columns_of_the_list_are_metrics_of_the_model() -> None:
     version = {"number": 1, "aliases": [], "state": "registered", "created": "", "data": "", "run": "run-1"}
     titles = printed({**version, "metrics": {"rows": 9, "threshold": 0.1, "loss": 0.5, "auc": 0.7}}).splitlines()[1]
     assert titles.split() == ["version", "alias", "state", "registered", "loss", "auc", "data", "run"]
@@ -32,7 +32,7 @@ def test_a_champion_is_shown_with_the_evidence_against_it_and_a_model_of_an_olde
     assert model_view._evidence_rows({"evidence": None}) == model_view._evidence_rows({}) == []
 
 
-def test_the_history_tells_what_followed_the_decision_and_not_the_decision_again() -> None:
+def test_the_history_shows_the_events_after_the_decision_and_not_the_decision_again() -> None:
     assert model_view._shorten_reason("Promote: it is better.", "Promote: it is better.") == "as decided"
     why = "Promote: it is better. Not champion: the 5% is used up."
     assert model_view._shorten_reason(why, "Promote: it is better.") == "as decided. Not champion: the 5% is used up."

@@ -34,7 +34,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(tmp_path / "runs/registry")
 
 
-def test_show_champion_says_what_runs_since_when_why_and_what_it_replaced(
+def test_show_champion_prints_what_runs_since_when_why_and_what_it_replaced(
     training_here: None, registry: str, models: Models
 ) -> None:
     code, out, err = models("show", "champion")
@@ -80,7 +80,7 @@ def test_a_decision_is_made_once_and_its_history_names_who_and_why(
     assert models("unalias", "stable")[0] == models("reject", "2")[0] == 0
 
 
-def test_show_tells_how_a_version_fared(training_here: None, registry: str, models: Models) -> None:
+def test_show_prints_the_history_of_a_version(training_here: None, registry: str, models: Models) -> None:
     """Of a champion whom it withstood, of a candidate who decides, of others who took their place."""
     place = open_("runs/registry", "flights")
     for night in ("mon", "tue", "the same model again"):
@@ -188,7 +188,7 @@ def test_a_process_of_the_repository_s_own_answers(registry: str, models: Models
     assert (code, err) == (0, "") and out.startswith("version 1 is the champion")
 
 
-def test_without_the_extra_that_has_the_registry_the_command_says_what_to_install(
+def test_without_the_extra_of_the_registry_the_error_names_the_package_to_install(
     registry: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vgp.__main__ import main

@@ -64,7 +64,7 @@ def test_the_versions_of_a_registry_that_was_moved_are_uploaded_from_where_they_
     assert uploaded.message.artifact_uri == f"{ROOT}/flights/versions/{registry.record.versions[0].key}"
 
 
-def test_what_cannot_be_read_or_shown_is_said_in_words(
+def test_values_that_cannot_be_read_or_shown_are_explained(
     cloud: Cloud, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(RequestError, match="gs://test-bucket/registry/flights/registry.json does not exist"):

@@ -122,7 +122,7 @@ def test_what_is_in_another_project_is_ruled_by_that_projects_policy(world):
         Policies(world.settings()).check(RUNNER, JOBS, thing("other-project"))
 
 
-def test_nobody_knows_the_default_account_of_a_project_without_a_number(world):
+def test_the_default_account_of_a_project_without_a_number_is_unknown(world):
     world.own["service_account"] = None
     assert find_runner(world.settings(), Project("test-project")) is None
     assert Policies(world.settings()).check(None, JOBS, thing()).level == "unknown"

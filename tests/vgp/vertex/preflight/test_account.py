@@ -22,7 +22,7 @@ def test_credentials_that_are_not_accepted_end_the_questions(world, monkeypatch)
     assert world.calls() == []
 
 
-def test_without_credentials_the_message_says_how_to_get_some(world, monkeypatch, tmp_path):
+def test_without_credentials_the_message_explains_how_to_get_some(world, monkeypatch, tmp_path):
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     clients.credentials.cache_clear()
@@ -63,7 +63,7 @@ def test_billing_that_may_not_be_seen_is_unknown(world):
     world.only("account.billing", "unknown")
 
 
-def test_a_caller_who_may_not_start_runs_is_told_the_role(world):
+def test_the_error_for_a_caller_who_may_not_start_runs_names_the_role(world):
     world.cloud.policies.missing.add("aiplatform.pipelineJobs.create")
     found = world.only("account.permissions", "error")
     assert found.seen == "lacks aiplatform.pipelineJobs.create: submit, rerun, schedule"
@@ -94,7 +94,7 @@ def test_an_api_that_is_busy_is_asked_again(world):
 @pytest.mark.parametrize(
     ("account", "principal"), [("you@example.com", "user:you@example.com"), ("", "a user")], ids=["named", "not named"]
 )
-def test_a_signed_in_user_is_named_where_the_credentials_tell(world, monkeypatch, account, principal):
+def test_a_signed_in_user_is_named_where_the_credentials_hold_the_name(world, monkeypatch, account, principal):
     from google.oauth2.credentials import Credentials
 
     world.cloud.tokens.given.add("ya29.user")

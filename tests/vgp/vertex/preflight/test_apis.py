@@ -35,7 +35,7 @@ def test_some_apis_are_needed_for_a_setting_only(world, setting, name):
     assert world.found() == []
 
 
-def test_without_the_permission_to_look_nothing_is_said_to_be_fine(world):
+def test_without_the_permission_to_look_nothing_is_reported_as_fine(world):
     world.forbid("serviceusage.services.batchGet", "serviceusage.services.get")
     found = world.only("apis.enabled", "unknown")
     assert "roles/serviceusage.serviceUsageConsumer" in found.hint

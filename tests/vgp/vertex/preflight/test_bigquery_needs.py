@@ -55,7 +55,7 @@ def test_its_apis_are_needed(asking, name):
     assert f"without {name}.googleapis.com" in asking.only("apis.enabled", "error").seen
 
 
-def test_a_runner_that_may_not_query_is_told_the_role(asking):
+def test_the_error_for_a_runner_that_may_not_query_names_the_role(asking):
     asking.grant("projects/test-project", "roles/bigquery.user")
     found = asking.only("bigquery.runner", "error")
     assert "bigquery.jobs.create" in found.seen and "--role roles/bigquery.user" in found.hint
@@ -87,7 +87,7 @@ def test_a_table_that_the_runner_may_not_read_is_an_error(asking):
         ({"view": {"projectId": "p", "datasetId": "d", "tableId": "t"}}, "roles/bigquery.dataViewer"),
     ],
 )
-def test_every_way_in_which_a_dataset_lets_somebody_read_counts(asking, access, project_role):
+def test_every_kind_of_read_grant_on_a_dataset_counts(asking, access, project_role):
     asking.cloud.bigquery.datasets["test-project", "flights"].fields["access"] = [access]
     if project_role:
         asking.grant("projects/test-project", project_role, f"serviceAccount:{RUNNER}")
@@ -124,6 +124,6 @@ def test_the_tables_of_schedules_are_looked_at(asking, monkeypatch):
     assert asking.only("bigquery.table", "error").subject == "bq://test-project.flights.missing"
 
 
-def test_a_caller_who_may_not_look_is_told_so(asking):
+def test_a_caller_who_may_not_look_is_reported(asking):
     asking.cloud.policies.missing.add("bigquery.tables.get")
     assert "not seen" in asking.only("bigquery.table", "unknown").seen

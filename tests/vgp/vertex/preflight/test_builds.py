@@ -41,12 +41,12 @@ def test_a_default_account_without_roles_comes_with_every_command(world):
     assert hints["builds.logs"] == f"gcloud projects add-iam-policy-binding test-project {member}logging.logWriter"
 
 
-def test_no_default_account_at_all_is_told(world):
+def test_a_missing_default_account_is_reported(world):
     world.own["build_service_account"], world.cloud.builds.account = None, ""
     assert "every build would be refused" in builds(world)["builds.account"].seen
 
 
-def test_cloud_builds_own_account_of_older_projects_needs_nobody_to_act_as_it(world):
+def test_cloud_builds_own_account_of_older_projects_needs_no_act_as_grant(world):
     world.own["build_service_account"], world.cloud.builds.account = None, LEGACY
     world.grant("projects/test-project", "roles/cloudbuild.builds.builder", f"serviceAccount:{LEGACY}")
     assert builds(world).keys() == {"builds.account"}

@@ -31,7 +31,7 @@ def test_findings_come_in_the_order_of_the_questions(world):
     assert len(calls) == 3
 
 
-def test_an_answer_that_nobody_expected_hides_no_other(world):
+def test_an_unexpected_answer_hides_no_other(world):
     def odd():
         yield Finding("odd", "it", "ok", "is there")
         raise KeyError("name")
@@ -41,11 +41,11 @@ def test_an_answer_that_nobody_expected_hides_no_other(world):
     assert found[1].seen == "the answer was not understood: KeyError: 'name'"
 
 
-def test_what_two_questions_found_is_told_once(world):
+def test_a_finding_of_two_questions_is_reported_once(world):
     assert len(preflight_questions.answer_questions(world.settings(), [fine("same"), fine("same")])) == 1
 
 
-def test_every_api_may_fail_and_each_failure_is_told(world):
+def test_every_api_may_fail_and_each_failure_is_reported(world):
     world.cloud.fail("[!o]*", status(400, "out of order"), forever=True)  # all but oauth2
     found = world.look()
     assert {each.level for each in found} <= {"ok", "unknown"}
@@ -120,7 +120,7 @@ def test_a_digest_is_shortened_for_people_but_not_in_commands():
     assert f"host/image@sha256:{'a' * 12} is there" in text and f"write {image}" in text
 
 
-def test_what_google_says_cannot_write_to_the_terminal():
+def test_text_from_google_cannot_control_the_terminal():
     text = printed(Finding("bucket.exists", "it", "unknown", "said \x1b]0;title\x07\nand more", "do \x1b[2Jthis [red]"))
     assert "\x1b" not in text and "\x07" not in text
     assert "and more" in text.splitlines()[0] and "this [red]" in text.splitlines()[1]

@@ -233,7 +233,7 @@ def test_loops_in_loops_multiply(compiled):
     assert read_order(PipelineSpec(compiled(dsl.pipeline(name="p")(build)))).copies == {"work": 6}
 
 
-def test_equal_names_in_groups_are_told_apart_as_the_checker_does():
+def test_equal_names_in_groups_are_distinguished_as_the_checker_does():
     task = {"componentRef": {"name": "comp-work"}}
     made = {
         "root": {"dag": {"tasks": {"work": task, "group": {"componentRef": {"name": "comp-group"}}}}},

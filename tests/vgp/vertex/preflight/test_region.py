@@ -44,7 +44,7 @@ def test_a_region_that_the_catalog_does_not_list_for_the_gpu_is_an_error(world):
     assert "europe-north1 has no NVIDIA_L4 for training" in errors[0].seen and "us-central1" in errors[0].hint
 
 
-def test_without_compute_engine_the_catalog_still_tells(world):
+def test_without_compute_engine_the_catalog_still_answers(world):
     world.forbid("compute.machineTypes.aggregatedList", "compute.machineTypes.list")
     found = world.only("region.now", "unknown")
     assert "roles/compute.viewer" in found.hint

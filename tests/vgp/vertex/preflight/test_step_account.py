@@ -16,7 +16,7 @@ def test_a_disabled_account_is_an_error(world):
     assert world.only("identity.account", "error").hint == f"gcloud iam service-accounts enable {RUNNER}"
 
 
-def test_a_caller_who_may_not_act_as_it_is_told_the_role(world):
+def test_the_error_for_a_caller_who_may_not_act_as_it_names_the_role(world):
     world.cloud.policies.missing.add("iam.serviceAccounts.actAs")
     assert world.only("identity.act_as", "error").hint == (
         f"gcloud iam service-accounts add-iam-policy-binding {RUNNER} --project test-project "

@@ -72,7 +72,7 @@ def test_ten_days_are_ten_attempts(cloud: Cloud, settings: Settings, body: dict[
 
 
 @pytest.mark.parametrize("attempt", [1, 2, 3])
-def test_of_fifteen_callers_at_once_one_says_that_it_started_the_run(
+def test_of_fifteen_callers_at_once_one_reports_that_it_started_the_run(
     cloud: Cloud, settings: Settings, body: dict[str, Any], attempt: int
 ) -> None:
     for _ in range(attempt - 1):
@@ -86,7 +86,7 @@ def test_of_fifteen_callers_at_once_one_says_that_it_started_the_run(
 
 @pytest.mark.parametrize("method", [f"{JOBS}.get", f"{JOBS}.list", f"{JOBS}.create"])
 @pytest.mark.parametrize("fault", [status(503), reset(), lost_response()], ids=str)
-def test_a_fault_at_any_request_starts_the_second_attempt_once_and_says_so(
+def test_a_fault_at_any_request_starts_the_second_attempt_once_and_reports_it(
     cloud: Cloud, settings: Settings, body: dict[str, Any], method: str, fault: Any
 ) -> None:
     start(settings, body)
@@ -168,7 +168,7 @@ def test_a_retry_does_not_wait_unless_the_run_goes_on_or_succeeded(
     assert start(settings, body, RETRY)[1]
 
 
-def test_one_who_retries_is_told_of_a_retry_that_failed_meanwhile(
+def test_a_retry_reports_another_retry_that_failed_meanwhile(
     cloud: Cloud, settings: Settings, body: dict[str, Any]
 ) -> None:
     """Another command was faster, and its run failed before this command could look at it."""
@@ -188,7 +188,7 @@ def test_one_who_retries_is_told_of_a_retry_that_failed_meanwhile(
 
 
 @pytest.mark.parametrize(("window", "still"), [(0, False), (10, True), (48, True)])
-def test_the_window_says_how_long_a_run_answers(
+def test_the_window_limits_how_long_a_run_answers(
     cloud: Cloud, settings: Settings, body: dict[str, Any], window: int, still: bool
 ) -> None:
     policy = Policy(window=timedelta(hours=window))

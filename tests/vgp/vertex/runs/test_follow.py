@@ -66,7 +66,7 @@ def test_faults_do_not_hide_what_happened(cloud: Cloud, settings: Settings, star
 
 
 @pytest.mark.parametrize("given", ["latest", "latest:training"])
-def test_the_latest_may_be_somebody_elses(settings: Settings, given: str) -> None:
+def test_the_latest_run_may_have_another_owner(settings: Settings, given: str) -> None:
     with pytest.raises(RequestError, match="give the id of the run"):
         cancel(settings, given)
 
@@ -96,7 +96,7 @@ def lines(console: Console) -> list[str]:
     return [each[1] for each in found if each]
 
 
-def test_a_run_that_succeeds_is_told_change_by_change(
+def test_a_run_that_succeeds_is_reported_change_by_change(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
 ) -> None:
     cloud.script(seconds=120)
@@ -115,7 +115,7 @@ def test_a_run_that_succeeds_is_told_change_by_change(
     assert outcome.result["price_dates"] and f"prices of {outcome.result['price_dates'][0]}" in text(console)
 
 
-def test_the_way_up_a_ladder_is_told_and_counts_in_the_cost(
+def test_the_way_up_a_ladder_is_reported_and_counts_in_the_cost(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(step_jobs, "has_ladder", lambda content: True)
@@ -129,7 +129,7 @@ def test_the_way_up_a_ladder_is_told_and_counts_in_the_cost(
     assert result["ladders"][0]["usd"] == 280
 
 
-def test_a_night_without_anything_new_says_so_and_since_when(
+def test_a_night_without_anything_new_is_reported_with_the_run_since(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
 ) -> None:
     cloud.script("decide", outputs={"Output": "keep"})
@@ -213,7 +213,7 @@ def test_the_timeout_counts_while_the_run_is_looked_for(cloud: Cloud, settings: 
     assert outcome.exit_code == 124 and "vgp wait latest" in text(console)
 
 
-def test_a_long_outage_is_told_and_waited_for(
+def test_a_long_outage_is_reported_and_waited_for(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
 ) -> None:
     cloud.script(seconds=120)

@@ -53,7 +53,7 @@ def test_of_several_jobs_of_a_step_the_newest_counts(
     assert wait_for_shells(settings, running.id, "train", clock=clock).job == newest
 
 
-def test_a_job_without_web_access_is_told_the_key(settings: Settings, running: Run, clock: Any) -> None:
+def test_the_error_for_a_job_without_web_access_names_the_setting(settings: Settings, running: Run, clock: Any) -> None:
     started(settings, running, web_access=False)
     with pytest.raises(RequestError, match=r"web_access = true"):
         wait_for_shells(settings, running.id, "train", clock=clock)
@@ -64,14 +64,14 @@ def test_a_job_that_does_not_come_ends_the_waiting(settings: Settings, running: 
         wait_for_shells(settings, running.id, "train", timeout_s=20, clock=clock)
 
 
-def test_a_step_that_is_over_or_is_none_is_said_at_once(settings: Settings, running: Run, clock: Any) -> None:
+def test_a_step_that_is_over_or_unknown_is_reported_at_once(settings: Settings, running: Run, clock: Any) -> None:
     with pytest.raises(RequestError, match="prepare of .* is succeeded: it has ended"):
         wait_for_shells(settings, running.id, "prepare", clock=clock)
     with pytest.raises(RequestError, match="has no step trian. Did you mean train"):
         wait_for_shells(settings, running.id, "trian", clock=clock)
 
 
-def test_a_step_that_ends_while_it_is_waited_for_is_said(settings: Settings, running: Run, clock: Any) -> None:
+def test_a_step_that_ends_while_it_is_waited_for_is_reported(settings: Settings, running: Run, clock: Any) -> None:
     with pytest.raises(RequestError, match="train of .* is succeeded: it has ended"):
         wait_for_shells(settings, running.id, "train", clock=clock)
 

@@ -93,7 +93,7 @@ def test_nothing_else_is(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("name", COMPILED)
-def test_image_machines_and_who_is_told_are_part_of_the_spec(settings: Settings, name: str) -> None:
+def test_image_machines_and_notices_are_part_of_the_spec(settings: Settings, name: str) -> None:
     specs = [
         compile_pipeline("training", each).spec
         for each in (settings, settings.model_copy(update={name: COMPILED[name]}))
@@ -122,7 +122,7 @@ def test_an_id_and_its_attempts_fit_into_a_label(settings: Settings, name: str, 
 
 
 @pytest.mark.parametrize("label", ["request", "attempt", "pinned-by", "request-key", "submission"])
-def test_a_label_that_tells_runs_apart_cannot_be_anybody_elses(settings: Settings, label: str) -> None:
+def test_a_label_that_identifies_runs_cannot_be_set_by_others(settings: Settings, label: str) -> None:
     with pytest.raises(RequestError, match=f"labels.{label}: this label is reserved"):
         pipeline_job.build_body(settings, SPEC, {}, labels={label: "x"})
 
@@ -177,7 +177,7 @@ def test_an_id_that_belongs_to_another_request_is_refused(cloud: Cloud, settings
     assert len(started(cloud)) == 1
 
 
-def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings: Settings) -> None:
+def test_every_value_of_the_settings_reaches_the_run(cloud: Cloud, settings: Settings) -> None:
     full = settings.model_copy(
         update={
             "environment": "prod",

@@ -140,7 +140,7 @@ def test_machines_that_are_parameters_are_those_of_this_run(
     assert [kind.rpartition("(")[2] for kind in kinds] == ["1 T4)", "1 L4)"]
 
 
-def test_an_unknown_price_is_said() -> None:
+def test_an_unknown_price_is_reported() -> None:
     row = StepRow("a", None, None, 0, None, "SPOT", None)
     step = Step("a", "running", "a", "a", BEGIN)
     found = run_cost.sum_costs(run(step), {"a": (row,)}, BEGIN + timedelta(hours=1))
@@ -235,7 +235,7 @@ def test_an_api_that_is_slow_or_refuses_breaks_nothing(
     assert last.as_json()["ran"] is None and last.as_json()["unknown"]
 
 
-def test_submit_and_show_tell_it_and_go_on_without(
+def test_submit_and_show_report_last_runs_and_continue_without(
     settings: Settings, cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run_json(*words: str) -> tuple[str, dict[str, Any]]:

@@ -51,7 +51,7 @@ def test_one_step_is_its_jobs_retries_included() -> None:
     assert not test(entry("1", "ERROR", "2026-11-20T11:00:00Z")), "before the run began"
 
 
-def test_the_whole_run_is_every_step_and_what_google_says_of_the_run() -> None:
+def test_the_whole_run_is_every_step_and_googles_entries_for_the_run() -> None:
     steps, events = filter_expressions(run(step("a", "1"), step("b", "3")), None)
     assert LogFilter(steps).test(entry("3")) and not LogFilter(steps).test(entry("4"))
     labels = {"pipeline_job_id": "training-1"}
@@ -170,7 +170,7 @@ def test_a_message_cannot_steer_the_terminal_or_pretend_to_be_a_line(
     assert '{"loss": 0.5, "step": "\\u001b[2J"}' in shown
 
 
-def test_what_google_says_of_the_run_is_among_all_steps(cloud: Cloud, ran: Run, settings: Settings) -> None:
+def test_googles_entries_for_the_run_are_among_all_steps(cloud: Cloud, ran: Run, settings: Settings) -> None:
     payload = {"@type": "type.googleapis.com/x.PipelineJobTaskLogEntry", "taskName": "train", "state": "RUNNING"}
     entry = cloud.logs.add(payload, resource="aiplatform.googleapis.com/PipelineJob", task_name="")
     entry["resource"]["labels"] = {"pipeline_job_id": ran.id}

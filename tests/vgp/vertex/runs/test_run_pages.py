@@ -66,7 +66,7 @@ def test_a_page_full_of_hostile_text_is_only_text(terminal: bool) -> None:
     assert shown.count("[red]x\\x1b[2J") >= 10
 
 
-def test_a_page_is_complete_where_google_tells_little() -> None:
+def test_a_page_is_complete_where_google_reports_little() -> None:
     bare = read(PipelineJob(name="projects/1/locations/us-central1/pipelineJobs/x"))
     console = Console(file=io.StringIO(), width=80)
     print_page(console, Settings(project="my-project"), bare, list_machines(bare), NOW)
@@ -82,7 +82,7 @@ def test_the_list_has_one_line_for_a_run_and_no_wider(width: int) -> None:
     assert all("failed" in line and "training-1d11" in line for line in lines[1:])
 
 
-def test_the_list_tells_the_year_of_runs_of_another_one() -> None:
+def test_the_list_shows_the_year_of_runs_of_another_year() -> None:
     console = Console(file=io.StringIO(), width=120)
     console.print(render_list([run()], NOW.replace(year=2027)))
     assert "Nov 20 2026 " in console.file.getvalue()  # type: ignore[attr-defined]

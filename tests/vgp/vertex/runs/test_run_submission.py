@@ -49,7 +49,7 @@ def test_a_name_that_is_none_is_refused_before_any_call(cloud: Cloud, settings: 
     assert len(cloud.requests) == before
 
 
-def test_a_refusal_of_google_is_told(cloud: Cloud, settings: Settings, run: str) -> None:
+def test_a_refusal_of_google_is_reported(cloud: Cloud, settings: Settings, run: str) -> None:
     cloud.fail(
         "*.contexts.addContextChildren", status(403, "Permission 'aiplatform.contexts.addContextChildren' denied")
     )

@@ -112,7 +112,7 @@ def test_a_long_error_and_many_failures_are_cut() -> None:
     assert printed.count("… 80 more lines") == 5 and "and 4 more failed steps" in printed
 
 
-def test_a_step_without_capacity_is_told_what_the_catalog_knows() -> None:
+def test_a_step_without_capacity_is_shown_with_the_catalogs_alternatives() -> None:
     error = "Resources are insufficient in region: us-central1. Please try a different region or accelerator."
     row = StepRow("train", "g2-standard-24", "NVIDIA_L4", 2, 1, "STANDARD", 2.3, "us-central1")
     step = Step("train", "failed", "train", "train", BEGIN, error=error)

@@ -189,7 +189,7 @@ def test_a_creation_is_sent_once_and_looked_up_when_its_answer_is_lost(
     assert calls(cloud).count("create") == 1
 
 
-def test_a_google_that_stays_down_is_told_and_nothing_is_lost(
+def test_an_outage_that_lasts_is_reported_and_nothing_is_lost(
     cloud: Cloud, settings: Settings, declare: Declare
 ) -> None:
     cloud.fail(METHOD + "create", *[status(503)] * 4)
@@ -240,9 +240,7 @@ def test_of_several_that_are_ours_the_oldest_stays(cloud: Cloud, settings: Setti
     assert [word.split()[1] for word in outcome.did] == ["the", "the"]
 
 
-def test_a_schedule_that_somebody_deletes_meanwhile_is_made_again(
-    cloud: Cloud, settings: Settings, declare: Declare
-) -> None:
+def test_a_schedule_that_is_deleted_meanwhile_is_made_again(cloud: Cloud, settings: Settings, declare: Declare) -> None:
     apply(settings, declare())
     once = iter([True])
 

@@ -166,7 +166,7 @@ cron = "@daily"
 """
 
 
-def test_runs_a_month_are_told_for_each_environment(tmp_path):
+def test_runs_a_month_are_counted_for_each_environment(tmp_path):
     file = tmp_path / "pipelines.toml"
     file.write_text(TEXT)
     found = {each.name: each for each in declared(file, NOW)}
@@ -178,7 +178,7 @@ def test_runs_a_month_are_told_for_each_environment(tmp_path):
     assert found["wrong (dev)"].problem.startswith("cron: '@daily' is not a cron expression")
 
 
-def test_a_file_that_is_not_there_has_none_and_one_that_is_no_toml_says_so(tmp_path):
+def test_a_missing_file_has_none_and_a_file_that_is_no_toml_is_reported(tmp_path):
     file = tmp_path / "pipelines.toml"
     assert declared(file, NOW) == []
     file.write_text("schedules = 3\n[environments]\nprod = 1\n")

@@ -78,7 +78,7 @@ def test_a_machine_that_cannot_be_is_refused(cloud: Cloud, write: Any) -> None:
     assert cloud.requests == []
 
 
-def test_an_unknown_name_says_what_is_declared(write: Any) -> None:
+def test_the_error_for_an_unknown_name_lists_the_declared_ones(write: Any) -> None:
     with pytest.raises(RequestError, match="no schedule 'nihgtly' is declared. Did you mean nightly?"):
         reconcile.plan_all(write(NIGHTLY), ["nihgtly"])
     with pytest.raises(RequestError, match="Declare one: write \\[schedules.NAME\\]"):

@@ -65,7 +65,7 @@ def test_runs_missed_in_a_pause_are_made_up_for_only_with_catch_up(cloud: Cloud,
         assert len(cloud.jobs) - before == missed
 
 
-def test_a_name_that_is_none_says_what_there_is(cloud: Cloud, settings: Settings) -> None:
+def test_the_error_for_an_unknown_name_lists_the_existing_ones(cloud: Cloud, settings: Settings) -> None:
     with pytest.raises(RequestError, match="vgp has no schedule there"):
         schedule_control.set_state(settings, "nightly", "paused")
     apply(settings, make(settings))
@@ -97,7 +97,7 @@ def test_what_was_deleted_before_is_known_by_its_declaration_or_its_runs(cloud: 
         schedule_control.delete(prod, "nightly")
 
 
-def test_a_completed_schedule_says_so(cloud: Cloud, settings: Settings) -> None:
+def test_a_completed_schedule_is_reported(cloud: Cloud, settings: Settings) -> None:
     apply(settings, make(settings, max_runs=1))
     cloud.clock.advance(2 * 86400)
     with pytest.raises(RequestError, match="nightly is completed"):
@@ -105,7 +105,7 @@ def test_a_completed_schedule_says_so(cloud: Cloud, settings: Settings) -> None:
     assert len(schedule_control.delete(settings, "nightly")) == 1
 
 
-def test_a_state_set_by_hand_says_what_the_next_apply_makes_of_it(cloud: Cloud, settings: Settings) -> None:
+def test_a_state_set_by_hand_is_shown_with_the_change_of_the_next_apply(cloud: Cloud, settings: Settings) -> None:
     here = settings.model_copy(update={"schedules": {"nightly": Schedule.model_validate(NIGHTLY)}})
     apply(here, make(here))
     assert schedule_control.declared_state(here, schedule_control.set_state(here, "nightly", "paused")) == "active"

@@ -61,7 +61,7 @@ def test_a_schedule_that_runs_well_is_fine(cloud: Cloud, nightly: Settings) -> N
     assert text.startswith("✓ nightly") and "3 since 30d: 3 ran" in text and "1 schedule, and it is fine" in text
 
 
-def test_a_failed_night_is_told_with_step_error_and_what_to_do(cloud: Cloud, nightly: Settings) -> None:
+def test_a_failed_night_is_reported_with_step_error_and_what_to_do(cloud: Cloud, nightly: Settings) -> None:
     cloud.script("prepare", fail="Permission 'storage.objects.get' denied on resource (or it may not exist)")
     cloud.clock.advance(DAY_S)
     diagnosis = one(nightly)
@@ -89,7 +89,7 @@ def test_a_rerun_that_went_well_mends_its_night(cloud: Cloud, nightly: Settings)
     assert (kinds(one(nightly)), one(nightly).ok) == (["ran"] * 4, True)
 
 
-def test_a_night_of_old_that_a_later_one_made_good_is_told_and_is_no_error(cloud: Cloud, nightly: Settings) -> None:
+def test_an_old_failed_night_before_a_good_one_is_reported_and_is_no_error(cloud: Cloud, nightly: Settings) -> None:
     cloud.script("prepare", fail="quota")
     cloud.clock.advance(DAY_S)
     cloud.script("prepare", seconds=600)
@@ -118,7 +118,7 @@ def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud
     assert (kinds(one(nightly)), one(nightly).ok) == (["ran"] * 5, True)
 
 
-def test_a_night_that_the_run_before_left_no_room_for_says_so(cloud: Cloud, nightly: Settings) -> None:
+def test_a_night_that_the_run_before_left_no_room_for_is_reported(cloud: Cloud, nightly: Settings) -> None:
     cloud.script("prepare", seconds=1.5 * DAY_S)
     cloud.clock.advance(2 * DAY_S + 4 * 3600)
     diagnosis = one(nightly)
@@ -151,7 +151,7 @@ def test_a_changed_cron_makes_no_missed_nights_of_the_past(cloud: Cloud, nightly
     assert kinds(one(nightly)) == ["ran"] * 5
 
 
-def test_what_is_declared_and_not_live_is_wrong_and_what_is_declared_no_longer_is_said(
+def test_a_declared_schedule_that_is_not_live_is_an_error_and_an_undeclared_one_is_reported(
     cloud: Cloud, nightly: Settings
 ) -> None:
     live, lost = diagnose_schedules(declaring(nightly, "nightly", "weekly"), [], "30d")
@@ -185,7 +185,7 @@ def test_a_months_nights_take_one_list_for_each_schedule(cloud: Cloud, nightly: 
     json.dumps(diagnosis.as_json())
 
 
-def test_the_time_that_a_run_was_told_decides_its_night(cloud: Cloud, settings: Settings) -> None:
+def test_the_schedule_time_of_a_run_decides_its_night(cloud: Cloud, settings: Settings) -> None:
     """As after an outage: both runs come at once, and each names its night."""
     tick = {"runtimeValue": {"constant": "{{$.pipeline_job_schedule_time_utc}}"}}
     task = {**SMALL["root"]["dag"]["tasks"]["prepare"], "inputs": {"parameters": {"scheduled": tick}}}
@@ -218,7 +218,7 @@ def test_nothing_of_a_run_reaches_the_terminal_raw(cloud: Cloud, nightly: Settin
     assert "\x07" not in text and "\u202e" not in text and "[bold]x[/]" in text
 
 
-def test_a_run_whose_steps_the_list_does_not_tell_is_asked_for(
+def test_a_run_without_steps_in_the_list_is_requested(
     cloud: Cloud, nightly: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vgp.vertex.runs import run_search

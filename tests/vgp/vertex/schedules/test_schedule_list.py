@@ -47,7 +47,7 @@ def test_the_last_run_is_shown_with_how_it_went(cloud: Cloud, settings: Settings
 
 
 @pytest.mark.parametrize("month", [3, 10])
-def test_the_cloud_starts_runs_when_the_plan_says_so_across_a_change(
+def test_the_cloud_starts_runs_at_the_times_of_the_plan_across_a_change(
     cloud: Cloud, settings: Settings, month: int
 ) -> None:
     cloud.clock.set(datetime.combine(change_of_clocks(month), time(), UTC) - timedelta(days=2))

@@ -95,7 +95,7 @@ def test_a_duplicate_is_in_the_plan(cloud: Cloud, settings: Settings) -> None:
     assert len(action.surplus) == 1
 
 
-def test_a_completed_schedule_is_told(cloud: Cloud, settings: Settings) -> None:
+def test_a_completed_schedule_is_reported(cloud: Cloud, settings: Settings) -> None:
     apply(settings, make(settings, max_runs=1))
     cloud.clock.advance(2 * 86400)
     same, other = (planned(settings, make(settings, max_runs=runs))["nightly"] for runs in (1, 2))

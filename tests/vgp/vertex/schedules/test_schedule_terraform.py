@@ -109,6 +109,6 @@ def test_values_that_are_no_texts_become_defaults_of_the_pipeline(rich: Settings
     assert SMALL["root"]["inputDefinitions"]["parameters"]["epochs"]["defaultValue"] != 2
 
 
-def test_a_declared_pause_is_told(rich: Settings) -> None:
+def test_a_declared_pause_is_reported(rich: Settings) -> None:
     written = schedules(schedule_terraform.render_text(rich, [make(rich, paused=True), make(rich, "weekly")]))
     assert written["nightly"]["//"].startswith("Declared as paused") and "//" not in written["weekly"]

@@ -63,7 +63,7 @@ def test_start_end_number_and_pause_limit_the_times_shown(declared: dict[str, An
     assert shown(Action("create", "nightly", declaration=declaration("0 4 * * *", **declared))).count(" UTC\n") == runs
 
 
-def test_what_it_can_cost_is_told() -> None:
+def test_the_maximum_cost_is_shown() -> None:
     text = shown(Action("create", "nightly", declaration=declaration("0 4 * * *")))
     assert "at most $2.00 a run" in text
     assert "at most $60.83 a month, in 30.4 runs" in text
@@ -115,7 +115,7 @@ def test_the_signs_of_all_kinds_and_what_they_come_to() -> None:
     )
 
 
-def test_where_nothing_is_declared_it_says_so_and_what_to_write() -> None:
+def test_where_nothing_is_declared_the_message_suggests_what_to_write() -> None:
     text = shown(Action("other", "x"))
     assert "declares no schedule. Write [schedules.NAME] into pipelines.toml, or choose --env." in text
 

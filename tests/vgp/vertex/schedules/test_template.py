@@ -119,7 +119,7 @@ def test_a_change_is_named(change: Callable[[dict[str, Any]], Any], field: str) 
          [("notify: input prices.train", "2026-07-30", "[9.5, '2026-11-01']")]),
     ],
 )  # fmt: skip
-def test_what_a_step_runs_on_is_told_once_by_step_and_field(
+def test_a_change_of_machine_is_reported_once_by_step_and_field(
     change: Callable[[dict[str, Any]], Any], expected: list[tuple[str, str, str]]
 ) -> None:
     found = differences(SPEC, changed(change))
@@ -128,7 +128,7 @@ def test_what_a_step_runs_on_is_told_once_by_step_and_field(
         assert before in str(each.before) and after in str(each.after)
 
 
-def test_machine_and_image_are_told_before_and_after() -> None:
+def test_machine_and_image_are_reported_before_and_after() -> None:
     after = changed(lambda spec: executor(spec, "evaluate").update(image="elsewhere/x:1"))
     (image,) = differences(SPEC, after)
     assert (image.before, image.after) == (executor(SPEC, "evaluate")["image"], "elsewhere/x:1")
@@ -150,7 +150,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @given(
     path=st.sampled_from([path for path in paths(SPEC) if path]), value=st.sampled_from(["other", 17, True, None, []])
 )
-def test_no_change_anywhere_in_the_spec_goes_untold(path: tuple[Any, ...], value: Any) -> None:
+def test_no_change_anywhere_in_the_spec_is_left_out(path: tuple[Any, ...], value: Any) -> None:
     after = copy.deepcopy(SPEC)
     target: Any = after
     for key in path[:-1]:

@@ -85,7 +85,7 @@ def test_uploads_at_once_lose_no_version_and_no_tag(cloud: Cloud, settings: Sett
     assert len(objects(settings)) == 4
 
 
-def test_an_upload_that_loses_every_race_says_so(
+def test_an_upload_that_loses_every_race_is_reported(
     cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.fail(INSERT, status(412), forever=True)

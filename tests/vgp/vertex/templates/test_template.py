@@ -103,7 +103,7 @@ def test_content_that_does_not_fit_the_digest_is_refused(cloud: Cloud, settings:
         ("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/v9", "Choices: latest, v1."),
     ],
 )
-def test_what_is_not_there_is_told_with_the_choices(
+def test_an_unknown_version_is_reported_with_the_choices(
     cloud: Cloud, settings: Settings, reference: str, message: str
 ) -> None:
     upload(settings, NAME, ONE, tags=["v1", "latest"])
@@ -118,7 +118,7 @@ def test_in_an_empty_repository_the_next_step_is_named(cloud: Cloud, settings: S
         list_versions(settings, NAME)
 
 
-def test_a_missing_repository_is_told_by_reads_too(cloud: Cloud, settings: Settings) -> None:
+def test_a_missing_repository_is_reported_by_reads_too(cloud: Cloud, settings: Settings) -> None:
     other = settings.model_copy(update={"template_repository": "https://us-central1-kfp.pkg.dev/test-project/none"})
     for read in (lambda: resolve(other, NAME), lambda: list_templates(other), lambda: list_versions(other, NAME)):
         with pytest.raises(WorkFailed, match="Create it: gcloud artifacts repositories create none"):

@@ -102,7 +102,7 @@ def test_the_container_climbs_in_our_image_and_ends_after_its_ladder(spec):
     assert task["retryPolicy"]["maxRetryCount"] == 2
 
 
-def test_the_launcher_is_told_project_and_region_of_its_run_by_texts_that_are_the_same_in_every_run(spec):
+def test_the_launcher_gets_project_and_region_as_texts_that_are_equal_in_every_run(spec):
     """With them it asks for the run's state; the name of the run would make every run's step another one."""
     arguments = json.loads(container_of(spec)["args"][1])
     assert (arguments["project"], arguments["location"]) == (
@@ -152,11 +152,11 @@ def test_training_learns_of_the_rungs_and_finds_its_checkpoints_on_each(plan):
     assert read_env(1)["NCCL_DEBUG"] == "INFO"
 
 
-def test_the_workflow_is_told_the_gpus_of_each_rung(spec):
+def test_the_workflow_gets_the_gpus_of_each_rung(spec):
     assert worlds(PipelineSpec(spec)) == {"train": {"": (2, 2, 16)}}
 
 
-def test_what_other_numbers_of_gpus_do_to_the_result_is_said(spec, tmp_path):
+def test_the_effect_of_other_numbers_of_gpus_is_reported(spec, tmp_path):
     (note,) = list_world_sizes([SimpleNamespace(spec=PipelineSpec(spec))])
     assert note.startswith("note: train: its rungs have 2 and 16 GPUs. Resuming on another number of GPUs ")
     sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
@@ -290,7 +290,7 @@ def test_the_checker_counts_the_dearest_way_up_and_the_machine_that_climbs(spec)
     assert row.max_usd == pytest.approx(6 * dear[0] + 6 * dear[1] + climbs)
 
 
-def test_a_proposed_ladder_costs_when_it_is_compiled_what_its_proposal_said(tmp_path):
+def test_a_proposed_ladder_costs_the_proposed_amount_when_compiled(tmp_path):
     need = Need(as_of=date(2026, 11, 20), accelerator=catalog.accelerator("L4"))
     made = propose_ladder(need, region="us-central1", gpus=16, max_usd=100)
     step = {"deadline": f"{made.deadline_s // 60}m"}

@@ -45,7 +45,7 @@ def test_a_change_leaves_no_tag_and_is_named(checkout: Path, staged: bool) -> No
     assert found.reason == f"code.py and 1 more changed since {git(checkout, 'rev-parse', 'HEAD')[:12]}"
 
 
-def test_without_a_repository_git_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_repository_git_gives_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     found = source_commit.read_commit(tmp_path)
     assert found.tags == () and found.reason.startswith("fatal: not a git repository")

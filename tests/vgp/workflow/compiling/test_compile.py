@@ -176,7 +176,7 @@ def test_the_form_starts_from_the_trainers_own_defaults(compiled: PipelineSpec) 
     assert {name: form[name] for name in shared} == {name: getattr(TrainConfig(), name) for name in shared}
 
 
-def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(repository: Path) -> None:
+def test_a_misspelt_step_of_the_settings_is_reported_with_the_likely_name(repository: Path) -> None:
     file = repository / "pipelines.toml"
     file.write_text('[steps.trian]\nmachine = "a3-highgpu-8g"\n')
     compiled = compile.compile_all((), settings.load(file), out=repository)
@@ -192,7 +192,7 @@ def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(rep
         ('project = "my-project"\n', 0),
     ],
 )
-def test_an_image_that_nobody_has_built_is_told(repository: Path, text: str, notes: int) -> None:
+def test_an_image_that_was_never_built_is_reported(repository: Path, text: str, notes: int) -> None:
     file = repository / "pipelines.toml"
     file.write_text(text)
     lines = compile.note_placeholder_image(settings.load(file))

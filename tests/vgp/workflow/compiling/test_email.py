@@ -44,7 +44,7 @@ def bare() -> None:
     work()
 
 
-def test_both_exit_tasks_are_told_how_the_steps_ended(tmp_path: Path) -> None:
+def test_both_exit_tasks_get_the_status_of_the_steps(tmp_path: Path) -> None:
     before = compiled(handled, tmp_path)
     spec = add_email(before, ["a@example.com", "b@example.com"])
     compile.verify(spec)
@@ -68,6 +68,6 @@ def test_a_workflow_that_sends_mail_itself_sends_no_other(tmp_path: Path) -> Non
     assert add_email(once, ["b@example.com"]) == once
 
 
-def test_a_workflow_without_an_exit_handler_is_told_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_a_workflow_without_an_exit_handler_names_the_fix(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"bare: \[notify\] email: .* dsl.ExitHandler, and this workflow has none"):
         add_email(compiled(bare, tmp_path), ["a@example.com"])

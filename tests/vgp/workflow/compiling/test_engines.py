@@ -93,7 +93,7 @@ def test_a_step_with_a_disk_is_a_custom_job_with_the_timeout_and_tries_of_a_plai
     assert task["retryPolicy"]["maxRetryCount"] == 2 and task["cachingOptions"] == {"enableCache": True}
 
 
-def test_a_step_is_told_what_the_settings_have_for_every_step(vertex) -> None:
+def test_a_step_gets_the_settings_for_every_step(vertex) -> None:
     _, spec = vertex
     values = variables(chief(spec, "prepare")["container_spec"]["env"])
     assert values["A"] == "1" and values["TRAINING_IMAGE"] == IMAGE

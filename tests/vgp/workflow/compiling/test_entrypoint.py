@@ -167,7 +167,7 @@ def test_a_step_that_knows_nothing_of_signals_ends_at_once(tmp_path: Path) -> No
     assert stop(process) == 128 + signal.SIGTERM
 
 
-def test_a_step_that_takes_longer_than_its_timeout_is_told_once_then_killed_and_says_so(tmp_path: Path) -> None:
+def test_a_step_above_its_timeout_is_asked_to_stop_once_then_killed_and_reported(tmp_path: Path) -> None:
     container = placed(staying, "step")
     container["command"] = [word.replace(" -k 60 ", " -k 1 ") for word in container["command"]]
     mark = tmp_path / "mark"

@@ -182,7 +182,7 @@ def test_a_step_without_the_outputs_of_a_command_and_a_plain_step_take_none() ->
         Vertex(asked).step(show)
 
 
-def test_a_collect_that_takes_what_the_job_does_not_leave_is_told(compiled: Callable[[Any], dict[str, Any]]) -> None:
+def test_a_collect_of_files_that_the_job_does_not_write_is_reported(compiled: Callable[[Any], dict[str, Any]]) -> None:
     @step
     def other(left_report: Input[Artifact]) -> None:
         pass
@@ -279,7 +279,7 @@ def test_a_parameter_that_the_command_does_not_take_is_refused_unless_it_has_its
     refuse_arguments(spec, {"word": 'a "b"'}, remote=False)
 
 
-def test_settings_of_collect_are_placed_or_said_to_have_no_effect(tmp_path: Path) -> None:
+def test_settings_of_collect_are_placed_or_reported_without_effect(tmp_path: Path) -> None:
     (tmp_path / "pipelines").mkdir()
     made = compile.CompiledPipeline("one", PipelineSpec({}), check([]), without_command={"collect"})
     (tmp_path / "pipelines" / "one.py").write_text("def build(target): ...\n")

@@ -80,7 +80,7 @@ def test_the_parameter_reaches_the_launcher_through_the_groups_around_it(spec):
         plan.of_size("huge")
 
 
-def test_a_pipeline_with_a_parameter_of_that_name_says_so(spec):
+def test_a_pipeline_with_a_parameter_of_that_name_is_reported(spec):
     with pytest.raises(RequestError, match="the pipeline has a parameter train_size, a name that"):
         add_size_parameters(spec)
 
@@ -137,7 +137,7 @@ def test_a_size_that_names_a_machine_has_no_ladder_of_the_step_and_another_keeps
     assert len(request.of_size("wide").capacity) == 2 and request.of_size("wide").nodes == 4
 
 
-def test_a_step_with_an_input_of_that_name_says_so(tmp_path):
+def test_a_step_with_an_input_of_that_name_is_reported(tmp_path):
     @step
     def train(x: int, size: str = ""):
         print(x, size)

@@ -117,7 +117,7 @@ def test_where_nothing_can_be_remembered_it_is_compiled_each_time(
     assert [listed(tmp_path / "file")["compiled"] for _ in range(2)] == [True, True]
 
 
-def test_code_that_fails_is_told_by_file_and_line(folder: Path, tmp_path: Path) -> None:
+def test_code_that_fails_is_reported_by_file_and_line(folder: Path, tmp_path: Path) -> None:
     write(folder / "parts.py", "\n1 / 0")
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PIPELINES_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-W", "ignore", "-m", "vgp", "list"]

@@ -284,7 +284,7 @@ def test_a_container_without_a_command_stays_without_one(tmp_path: Path) -> None
     assert (made["image"], made.get("command", [])) == (OWN, [])
 
 
-def test_the_steps_that_tell_an_mlflow_server_find_it_and_no_other_and_the_token_stays_where_it_is() -> None:
+def test_only_tracked_steps_find_the_mlflow_server_and_the_token_stays_a_secret() -> None:
     settings = Settings(
         image=IMAGE,
         mlflow=Mlflow(tracking_uri="https://mlflow.example.com/", experiment="delays", token="projects/p/secrets/t"),

@@ -112,7 +112,7 @@ def test_the_workflow_itself_refuses_a_parameter(write: Callable[..., Repository
         workflow_files.check_arguments("mine", spec, {"text": ""}, repository)
 
 
-def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() -> None:
+def test_a_parameter_of_the_settings_does_not_reach_the_workflows_own_check() -> None:
     """Else every run of a pipeline with sizes would be refused: its `check` knows the parameters that it declares."""
     sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
     asked = {"train": Request.model_validate({"sizes": sizes, "timeout": "2h"})}
@@ -131,7 +131,7 @@ def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() ->
         workflow_files.check_arguments("training", spec, {"train_size": "large", **exact}, repository)
 
 
-def test_the_machines_of_a_step_without_a_ladder_are_told_too() -> None:
+def test_the_machines_of_a_step_without_a_ladder_are_passed_too() -> None:
     asked = {"train": Request.model_validate({"machine": "g2-standard-4", "nodes": 3})}
     repository = find_repository(REPOSITORY / "pipelines.toml")
     spec = workflow_files.compile_workflow(
@@ -142,7 +142,7 @@ def test_the_machines_of_a_step_without_a_ladder_are_told_too() -> None:
         workflow_files.check_arguments("training", spec, {"training_options": {"exact": True}}, repository)
 
 
-def test_a_check_is_told_what_it_asks_for() -> None:
+def test_a_check_gets_the_values_it_names() -> None:
     def asking(parameters: object, *, commands: object) -> None: ...
     def older(parameters: object, *, remote: bool = False) -> None: ...
 
@@ -205,7 +205,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
-def test_a_repository_without_a_workflow_is_told_so(
+def test_a_repository_without_a_workflow_is_reported(
     write: Callable[..., Repository], here: Callable[..., tuple[int, str, str]]
 ) -> None:
     root = write({}).root
@@ -236,7 +236,9 @@ def test_without_settings_nothing_is_compiled(tmp_path: Path, here: Callable[...
         ("build = 3", "pipelines/mine.py holds no workflow: add a @dsl.pipeline function"),
     ],
 )
-def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repository], text: str, message: str) -> None:
+def test_code_that_fails_is_reported_by_file_and_line(
+    write: Callable[..., Repository], text: str, message: str
+) -> None:
     repository = write({"pipelines/mine.py": text, "lib.py": "\nit = 1 / 0\n"})
     with pytest.raises(RequestError) as refused:
         workflow_files.compile_workflow("mine", Local(), repository)
@@ -313,7 +315,7 @@ def test_workflows_lie_in_the_repository(write: Callable[..., Repository], folde
         write({}, f'workflows = "{folder}"\n')
 
 
-def test_a_settings_file_of_somebody_else_above_is_not_taken(
+def test_a_settings_file_above_with_another_owner_is_not_taken(
     write: Callable[..., Repository], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write({"deep/er/x": ""}).root

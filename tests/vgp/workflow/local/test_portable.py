@@ -50,7 +50,7 @@ def pipeline(*components: Any) -> Any:
     return one
 
 
-def test_a_step_with_an_image_of_its_own_is_told(compiled: Callable[[Any], dict[str, Any]], tmp_path: Path) -> None:
+def test_a_step_with_an_image_of_its_own_is_reported(compiled: Callable[[Any], dict[str, Any]], tmp_path: Path) -> None:
     spec = PipelineSpec(compiled(pipeline(ours, python_of_its_own)))
     portable.refuse_unsupported(spec, tmp_path, tmp_path)
     assert portable.list_notes(spec) == [

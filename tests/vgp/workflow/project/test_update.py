@@ -87,7 +87,7 @@ def test_an_older_command_does_not_take_a_newer_project_back(project: Path) -> N
         plan(project)
 
 
-def test_a_damaged_wheel_is_said_to_be_damaged(project: Path) -> None:
+def test_a_damaged_wheel_is_reported_as_damaged(project: Path) -> None:
     age(project)
     (project / OLD).write_bytes(b"PK")
     with pytest.raises(RequestError, match="is damaged"):
@@ -103,7 +103,7 @@ def test_a_repository_of_another_kind_is_none(tmp_path: Path, pin: str | None) -
         plan(tmp_path)
 
 
-def test_a_project_of_the_earlier_form_is_told_the_way_out(tmp_path: Path) -> None:
+def test_the_error_for_a_project_of_the_earlier_form_names_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "training/lock").mkdir(parents=True)
     (tmp_path / "training/lock/vendored.json").write_text("{}")
     with pytest.raises(RequestError, match="vgp new project NAME"):

@@ -7,7 +7,7 @@ from vgp.base.exits import UserError
 from vgp.data.tasks.table.parsing import MOST_BYTES, parse
 
 
-def test_a_declaration_says_the_type_of_every_column():
+def test_a_declaration_names_the_type_of_every_column():
     declared = parse(TOML)
     assert declared.kinds["born"].form == "%d.%m.%Y" and declared.kinds["age"].word == "float"
     assert list(declared.features) == ["age", "sex", "fare", "born", "name"]
@@ -57,7 +57,7 @@ def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from(
         ('["id"]', '["survived"]', "line 4: key names the target"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(old, new, message):
+def test_a_mistake_is_reported_with_its_line(old, new, message):
     assert old in TOML
     with pytest.raises(UserError, match=message):
         parse(TOML.replace(old, new, 1))

@@ -38,7 +38,7 @@ def roles(made):
     return {column.name: column.role for column in made.columns}
 
 
-def test_types_are_told_by_all_values_and_markers_are_found(tmp_path):
+def test_types_follow_from_all_values_and_markers_are_found(tmp_path):
     made = proposed(
         tmp_path,
         {
@@ -68,7 +68,7 @@ def test_types_are_told_by_all_values_and_markers_are_found(tmp_path):
     assert list(made.missing) == ["?", "none"]
 
 
-def test_columns_that_tell_nothing_or_the_target_are_left_out_with_the_reason(tmp_path):
+def test_columns_that_predict_nothing_or_are_the_target_are_left_out_with_the_reason(tmp_path):
     made = proposed(
         tmp_path,
         {
@@ -197,7 +197,7 @@ def test_dates_with_years_of_two_digits_are_dates(tmp_path, form):
         (lambda i: 0.5 * (i % 4), "regression", ()),
     ],
 )
-def test_the_kind_of_the_target_and_the_positive_class_are_told_by_its_values(tmp_path, target, kind, classes):
+def test_the_kind_of_the_target_and_the_positive_class_follow_from_its_values(tmp_path, target, kind, classes):
     made = proposed(tmp_path, {"y": target, "x": lambda i: NOISE[i]})
     assert made.target.regression == (kind == "regression") and made.target.classes == classes
     assert parse(task_toml.format_proposal(made)).kind == kind
@@ -379,7 +379,7 @@ def test_a_name_that_is_no_toml_is_refused(tmp_path, capsys):
     assert "the name must end in .toml" in capsys.readouterr().err
 
 
-def test_the_proposal_of_a_table_of_many_files_says_that_it_saw_some(tmp_path):
+def test_the_proposal_of_a_table_of_many_files_notes_that_it_read_some(tmp_path):
     for number in range(10):
         write(tmp_path / f"{number}.csv", ["x", "y"], [(i, i % 2) for i in range(20)])
     seen = sample.read_sample(f"{tmp_path}/*.csv")

@@ -161,7 +161,7 @@ def test_what_repeats_and_does_not_share_the_target_is_no_group_and_no_question(
     assert made.group == "" and not made.repeats
 
 
-def test_a_category_of_many_rows_each_that_tells_a_little_is_learned_and_named(tmp_path):
+def test_a_category_of_many_rows_each_that_predicts_a_little_is_learned_and_named(tmp_path):
     shares = [DRAW.random() for _ in range(40)]
     town = [DRAW.randrange(40) for _ in range(4000)]
     label = [int(DRAW.random() < 0.25 + 0.5 * shares[town[i]]) for i in range(4000)]
@@ -172,7 +172,7 @@ def test_a_category_of_many_rows_each_that_tells_a_little_is_learned_and_named(t
     assert made.group == "" and roles(made)["town"] == "learned" and "40 values in 4,000 rows; correlation of y" in why
 
 
-def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
+def test_the_report_names_the_use_of_a_column_that_repeats(tmp_path):
     columns = people(patient=lambda i: NUMBERS[WHO[i]])
     remarks = {}
     for group in ("patient", "row"):
@@ -189,7 +189,7 @@ def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
     assert "The model does not learn the value" in left_out
 
 
-def test_a_column_of_few_values_that_tells_the_target_may_be_what_rows_belong_to(tmp_path):
+def test_a_column_of_few_values_that_predicts_the_target_may_group_the_rows(tmp_path):
     columns = {"patient": lambda i: i % 12, "x": lambda i: f"{NOISE[i]:.3f}", "y": lambda i: int(SICK[i % 12])}
     made = proposed(tmp_path, columns, rows=ROWS)
     (column,) = [column for column in made.columns if column.name == "patient"]

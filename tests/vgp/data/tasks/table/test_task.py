@@ -109,7 +109,7 @@ def test_options_that_cannot_be_are_refused(options, message):
         tasks.load("table", options)
 
 
-def test_a_run_may_change_what_the_declaration_says_of_network_and_split():
+def test_a_run_may_override_the_declared_network_and_split():
     task = tasks.load("table", {"declaration": TOML + "[network]\nhidden = [8]\n", "test_share": 0.5})
     assert task.settings["hidden"] == [8] and task.split.test_percent == 50
 
