@@ -12,7 +12,7 @@ from vgp.machines.catalog import prices
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, plain
-from vgp.machines.placement.combination import Combination, known
+from vgp.machines.placement.combination import Combination, find_combination
 from vgp.machines.placement.dearest import Held
 from vgp.machines.placement.provisioning import STRATEGIES
 
@@ -139,7 +139,7 @@ class StepRow:
     @property
     def combination(self) -> Combination | None:
         """Returns the machine with its GPUs, if the catalog has both."""
-        return known(self.machine_type, self.accelerator_type, self.accelerator_count)
+        return find_combination(self.machine_type, self.accelerator_type, self.accelerator_count)
 
     @property
     def price(self) -> Price | None:

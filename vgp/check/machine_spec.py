@@ -9,7 +9,7 @@ from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import Machine
 from vgp.machines.placement import compatibility, tpu_rules
-from vgp.machines.placement.combination import Combination, counts_of, known
+from vgp.machines.placement.combination import Combination, counts_of, find_combination
 from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.provisioning import is_preemptible, region_known
 from vgp.machines.placement.search import Conditions, nearest_combination
@@ -114,7 +114,7 @@ def judge_machine(
         judgement.report(step, fields.of(problem), problem, parts=fields.nodes)
     sound = first_error(problems) is None
     names = fields.machine_type, fields.accelerator, fields.count or 0
-    combination = known(*names) if sound and fields.complete else None
+    combination = find_combination(*names) if sound and fields.complete else None
     return MachineSpec(*names, fields.complete, combination, fields.topology, _gpu(fields) if sound else None)
 
 
@@ -222,7 +222,7 @@ def _proposing(problem: Problem, proposal: str, near: Combination | None) -> Pro
 
 
 def _passes(machine: str, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> bool:
-    combination = known(machine, accelerator, count)
+    combination = find_combination(machine, accelerator, count)
     found = compatibility.problems(machine, accelerator, count, as_of=as_of)
     return combination is not None and first_error(found) is None and conditions.allow(combination)
 

@@ -34,7 +34,7 @@ def build_need(accelerator: str | None, region: str | None, way: str | None, as_
         refuse(provisioning.region_known(region))
     provisioning_model = way.lower().replace("-", "_") if way else None
     if provisioning_model not in (None, *PROVISIONING):
-        hint = provisioning.meant(str(provisioning_model)) or f"Choices: {join_words(PROVISIONING)}."
+        hint = provisioning.hint_at_strategy(str(provisioning_model)) or f"Choices: {join_words(PROVISIONING)}."
         raise RequestError(f"there is no provisioning '{way}'. {hint}")
     regions = (region,) if region else ()
     return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioning_model, **sizes)

@@ -144,7 +144,7 @@ def _propose_ladder(
     if not need.gpus or not (need.accelerator or need.min_gpu_memory_gb or gpus):
         raise RequestError("--ladder needs GPUs, such as --accelerator H100 --gpus 8.")
     where = region or next(iter(checker.own_regions()), DEFAULT_REGION)
-    proposal = ladder_proposal.proposed(
+    proposal = ladder_proposal.propose_ladder(
         need, region=where, gpus=gpus, deadline_s=placed_ladder.deadline_s(deadline), max_usd=max_usd
     )
     if as_json:

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents.bounded_text import dotted, read, standard_input
+from vgp.base.documents.bounded_text import format_path, read, standard_input
 from vgp.base.documents.document import Document, parse
 from vgp.base.documents.node import placeholder
 from vgp.base.errors import RequestError
@@ -87,7 +87,7 @@ def _variables(value: object) -> Iterator[str]:
 
 
 def _lost(documents: list[Document]) -> list[Note]:
-    lost = [Note(dotted(path), "given twice; the last value is used", True) for path in documents[0].repeated]
+    lost = [Note(format_path(path), "given twice; the last value is used", True) for path in documents[0].repeated]
     if len(documents) > 1:
         text = f"{len(documents) - 1} more in the file: only the first is converted"
         lost.append(Note("documents", text, True))

@@ -109,7 +109,7 @@ def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
         "network": f"{settings.network} is the network that Vertex AI peers with" if settings.network else "",
         "retries": _NO_RETRIES if placement.retries else "",
     }
-    lost |= dict.fromkeys(placement.options.given(), "only jobs of Vertex AI have it")
+    lost |= dict.fromkeys(placement.options.list_set_keys(), "only jobs of Vertex AI have it")
     return [Note(name, why, dropped=True) for name, why in lost.items() if why]
 
 

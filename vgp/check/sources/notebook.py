@@ -12,7 +12,7 @@ from typing import Any
 
 from vgp.base.documents import json_text
 from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
-from vgp.base.documents.document import At, Document, Place, numbered
+from vgp.base.documents.document import At, Document, Place, number_documents
 from vgp.check.sources import python_code, shell_commands, shell_script
 
 #: NAME = ! command, or = %magic: the result is computed.
@@ -65,7 +65,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     found.sort(key=lambda document: document.line(()))
     if next(every, None) is not None:
         found.append(Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells.")))
-    return numbered(found)
+    return number_documents(found)
 
 
 def _broken(file: str, numbered: list[tuple[int, str]], text: str, origins: At) -> Iterator[Document]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from vgp.base.documents import bounded_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.document import At, Document, Place, numbered
+from vgp.base.documents.document import At, Document, Place, number_documents
 from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.documents.node import Computed
 from vgp.check.sources.constants import Constants, called
@@ -74,7 +74,7 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
         return [_faulty(file, text, bounded_text.Exhausted("The program is nested deeper than Python's parser goes."))]
     except ValueError:
         return [_faulty(file, text, Unreadable(file, "no text"))]
-    return numbered([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
+    return number_documents([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
 
 
 def _faulty(file: str, text: str, fault: Unreadable | bounded_text.Exhausted, place: Place | None = None) -> Document:

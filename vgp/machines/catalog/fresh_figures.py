@@ -80,7 +80,9 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
             result[key] = {**before, "source": ""}
             continue
         result[key] = after
-        changes.append(Change(f"price of {key[0]} in {key[1]}", _shown(before) if before else "", _shown(after)))
+        changes.append(
+            Change(f"price of {key[0]} in {key[1]}", _format_prices(before) if before else "", _format_prices(after))
+        )
     return result, changes
 
 
@@ -101,7 +103,7 @@ def shapes(fresh: Iterable[JsonObject]) -> list[Change]:
         before = f"{known.vcpu} vCPU, {known.memory_gb:g} GB"
         if now != before:
             changes[name] = Change(f"shape of {name}", before, now)
-    return [*changes.values(), *_moved(_regions(rows))]
+    return [*changes.values(), *_list_moves(_regions(rows))]
 
 
 def _regions(fresh: Iterable[JsonObject]) -> dict[str, set[str]]:
@@ -113,7 +115,7 @@ def _regions(fresh: Iterable[JsonObject]) -> dict[str, set[str]]:
     return regions
 
 
-def _moved(regions: Mapping[str, set[str]]) -> list[Change]:
+def _list_moves(regions: Mapping[str, set[str]]) -> list[Change]:
     changes = []
     for name, places in sorted(regions.items()):
         known = catalog.machines().get(name)
@@ -190,5 +192,5 @@ def _same(before: dict[str, str], after: dict[str, str]) -> bool:
     return abs(old - float(after["on_demand_usd_h"])) < 2e-6 and equal_spot
 
 
-def _shown(row: dict[str, str]) -> str:
+def _format_prices(row: dict[str, str]) -> str:
     return f"{row['on_demand_usd_h']} on demand, {row['spot_usd_h'] or 'no'} Spot"

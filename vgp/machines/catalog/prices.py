@@ -83,7 +83,7 @@ def price(machine: Machine, accelerator: str | None, count: int, region: str, pr
 
 def _fee(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> float:
     """Returns Vertex AI's share of Compute Engine's on-demand price: by the SKUs of that usage, or by the 15 % rule."""
-    own, compute = (skus.listed(machine, accelerator, count, region, each) for each in (usage, skus.ON_DEMAND))
+    own, compute = (skus.find_skus(machine, accelerator, count, region, each) for each in (usage, skus.ON_DEMAND))
     if own is None or compute is None or own.sources != compute.sources:
         return float(document("prices.json")["vertex"]["fee"])
     return own.usd / compute.usd - (1 if usage == skus.TRAINING else 0)
@@ -93,7 +93,7 @@ def _ids(machine: Machine, accelerator: str | None, count: int, region: str, pro
     """Returns the billed SKUs or, if Vertex AI's own are unknown, those that its fee is based on."""
 
     def of(usage: str) -> tuple[str, ...]:
-        found = skus.listed(machine, accelerator, count, region, usage)
+        found = skus.find_skus(machine, accelerator, count, region, usage)
         return found.ids if found else ()
 
     if provisioning in ("standard", "flex_start"):
@@ -111,7 +111,7 @@ def _by_skus(machine: Machine, accelerator: str | None, count: int, region: str,
     if region not in (machine.compute_regions or ()):
         return None
     spot, fee, training = (
-        skus.listed(machine, accelerator, count, region, usage) for usage in (skus.SPOT, skus.FEE, skus.TRAINING)
+        skus.find_skus(machine, accelerator, count, region, usage) for usage in (skus.SPOT, skus.FEE, skus.TRAINING)
     )
     found = [spot, fee] if provisioning == "spot" else [training]
     known = [each for each in found if each]

@@ -99,7 +99,7 @@ def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> I
         yield ATTACHED[accelerator], count
 
 
-def listed(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> Listed | None:
+def find_skus(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> Listed | None:
     """Returns the SKUs of every part of the machine with its GPUs; None if one is unknown."""
     return total(list(parts(machine, accelerator, count)), region, usage)
 
@@ -199,7 +199,7 @@ def rates(catalog_skus: Iterable[JsonObject]) -> Rates:
     found: Rates = {}
     doubtful = set()
     for sku in catalog_skus:
-        sold, price = _sold(sku), unit_price(sku)
+        sold, price = _parse_part(sku), unit_price(sku)
         if sold is None or price is None:
             continue
         for region in sku.get("serviceRegions", ()):
@@ -213,7 +213,7 @@ def rates(catalog_skus: Iterable[JsonObject]) -> Rates:
     return {key: rate for key, rate in found.items() if key not in doubtful}
 
 
-def _sold(sku: JsonObject) -> tuple[str, str] | None:
+def _parse_part(sku: JsonObject) -> tuple[str, str] | None:
     """Returns the part and the usage of a SKU; None if it sells something else."""
     description = str(sku.get("description", ""))
     usage = str(sku.get("category", {}).get("usageType", ""))

@@ -130,7 +130,7 @@ def counts_of(accelerator: str) -> tuple[int, ...]:
     return tuple(sorted({row.count for row in combinations() if row.accelerator_type == accelerator}))
 
 
-def known(machine_type: str | None, accelerator_type: str | None, count: int) -> Combination | None:
+def find_combination(machine_type: str | None, accelerator_type: str | None, count: int) -> Combination | None:
     """Returns the combination of these names; None if the catalog lacks one of them."""
     machine = catalog.machines().get(machine_type or "")
     accelerator = catalog.accelerators().get(accelerator_type or "")

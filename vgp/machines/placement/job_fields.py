@@ -139,7 +139,7 @@ def _itself(who: str) -> Known:
     return Known(by_itself=who)
 
 
-def _refused(why: str) -> Known:
+def _refuse(why: str) -> Known:
     return Known(refused=why)
 
 
@@ -156,15 +156,15 @@ PUBLISHED: dict[str, Known] = {
     }),
     **_under("worker_pool_specs.python_package_spec", dict.fromkeys(
         ("executor_image_uri", "package_uris", "python_module", "args", "env.name", "env.value"),
-        _refused("a step is a container, of image and command: put the package into the image"),
+        _refuse("a step is a container, of image and command: put the package into the image"),
     )),
     **_under("worker_pool_specs.machine_spec", {
         "machine_type": _keys("machine", "accelerator", "min_memory_gb", "min_vcpu", "min_gpu_memory_gb"),
         "accelerator_type": _keys("accelerator"), "accelerator_count": _keys("count"),
-        "gpu_partition_size": _refused(
+        "gpu_partition_size": _refuse(
             "each training process has a whole GPU; Google's page on training machines lists no GPU partitions"
         ),
-        "tpu_topology": _refused("training uses PyTorch on GPUs, not TPUs"),
+        "tpu_topology": _refuse("training uses PyTorch on GPUs, not TPUs"),
         **_under("reservation_affinity", dict.fromkeys(
             ("reservation_affinity_type", "key", "values"), _keys("reservation")
         )),
@@ -192,9 +192,9 @@ PUBLISHED: dict[str, Known] = {
     "protected_artifact_location_id": _keys("protected_artifact_location_id"),
     "tensorboard": _keys("tensorboard"),
     "enable_web_access": _keys("web_access"), "enable_dashboard_access": _keys("dashboard_access"),
-    "experiment": _refused("the run itself is listed in the experiment of the top of the file, with what it trained"),
-    "experiment_run": _refused("the run itself is listed in the experiment, and a job in it would be listed twice"),
-    "models": _refused("only jobs that Google provides take models; a step gets a model as its input"),
+    "experiment": _refuse("the run itself is listed in the experiment of the top of the file, with what it trained"),
+    "experiment_run": _refuse("the run itself is listed in the experiment, and a job in it would be listed twice"),
+    "models": _refuse("only jobs that Google provides take models; a step gets a model as its input"),
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
 _MOUNT = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
-def _named(rule: Callable[[str], str]) -> AfterValidator:
+def _check_names(rule: Callable[[str], str]) -> AfterValidator:
     """Returns a validator that accepts names by the rule, and leaves them unchanged."""
     return AfterValidator(lambda value: (rule(value), value)[1])
 
@@ -61,8 +61,8 @@ def none_if_empty(value: object) -> Any:
 
 
 _Empty = BeforeValidator(none_if_empty)
-_Resource = Annotated[Annotated[str, _named(check_persistent_resource)] | None, _Empty]
-_Tensorboard = Annotated[Annotated[str, _named(tensorboard_region)] | None, _Empty]
+_Resource = Annotated[Annotated[str, _check_names(check_persistent_resource)] | None, _Empty]
+_Tensorboard = Annotated[Annotated[str, _check_names(tensorboard_region)] | None, _Empty]
 _Folder = Annotated[Annotated[str, AfterValidator(_folder)] | None, _Empty]
 _Region = Annotated[Annotated[str, AfterValidator(google_names.check_region)] | None, _Empty]
 
@@ -89,7 +89,7 @@ class PrivateServiceConnect(Strict):
     https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
 
     #: `projects/PROJECT/regions/REGION/networkAttachments/NAME`.
-    network_attachment: Annotated[str, _named(network_attachment_region)]
+    network_attachment: Annotated[str, _check_names(network_attachment_region)]
     #: Domains that your network resolves: a list of `{domain, project, network}`.
     dns_peering: tuple[DnsPeering, ...] = ()
 
@@ -169,7 +169,7 @@ class JobOptions(Strict):
         """Returns only the options of a larger request."""
         return JobOptions(**{name: getattr(options, name) for name in JobOptions.model_fields})
 
-    def given(self) -> tuple[str, ...]:
+    def list_set_keys(self) -> tuple[str, ...]:
         """Returns the names of the keys that are set."""
         return tuple(name for name in JobOptions.model_fields if getattr(self, name))
 

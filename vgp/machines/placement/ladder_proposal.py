@@ -53,7 +53,7 @@ class Proposal:
     notes: tuple[str, ...] = ()
 
 
-def proposed(
+def propose_ladder(
     need: Need, *, region: str, gpus: int | None = None, deadline_s: int | None = None, max_usd: float | None = None
 ) -> Proposal:
     """Returns a ladder for a need.

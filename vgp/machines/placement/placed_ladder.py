@@ -83,7 +83,7 @@ def ladder(request: Request, *, region: str, name: str, as_of: date | None = Non
     """
     deadline_s = seconds_of(request.deadline)
     refuse(_deadline(request, deadline_s), f"{name} has a ladder")
-    placed = list(_placed(request, region, name, as_of or date.today(), deadline_s))
+    placed = list(_place(request, region, name, as_of or date.today(), deadline_s))
     refuse(_twice(placed), f"{name} has a ladder")
     first = placed[0]
     rungs = tuple(
@@ -112,7 +112,7 @@ def climber_s(deadline_s: float | None) -> int:
     return MAX_DEADLINE_S if deadline_s is None else min(int(deadline_s) + _GRACE_S, MAX_DEADLINE_S)
 
 
-def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:
+def _place(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:
     for number, rung in enumerate(request.capacity, 1):
         asked = request.of_rung(rung)
         if deadline_s is not None and asked.timeout is None:

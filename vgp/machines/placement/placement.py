@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from vgp.base.documents.json_text import JsonObject
 from vgp.machines.catalog.prices import Price, boot_disk
 from vgp.machines.placement import job_fields, plain, provisioning
-from vgp.machines.placement.combination import Combination, known, network_command, network_variables
+from vgp.machines.placement.combination import Combination, find_combination, network_command, network_variables
 from vgp.machines.placement.job_options import JobOptions
 from vgp.machines.placement.machine_rules import PlacementError, Problem
 from vgp.machines.placement.request_parts import ParameterServer
@@ -59,7 +59,7 @@ class Placement:
             return None
         hourly = self.price.usd_per_hour * self.nodes
         if self.servers:
-            machine = known(self.servers.machine, None, 0)
+            machine = find_combination(self.servers.machine, None, 0)
             price = machine.price(self.strategy, self.region) if machine else None
             if price is None:
                 return None
@@ -112,7 +112,10 @@ class Placement:
         Parameter servers run the nodes' command; CLUSTER_SPEC and TF_CONFIG hold their role.
         """
         machine = self.combination.machine
-        defaults = {**network_variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
+        defaults = {
+            **network_variables(machine, self.combination.count),
+            **provisioning.preemption_variable(self.strategy),
+        }
         variables = {**defaults, **self.env, **(env or {})}
         words = network_command(command, machine, self.nodes, variables)
         container: JsonObject = {"image_uri": image, "command": words, "args": list(args)}
@@ -156,7 +159,7 @@ class Placement:
         Raises:
             PlacementError: no limits select it.
         """
-        chosen = plain.chosen_by_limits(self.combination)
+        chosen = plain.choose_by_limits(self.combination)
         if chosen != self.combination:
             got = f"Vertex AI would choose {chosen.machine_type}." if chosen else "No limits reach it."
             fix = f"Make it a custom job, or request {(chosen or plain.default()).machine_type}."

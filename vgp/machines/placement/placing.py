@@ -181,11 +181,13 @@ def choose(request: Request, region: str, *, plain_step: bool, as_of: date, name
     refuse(_unknown(request, as_of), f"{name} asks for {names or f'{request.count} GPUs'}")
     refuse(provisioning.region_known(region), f"{name} runs in {region}")
     if request.machine:
-        return _named(request, _of_names(request, request.machine), "named in the request", region, as_of, name)
+        return _price_named_machine(
+            request, _of_names(request, request.machine), "named in the request", region, as_of, name
+        )
     if request.accelerator or request.min_gpu_memory_gb or request.min_memory_gb or request.min_vcpu:
         return _cheapest(request, region, plain_step, as_of, name)
     why = "the default for a step without GPU"
-    return _named(request, plain.default(), why, region, as_of, name)
+    return _price_named_machine(request, plain.default(), why, region, as_of, name)
 
 
 def _unknown(request: Request, as_of: date) -> Iterator[Problem]:
@@ -204,7 +206,9 @@ def _of_names(request: Request, machine_type: str) -> Combination:
     return Combination(machine, accelerator, request.count or machine.gpus or (1 if accelerator else 0))
 
 
-def _named(request: Request, combination: Combination, why: str, region: str, as_of: date, name: str) -> Choice:
+def _price_named_machine(
+    request: Request, combination: Combination, why: str, region: str, as_of: date, name: str
+) -> Choice:
     way, reserved = request.provisioning, bool(request.reservation)
     problems = compatibility.problems_of(combination, as_of=as_of, region=region)
     problems += provisioning.strategy(combination, request.strategy.upper(), reserved)

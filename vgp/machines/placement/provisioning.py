@@ -32,7 +32,7 @@ _WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "r
 PREEMPTIONS_VARIABLE, SPOT_PREEMPTIONS_PER_HOUR = variables.PREEMPTIONS_PER_HOUR, "0.6"
 
 
-def expected(strategy: str) -> dict[str, str]:
+def preemption_variable(strategy: str) -> dict[str, str]:
     """Returns the variable with the expected preemptions per hour; empty for strategies without preemption."""
     return {PREEMPTIONS_VARIABLE: SPOT_PREEMPTIONS_PER_HOUR} if strategy == "spot" else {}
 
@@ -51,14 +51,14 @@ def is_preemptible(name: str) -> bool:
 def strategy_known(name: str) -> list[Problem]:
     if name not in STRATEGIES:
         others = "Strategies: STANDARD, SPOT, FLEX_START."
-        hint = meant(name) or did_you_mean(name.replace("-", "_"), STRATEGIES, others, cutoff=0.5)
+        hint = hint_at_strategy(name) or did_you_mean(name.replace("-", "_"), STRATEGIES, others, cutoff=0.5)
         return [Problem("GPU009", "strategy", f"No scheduling strategy is called '{name}'.", hint)]
     if name in _NOW:
         return [Problem("GPU009", "strategy", f"{name} is deprecated.", f"Write {_NOW[name]}.", severity="warning")]
     return []
 
 
-def meant(name: str) -> str:
+def hint_at_strategy(name: str) -> str:
     """Returns the hint for a strategy name of another cloud or of an older offer; empty for other words."""
     known = _ELSEWHERE.get(name.upper())
     return f"Did you mean {known}?" if known else ""

@@ -121,18 +121,18 @@ class Rung(MachineNeed):
         return self
 
     @model_serializer(mode="wrap")
-    def _said(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
+    def _serialize(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
         """Returns the keys that are set, for `vgp config`."""
         return {name: value for name, value in handler(self).items() if value not in (None, (), [], {})}
 
     def over(self, step: JsonObject) -> JsonObject:
         """Returns the step's keys, overridden by the rung's; another machine replaces the step's request for one."""
         own = {name: getattr(self, name) for name in self.model_fields_set - {"regions", "env"}}
-        kept = {name: value for name, value in step.items() if name not in self._given_way()}
+        kept = {name: value for name, value in step.items() if name not in self._list_replaced_keys()}
         env = {**kept.get("env", {}), **self.env}
         return {**kept, **own, **({"env": env} if env else {})}
 
-    def _given_way(self) -> tuple[str, ...]:
+    def _list_replaced_keys(self) -> tuple[str, ...]:
         """Returns the step's keys about its machine that do not apply to this rung."""
         gone: tuple[str, ...] = ()
         if self.machine:
@@ -163,7 +163,7 @@ class Size(Rung):
         return {**values, "capacity": values.get("capacity") or (only,)}
 
 
-def named_sizes(sizes: JsonObject) -> JsonObject:
+def require_valid_names(sizes: JsonObject) -> JsonObject:
     """Returns the sizes, or raises ValueError for a name that is not a valid parameter value."""
     for name in sizes:
         if not _NAME.fullmatch(name):

@@ -31,8 +31,8 @@ from vgp.machines.placement.request_parts import (
     ParameterServer,
     Rung,
     Size,
-    named_sizes,
     process_launcher,
+    require_valid_names,
 )
 from vgp.protocol import environment as variables
 
@@ -63,7 +63,7 @@ def _as_shells_write(value: object) -> Any:
 
 
 @contextmanager
-def _named(part: str) -> Iterator[None]:
+def _naming_part(part: str) -> Iterator[None]:
     """Adds the name of the request's part to errors in its values."""
     try:
         yield
@@ -81,7 +81,7 @@ class Request(MachineNeed, JobOptions):
     #: Ladder of rungs: requests that are tried in order until one gets machines.
     capacity: tuple[Rung, ...] = ()
     #: Named sizes, of which each run takes one by the parameter `STEP_size`. All are checked and priced.
-    sizes: Annotated[dict[str, Size], AfterValidator(named_sizes)] = {}
+    sizes: Annotated[dict[str, Size], AfterValidator(require_valid_names)] = {}
     #: Size of a run that names none. Default: the first.
     size: str | None = None
     #: Time from the first attempt by which a step with a ladder must be done: `12h`, at most `7d`.
@@ -165,7 +165,7 @@ class Request(MachineNeed, JobOptions):
     @model_validator(mode="after")
     def _of_rungs_and_sizes(self) -> "Request":
         for number, rung in enumerate(self.capacity, 1):
-            with _named(f"capacity: rung {number}"):
+            with _naming_part(f"capacity: rung {number}"):
                 self.of_rung(rung)
         if self.size is not None and self.size not in self.sizes:
             there = (
@@ -175,7 +175,7 @@ class Request(MachineNeed, JobOptions):
             )
             raise ValueError(f"size = '{self.size}': {there}.")
         for name in self.sizes:
-            with _named(f"sizes: {name}"):
+            with _naming_part(f"sizes: {name}"):
                 self.of_size(name)
         return self
 

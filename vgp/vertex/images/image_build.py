@@ -19,7 +19,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text import google_names
 from vgp.settings import FILE_NAME, Settings, write_value
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.images import cloud_build
 from vgp.vertex.images.source import Source, archive, find_source
 from vgp.vertex.preflight.step_image import Image, parse_image
@@ -58,7 +58,7 @@ class Order:
 
     @property
     def reference(self) -> str:
-        return f"{untagged_name(self.image)}:{self.tags[0]}"
+        return f"{strip_tag(self.image)}:{self.tags[0]}"
 
 
 def build(settings: Settings, options: Options, *, root: Path, console: Console, write: bool = True) -> JsonObject:
@@ -129,7 +129,7 @@ def read_order(settings: Settings, options: Options, root: Path) -> Order:
     arguments = _list_arguments(settings, options, source)
     tags = _list_tags(source, arguments)
     configuration = cloud_build.configuration(
-        [f"{untagged_name(image)}:{tag}" for tag in tags],
+        [f"{strip_tag(image)}:{tag}" for tag in tags],
         source.dockerfile,
         logs=f"{builds_folder(settings)}/logs",
         arguments=arguments,
@@ -220,7 +220,7 @@ def upload(settings: Settings, digest: str, content: bytes) -> dict[str, str]:
 
     bucket, inside = google_names.split_uri(builds_folder(settings))
     name = f"{inside}/source/{digest}.tgz"
-    with explained("upload the source", settings), closing(clients.storage(settings)) as client:
+    with explain_errors("upload the source", settings), closing(clients.storage(settings)) as client:
         blob = client.bucket(bucket).blob(name)
         with suppress(exceptions.PreconditionFailed):  # the object exists already
             blob.upload_from_string(
@@ -244,7 +244,7 @@ def read_image(settings: Settings) -> Image:
     return image
 
 
-def untagged_name(image: Image) -> str:
+def strip_tag(image: Image) -> str:
     """Returns the image's name without tag and digest: REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE."""
     return f"{image.location}-docker.pkg.dev/{image.project}/{image.repository}/{image.path}"
 
@@ -258,7 +258,7 @@ def read_registered_digest(settings: Settings, image: Image, tag: str) -> str | 
 
     client = clients.artifact_registry(settings)
     name = f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{tag}"
-    with explained(f"look up {image.path}:{tag}", settings):
+    with explain_errors(f"look up {image.path}:{tag}", settings):
         try:
             version = client.get_tag(name=name, **clients.reading()).version
         except exceptions.NotFound:

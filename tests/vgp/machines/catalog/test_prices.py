@@ -199,7 +199,7 @@ def test_what_compute_engine_sells_no_hour_of_costs_what_its_skus_say(as_read, p
 
 def test_parts_that_are_sold_where_no_such_machine_is_make_no_price():
     elsewhere = "a2-megagpu-16g", "NVIDIA_TESLA_A100", 16, "us-east1"
-    assert skus.listed(catalog.machines()["a2-megagpu-16g"], *elsewhere[1:], "Training")
+    assert skus.find_skus(catalog.machines()["a2-megagpu-16g"], *elsewhere[1:], "Training")
     assert price(*elsewhere, "standard") is None
 
 

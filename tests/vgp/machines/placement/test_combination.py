@@ -9,7 +9,7 @@ from vgp.check.spec import container_settings
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import machines
 from vgp.machines.placement import combination
-from vgp.machines.placement.combination import Combination, combinations, known, without_gpus
+from vgp.machines.placement.combination import Combination, combinations, find_combination, without_gpus
 from vgp.machines.placement.placing import place
 from vgp.machines.placement.step_request import Request
 
@@ -66,7 +66,7 @@ def test_the_combinations_are_exactly_the_173_that_are_published():
 
 
 def test_a_combination_is_asked_for_its_sizes_price_and_quota():
-    t4s = known("n1-standard-8", "NVIDIA_TESLA_T4", 4)
+    t4s = find_combination("n1-standard-8", "NVIDIA_TESLA_T4", 4)
     assert t4s is not None
     assert (str(t4s), t4s.vcpu, t4s.memory_gb) == ("4 x NVIDIA_TESLA_T4 on n1-standard-8", 8, 30)
     assert t4s.gpu_memory_gb == 4 * 16
@@ -85,16 +85,18 @@ def test_a_machine_without_gpus_draws_on_the_quota_of_vcpu_however_it_is_got():
 
 def test_equal_combinations_are_one_key():
     assert len({*combinations(), *combinations()}) == 173
-    assert {known(row.machine_type, row.accelerator_type, row.count) for row in combinations()} == set(combinations())
+    assert {find_combination(row.machine_type, row.accelerator_type, row.count) for row in combinations()} == set(
+        combinations()
+    )
 
 
 @pytest.mark.parametrize("names", [("z9-mega", None, 0), ("n1-standard-8", "NVIDIA_T5", 1), (None, None, 0)])
 def test_names_that_the_catalog_lacks_are_no_combination(names):
-    assert known(*names) is None
+    assert find_combination(*names) is None
 
 
 def test_without_a_region_the_price_is_that_of_the_default_region_or_the_lowest(b200_without_price):
-    l4 = known("g2-standard-4", "NVIDIA_L4", 1)
+    l4 = find_combination("g2-standard-4", "NVIDIA_L4", 1)
     assert l4 is not None and l4.price("standard") == l4.price("standard", catalog.DEFAULT_REGION)
     elsewhere = [row for row in (*combinations(), *without_gpus()) if not row.price("standard", catalog.DEFAULT_REGION)]
     assert elsewhere

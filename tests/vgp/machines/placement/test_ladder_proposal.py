@@ -7,7 +7,7 @@ import pytest
 from vgp.base.errors import RequestError
 from vgp.machines.catalog import catalog, prices
 from vgp.machines.placement import plain
-from vgp.machines.placement.ladder_proposal import Proposal, proposed
+from vgp.machines.placement.ladder_proposal import Proposal, propose_ladder
 from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.search import Need
 from vgp.machines.placement.step_request import Request
@@ -26,7 +26,7 @@ def taken(proposal: Proposal, region: str) -> None:
 
 
 def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
-    made = proposed(need("L4"), region="us-central1", gpus=16, deadline_s=43200)
+    made = propose_ladder(need("L4"), region="us-central1", gpus=16, deadline_s=43200)
     ways = [(rung.keys.get("strategy", "standard"), "regions" in rung.keys) for rung in made.rungs]
     assert ways == [("spot", False), ("spot", True), ("flex_start", False), ("standard", False)]
     assert {(rung.keys["machine"], rung.keys["nodes"]) for rung in made.rungs} == {("g2-standard-96", 2)}
@@ -43,20 +43,20 @@ def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
 @pytest.mark.parametrize("gpu", ["T4", "L4", "A100", "A100-80GB", "H100", "H200", "B200", "RTX-PRO-6000"])
 @pytest.mark.parametrize("region", ["us-central1", "europe-west4", "asia-southeast1"])
 def test_what_is_proposed_compiles_wherever_the_run_is(gpu, region):
-    taken(proposed(need(gpu), region=region), region)
+    taken(propose_ladder(need(gpu), region=region), region)
 
 
 def test_what_the_budget_does_not_afford_is_left_out_and_said():
-    whole = proposed(need("H100", count=8), region="us-central1", deadline_s=36000)
+    whole = propose_ladder(need("H100", count=8), region="us-central1", deadline_s=36000)
     dear = max(rung.usd_per_hour for rung in whole.rungs)
-    made = proposed(need("H100", count=8), region="us-central1", deadline_s=36000, max_usd=dear * 10 - 1)
+    made = propose_ladder(need("H100", count=8), region="us-central1", deadline_s=36000, max_usd=dear * 10 - 1)
     assert len(made.rungs) == len(whole.rungs) - 1 and made.max_usd < dear * 10 - 1
     assert any("left out, as a ladder of " in note and " with it can cost $" in note for note in made.notes)
     taken(made, "us-central1")
 
 
 def test_a_budget_alone_gives_the_deadline():
-    made = proposed(need("L4"), region="us-central1", max_usd=20)
+    made = propose_ladder(need("L4"), region="us-central1", max_usd=20)
     assert 19 < made.max_usd <= 20 and made.deadline_s % 60 == 0
 
 
@@ -71,7 +71,7 @@ def test_a_budget_alone_gives_the_deadline():
 def test_what_cannot_be_is_said(asked, words):
     if words is None:
         with pytest.raises(RequestError, match="adds up to --gpus 7"):
-            proposed(need("A100-80GB", count=2), region="us-central1", **asked)
+            propose_ladder(need("A100-80GB", count=2), region="us-central1", **asked)
     else:
         with pytest.raises(RequestError, match=words):
-            proposed(need("L4"), region="us-central1", **asked)
+            propose_ladder(need("L4"), region="us-central1", **asked)

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from vgp.machines.placement.combination import Combination, combinations, known
+from vgp.machines.placement.combination import Combination, combinations, find_combination
 from vgp.machines.placement.compatibility import problems_of
 from vgp.machines.placement.refusal import alternatives
 
@@ -13,7 +13,7 @@ HERE = "us-central1"
 
 
 def named(machine: str, gpu: str | None, count: int) -> Combination:
-    combination = known(machine, gpu, count)
+    combination = find_combination(machine, gpu, count)
     assert combination is not None
     return combination
 

@@ -19,7 +19,7 @@ from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import first_container, worlds
 from vgp.machines.catalog import catalog
-from vgp.machines.placement.ladder_proposal import proposed
+from vgp.machines.placement.ladder_proposal import propose_ladder
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.search import Need
 from vgp.machines.placement.step_request import Request
@@ -260,7 +260,7 @@ def test_the_checker_counts_the_dearest_way_up_and_the_machine_that_climbs(spec)
 
 def test_a_proposed_ladder_costs_when_it_is_compiled_what_its_proposal_said(tmp_path):
     need = Need(as_of=date(2026, 11, 20), accelerator=catalog.accelerator("L4"))
-    made = proposed(need, region="us-central1", gpus=16, max_usd=100)
+    made = propose_ladder(need, region="us-central1", gpus=16, max_usd=100)
     step = {"deadline": f"{made.deadline_s // 60}m"}
     spec = laddered(tmp_path, rungs=[rung.keys for rung in made.rungs], step=step)
     report = check([Document("p.json", spec, json.dumps(spec))], regions=["us-central1"])

@@ -91,7 +91,7 @@ NFS = {"nfs": [{"server": "s", "path": "/d", "mount": "d"}]}
 )
 def test_what_the_settings_of_the_run_allow_is_taken(asked, given):
     target = Vertex(Settings(image=IMAGE, steps={"work": Request(**asked)}, **given))
-    assert set(target._place("work", kind="custom_job").options.given()) == set(asked)
+    assert set(target._place("work", kind="custom_job").options.list_set_keys()) == set(asked)
 
 
 def test_a_tensorboard_is_taken_with_the_account_of_the_run():
