@@ -43,7 +43,9 @@ class Model:
     def night(self, run: Run, fails: str) -> str:
         """Returns the letters that the night's steps must have, given its pins."""
         pins = outputs.return_values(run)
-        assert "resolve.data" in pins, f"{run.id} {run.state}: {[(step.name, step.error) for step in run.failed()]}"
+        assert "resolve.data" in pins, (
+            f"{run.id} {run.state}: {[(step.name, step.error) for step in run.list_failed_steps()]}"
+        )
         data, champion = pins["resolve.data"], pins["resolve.champion"]
         letters, artifacts = "", {}
         for step in PINNED:

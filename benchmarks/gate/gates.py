@@ -66,7 +66,7 @@ def summarize(days: np.ndarray, sizes: np.ndarray | None = None) -> clusters.Mom
 def estimate_correlation(days: np.ndarray, caution: float = levels.CAUTION) -> np.ndarray:
     """Returns the correlation that `decide` assumes for days (..., G) in their order."""
     errors = days - days.mean(axis=-1, keepdims=True)
-    return clusters.assumed_correlation(clusters.neighbour_correlation(errors), days.shape[-1], caution)
+    return clusters.assume_correlation(clusters.neighbour_correlation(errors), days.shape[-1], caution)
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:

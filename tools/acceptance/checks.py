@@ -27,7 +27,7 @@ def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
     stop, late = cloud.start("stop", specs["stop"]), cloud.start("late", specs["late"])
     gpu = cloud.start("gpu", specs["gpu"]) if "gpu" in specs else ""
     schedule = cloud.schedule(specs["tick"])
-    yield from _scheduled(cloud, schedule)
+    yield from _check_schedule(cloud, schedule)
     yield from _errors(cloud, specs["tick"])
     yield _quotas(cloud)
     yield _sigterm(cloud, stop)
@@ -95,7 +95,7 @@ def _iterations(run: Run) -> Row:
     return _judge("loop-iterations", _RUNS, expected, ", ".join(turns) or "none", len(turns) == 2)
 
 
-def _scheduled(cloud: Cloud, name: str) -> Iterator[Row]:
+def _check_schedule(cloud: Cloud, name: str) -> Iterator[Row]:
     client = clients.schedule_service(cloud.settings)
     request = {"parent": resource_names.location(cloud.settings), "filter": f'display_name="acceptance-{cloud.stamp}"'}
     listed = [schedule.name for schedule in client.list_schedules(request=request, **clients.reading())]

@@ -150,10 +150,10 @@ def specs(settings: Settings, *, public: bool, gpu: bool) -> dict[str, PipelineS
             on_gpu.job(training["gpu"])(value="")
 
         pipelines["gpu"] = driver
-    return {name: _compiled(pipeline) for name, pipeline in pipelines.items()}
+    return {name: _compile(pipeline) for name, pipeline in pipelines.items()}
 
 
-def _compiled(pipeline: Any) -> PipelineSpec:
+def _compile(pipeline: Any) -> PipelineSpec:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder, "spec.json")

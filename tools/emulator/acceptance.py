@@ -21,7 +21,7 @@ CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find out more, see the logs."
 
 
-def played(cloud: "Cloud") -> None:
+def add_scripts(cloud: "Cloud") -> None:
     """Adds the scripts of the steps, and quotas of a project."""
     cloud.on(CREATE, lambda call: _refuse(cloud, call))
     cloud.script("write", outputs=lambda task: _write(cloud, task), metadata={"file": {"uid": 1000}})
@@ -43,7 +43,7 @@ def _run(cloud: "Cloud", task: Any) -> str:
 
 
 def _write(cloud: "Cloud", task: Any) -> dict[str, Any]:
-    _put(cloud, f"{task.output_uri(task.root, 'file')}")
+    _upload(cloud, f"{task.output_uri(task.root, 'file')}")
     return {"Output": task.inputs["value"]}
 
 
@@ -61,12 +61,12 @@ def _fit(cloud: "Cloud", task: Any) -> dict[str, Any]:
 
 def _stay(cloud: "Cloud", task: Any) -> dict[str, Any]:
     marks = task.output_uri(task.root, "marks")
-    _put(cloud, f"{marks}/began")
-    cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", lambda call: _put(cloud, f"{marks}/sigterm-000"))
+    _upload(cloud, f"{marks}/began")
+    cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", lambda call: _upload(cloud, f"{marks}/sigterm-000"))
     return {}
 
 
-def _put(cloud: "Cloud", uri: str) -> None:
+def _upload(cloud: "Cloud", uri: str) -> None:
     bucket, _, name = uri.removeprefix("gs://").partition("/")
     cloud.storage.upstream()
     status, *_ = cloud.storage.ask("POST", f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}", body=b"x")

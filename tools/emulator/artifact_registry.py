@@ -10,7 +10,7 @@ from typing import Any
 
 from .artifact_store import Store, message
 from .call import Call
-from .errors import ApiError, failed_precondition
+from .errors import ApiError, precondition_error
 from .messages import parse
 from .operations import EMPTY
 
@@ -52,7 +52,7 @@ class Repositories(Service):
         made = self.store.add_repository(name, kind, asked.description)
         made.labels.update(asked.labels)
         kind_url = "type.googleapis.com/google.devtools.artifactregistry.v1.Repository"
-        return self.cloud.operations.done(name, {"@type": kind_url, **self.cloud.as_json(made)})
+        return self.cloud.operations.finish(name, {"@type": kind_url, **self.cloud.as_json(made)})
 
     def testIamPermissions(self, call: Call) -> Any:
         return self.cloud.policies.test(call)
@@ -77,7 +77,7 @@ class Packages(Service):
         for things in (self.store.packages, self.store.versions, self.store.tags, self.store.content):
             for inside in [n for n in things if n == name or n.startswith(f"{name}/")]:
                 del things[inside]
-        return self.cloud.operations.done(name, EMPTY)
+        return self.cloud.operations.finish(name, EMPTY)
 
 
 class Versions(Service):
@@ -85,12 +85,12 @@ class Versions(Service):
 
     def get(self, call: Call) -> Any:
         name = self.store.name(call.name, "artifactregistry.versions.get")
-        return self.shown(call)(self.store.of(self.store.versions, name))
+        return self.renderer(call)(self.store.of(self.store.versions, name))
 
     def list(self, call: Call) -> Any:
-        return self.store.page(call, "versions", self.store.versions, self.shown(call))
+        return self.store.page(call, "versions", self.store.versions, self.renderer(call))
 
-    def shown(self, call: Call) -> Callable[[Any], Any]:
+    def renderer(self, call: Call) -> Callable[[Any], Any]:
         """Returns a function that adds the tags to a version, if the call asks for the full view."""
 
         def show(version: Any) -> Any:
@@ -106,12 +106,12 @@ class Versions(Service):
         name = self.get(call).name
         tags = [tag.name for tag in self.store.tags.values() if tag.version == name]
         if tags and call.query.get("force", "false").lower() != "true":
-            raise failed_precondition(f"the version {name} is tagged and cannot be deleted without force: {tags}")
+            raise precondition_error(f"the version {name} is tagged and cannot be deleted without force: {tags}")
         for tag in tags:
             del self.store.tags[tag]
         del self.store.versions[name]
         self.store.content.pop(name, None)
-        return self.cloud.operations.done(name, EMPTY)
+        return self.cloud.operations.finish(name, EMPTY)
 
 
 class Files(Service):

@@ -102,14 +102,14 @@ class Store:
 
         def names() -> list[str]:
             inside = [n for n in things if n.rpartition("/")[0].rpartition("/")[0] == parent]
-            return sorted(filtered(inside, things, call.query.get("filter", "")))
+            return sorted(filter_names(inside, things, call.query.get("filter", "")))
 
-        page, following = self.cloud.pages.cut(call.query, names)
+        page, following = self.cloud.pages.cut_page(call.query, names)
         shown = [self.cloud.as_json(show(things[n]), integers=True) for n in page if n in things]
         return one_page(key, shown, following)
 
 
-def filtered(names: Iterable[str], things: dict[str, Any], text: str) -> list[str]:
+def filter_names(names: Iterable[str], things: dict[str, Any], text: str) -> list[str]:
     if not text:
         return list(names)
     found = NAME_FILTER.fullmatch(text)

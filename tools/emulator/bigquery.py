@@ -119,14 +119,14 @@ class BigQuery(Catalog):
         for job in self.jobs.values():
             job.done = True
 
-    def allowed(self, permission: str, what: str) -> None:
+    def require_permission(self, permission: str, what: str) -> None:
         if self.cloud.policies.lacks(permission):
             text = f"Access Denied: {what}: Permission {permission} denied on {what} (or it may not exist)."
             raise Refusal(403, "accessDenied", text)
 
     def table(self, params: Mapping[str, str]) -> Table:
         name = Name(params["projectId"], params["datasetId"], params["tableId"])
-        self.allowed("bigquery.tables.get", f"Table {name.colon}")
+        self.require_permission("bigquery.tables.get", f"Table {name.colon}")
         if table := self.find(name):
             return table
         raise Refusal(404, "notFound", f"Not found: Table {name.colon}")
@@ -142,7 +142,7 @@ class BigQuery(Catalog):
             if limit and query.bytes > limit:
                 text = f"Query exceeded limit for bytes billed: {limit}. {query.bytes} or higher required."
                 raise QueryError("bytesBilledLimitExceeded", text)
-            job.rows = types.stored(self.computed(sql))
+            job.rows = types.convert_table(self.run_sql(sql))
         except QueryError as error:
             job.error = {"reason": error.reason, "message": error.message, "location": "query"}
             return
@@ -160,7 +160,7 @@ class BigQuery(Catalog):
             job.destination = Name(job.project, "_results", f"anon{uuid.uuid4().hex}")
             self.write(".".join(job.destination), job.rows).expires = job.created + timedelta(hours=24)
 
-    def computed(self, sql: str) -> pa.Table:
+    def run_sql(self, sql: str) -> pa.Table:
         import duckdb
 
         try:
@@ -203,19 +203,19 @@ class Jobs:
     def _dry(self, job: Job) -> dict[str, Any]:
         query = Query(self.bigquery, job.sql, job.location, job.project)
         try:
-            result = self.bigquery.computed(f"SELECT * FROM ({query.duckdb()}) LIMIT 0")
+            result = self.bigquery.run_sql(f"SELECT * FROM ({query.duckdb()}) LIMIT 0")
         except QueryError as error:
             raise Refusal(error.code, error.reason, error.message) from None
-        job.bytes, job.rows = query.bytes, types.stored(result)
+        job.bytes, job.rows = query.bytes, types.convert_table(result)
         if self.bigquery.pretended_bytes is not None:
             job.bytes = self.bigquery.pretended_bytes
         return self._resource(job)
 
     def get(self, call: Call) -> dict[str, Any]:
-        return self._resource(self._known(call))
+        return self._resource(self._find_job(call))
 
     def cancel(self, call: Call) -> dict[str, Any]:
-        job = self._known(call)
+        job = self._find_job(call)
         if not job.done:
             job.done, job.error = True, {"reason": "stopped", "message": "Job execution was cancelled: User requested"}
             if job.destination:
@@ -223,7 +223,7 @@ class Jobs:
         return {"kind": "bigquery#jobCancelResponse", "job": self._resource(job)}
 
     def getQueryResults(self, call: Call) -> dict[str, Any]:
-        job = self._known(call)
+        job = self._find_job(call)
         reference = {"projectId": job.project, "jobId": job.name, "location": job.location}
         answer: dict[str, Any] = {"kind": "bigquery#getQueryResultsResponse", "jobReference": reference}
         if not job.done:
@@ -248,9 +248,9 @@ class Jobs:
     def _check_caller(self, project: str) -> None:
         if project not in (self.bigquery.cloud.project, self.bigquery.cloud.project_number):
             raise Refusal(404, "notFound", f"Not found: Project {project}")
-        self.bigquery.allowed("bigquery.jobs.create", f"Project {project}")
+        self.bigquery.require_permission("bigquery.jobs.create", f"Project {project}")
 
-    def _known(self, call: Call) -> Job:
+    def _find_job(self, call: Call) -> Job:
         job = self.bigquery.jobs.get(call.params["jobId"])
         if job is None or job.location.lower() != call.query.get("location", "US").lower():
             raise Refusal(404, "notFound", f"Not found: Job {call.params['projectId']}:{call.params['jobId']}")
@@ -291,7 +291,7 @@ class Datasets:
 
     def get(self, call: Call) -> dict[str, Any]:
         project, name = call.params["projectId"], call.params["datasetId"]
-        self.bigquery.allowed("bigquery.datasets.get", f"Dataset {project}:{name}")
+        self.bigquery.require_permission("bigquery.datasets.get", f"Dataset {project}:{name}")
         if dataset := self.bigquery.datasets.get((project, name)):
             return self._resource(dataset)
         raise Refusal(404, "notFound", f"Not found: Dataset {project}:{name}")
@@ -299,7 +299,7 @@ class Datasets:
     def insert(self, call: Call) -> dict[str, Any]:
         reference = call.body["datasetReference"]
         project, name = call.params["projectId"], reference["datasetId"]
-        self.bigquery.allowed("bigquery.datasets.create", f"Project {project}")
+        self.bigquery.require_permission("bigquery.datasets.create", f"Project {project}")
         if (project, name) in self.bigquery.datasets:
             raise Refusal(409, "duplicate", f"Already Exists: Dataset {project}:{name}")
         fields = {key: value for key, value in call.body.items() if key not in ("datasetReference", "location")}
@@ -341,7 +341,7 @@ class Tables:
 
     def delete(self, call: Call) -> dict[str, Any]:
         table = self.bigquery.table(call.params)
-        self.bigquery.allowed("bigquery.tables.delete", f"Table {table.name.colon}")
+        self.bigquery.require_permission("bigquery.tables.delete", f"Table {table.name.colon}")
         del self.bigquery.tables[table.name]
         return {}
 

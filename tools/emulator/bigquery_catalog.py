@@ -110,7 +110,7 @@ class Catalog:
             setattr(table, key, value)
         self.written += 1
         stored = f"version_{self.written}"
-        table.versions.append(Version(moment, stored, types.stored(rows)))
+        table.versions.append(Version(moment, stored, types.convert_table(rows)))
         cursor = self.connection
         cursor.register("incoming", table.latest.rows)
         cursor.execute(f'CREATE TABLE "{stored}" AS SELECT * FROM incoming')

@@ -82,7 +82,7 @@ class ReadServer:
         sql = f"SELECT {columns} FROM `{name.project}`.`{name.dataset}`.`{name.table}`{clause}{where}"
         query = Query(self.bigquery, sql, known.location if known else "US", name.project)
         with self.bigquery.cloud.lock:
-            return self.bigquery.computed(query.duckdb()).combine_chunks()
+            return self.bigquery.run_sql(query.duckdb()).combine_chunks()
 
     def read(self, request: Any, context: Any) -> Iterator[Any]:
         import grpc

@@ -50,17 +50,17 @@ class Query:
         """Returns the query for DuckDB. An equal query, as after a dry run, is not translated again."""
         key = (self.text, self.location, self.default_project, self.catalog.written, self.catalog.cloud.clock.now())
         if (known := self.catalog.translated.get(key)) is None or self.catalog.cloud.policies.missing:
-            known = self.catalog.translated[key] = (self._translated(), self.bytes, self.referenced)
+            known = self.catalog.translated[key] = (self._translate(), self.bytes, self.referenced)
         sql, self.bytes, self.referenced = known
         return sql
 
-    def _translated(self) -> str:
-        tree = self._replaced(self.text, self.default_project)
+    def _translate(self) -> str:
+        tree = self._replace_tables(self.text, self.default_project)
         self.bytes = self._read_bytes(tree)
         tree = tree.transform(_weekday)
         return str(tree.sql(dialect="duckdb"))
 
-    def _parsed(self, text: str) -> Any:
+    def _parse(self, text: str) -> Any:
         import sqlglot
 
         try:
@@ -73,25 +73,25 @@ class Query:
             raise QueryError("invalidQuery", "the loopback BigQuery runs one SELECT at a time")
         return statements[0]
 
-    def _replaced(self, text: str, project: str) -> Any:
+    def _replace_tables(self, text: str, project: str) -> Any:
         """Returns the query with BigQuery's tables replaced by DuckDB's."""
         from sqlglot import exp
         from sqlglot.optimizer.scope import Scope, traverse_scope
 
-        tree = self._parsed(text)
+        tree = self._parse(text)
         for scope in traverse_scope(tree):
             for table in scope.tables:
                 common = isinstance(scope.sources.get(table.alias_or_name), Scope) or table.name in scope.cte_sources
                 if common and not table.args.get("db"):
                     continue
                 name = Name(table.catalog or project, table.db, table.name)
-                known = self._known(name)
+                known = self._find_table(name)
                 self._check_filter(known, scope)
                 alias = table.alias_or_name
                 if known.query:
                     if table.args.get("version"):
                         raise QueryError("invalidQuery", f"FOR SYSTEM_TIME AS OF is not supported for views: {name}")
-                    inner = self._replaced(known.query, name.project)
+                    inner = self._replace_tables(known.query, name.project)
                     table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, True))))
                 else:
                     version = known.at(self._moment(table, known))
@@ -101,7 +101,7 @@ class Query:
                     table.replace(exp.alias_(exp.to_table(version.stored), exp.to_identifier(alias, True), table=True))
         return tree
 
-    def _known(self, name: Name) -> "Table":
+    def _find_table(self, name: Name) -> "Table":
         table = self.catalog.find(name)
         if table is None:
             what = f"Table {name.colon}" if name[:2] in self.catalog.datasets else f"Dataset {name[0]}:{name[1]}"

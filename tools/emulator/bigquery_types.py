@@ -32,13 +32,13 @@ def kind(arrow: pa.DataType) -> str:
     return next(name for fits, name, _ in KINDS if fits(arrow))
 
 
-def stored(table: pa.Table) -> pa.Table:
+def convert_table(table: pa.Table) -> pa.Table:
     """Converts the table to the types that BigQuery returns."""
-    fields = [pa.field(field.name, _stored(field.type)) for field in table.schema]
+    fields = [pa.field(field.name, _widen_type(field.type)) for field in table.schema]
     return pa.table([table[f.name].cast(f.type) for f in fields], pa.schema(fields))
 
 
-def _stored(arrow: pa.DataType) -> pa.DataType:
+def _widen_type(arrow: pa.DataType) -> pa.DataType:
     if pa.types.is_list(arrow):
         return arrow
     return next(wide for fits, _, wide in KINDS if fits(arrow))

@@ -113,10 +113,10 @@ class World:
             if all(fnmatchcase(getattr(place, name), getattr(pattern, name)) for name in Place.__dataclass_fields__):
                 return series
         if place not in self._series:
-            self._series[place] = self._drawn(place)
+            self._series[place] = self._draw_series(place)
         return self._series[place]
 
-    def _drawn(self, place: Place) -> Series:
+    def _draw_series(self, place: Place) -> Series:
         habit = self.habits[place.strategy]
         chance = random.Random(f"{self.seed} {place.region} {place.machine} {place.strategy}")
         up_first = habit.up_s == FOREVER or chance.random() < habit.up_s / (habit.up_s + habit.down_s)

@@ -1,6 +1,6 @@
 """Google Cloud on loopback: real HTTP servers, for Google's real clients, with state, a clock and faults.
 
-    from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
+    from tools.emulator.cloud import Cloud, lose_response, reset, slow, status
 
     with Cloud() as cloud:                     # or the pytest fixture `cloud`
         cloud.environment                      # variables of a client: endpoints, credentials, project
@@ -12,7 +12,7 @@
         cloud.clock.run(60)                    # time passes by itself, a minute a second
         cloud.jobs, cloud.schedules            # messages by resource name, as they are now
         cloud.requests[-1].method              # "aiplatform.projects.locations.pipelineJobs.create"
-        cloud.fail("aiplatform.*.pipelineJobs.create", status(503), reset(), lost_response(), slow(2))  # one a call
+        cloud.fail("aiplatform.*.pipelineJobs.create", status(503), reset(), lose_response(), slow(2))  # one a call
         cloud.on("aiplatform.*.schedules.patch", lambda call: process.kill())  # handled, not yet answered
 
     The project has everything that a run needs, until a test changes it:
@@ -59,8 +59,8 @@ from .contexts import Contexts
 from .credentials import Tokens, key_file
 from .custom_jobs import CustomJobs
 from .endpoints import EndpointOperations, Endpoints
-from .errors import denied
-from .faults import Fault, Planned, late, lost_response, repeated, reset, slow, status
+from .errors import permission_error
+from .faults import Fault, Planned, late, lose_response, repeat_request, reset, slow, status
 from .job_resources import PersistentResources, Tensorboards
 from .listing import Pages
 from .logs import Entries
@@ -79,7 +79,7 @@ from .storage import Storage
 from .templates import Templates
 from .tunnel import Tunnel
 
-__all__ = ["Cloud", "late", "lost_response", "repeated", "reset", "slow", "status"]
+__all__ = ["Cloud", "late", "lose_response", "repeat_request", "reset", "slow", "status"]
 
 
 #: APIs that have no endpoint setting, because only Google's libraries and steps call them.
@@ -252,9 +252,9 @@ class Cloud:
         """
         found = re.fullmatch(r"projects/([^/]+)(/.*)?", name)
         if not found or found[1] not in (self.project, self.project_number):
-            raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
+            raise permission_error(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
         if self.policies.lacks(permission):
-            raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
+            raise permission_error(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
         return f"projects/{self.project_number}{found[2] or ''}"
 
     def as_json(self, message: Any, *, integers: bool = False) -> Any:

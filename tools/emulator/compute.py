@@ -127,7 +127,7 @@ class Typed(Compute):
 
     kind = ""
 
-    def shown(self, zone: str, name: str, count: int) -> dict[str, Any]:
+    def render(self, zone: str, name: str, count: int) -> dict[str, Any]:
         known = {"kind": KINDS[self.kind], "name": name, "zone": self.url("zones", zone)}
         known["selfLink"] = self.url("zones", zone, self.kind, name)
         return known | ({"maximumCardsPerInstance": count} if self.kind == "acceleratorTypes" else {"guestCpus": count})
@@ -137,9 +137,9 @@ class Typed(Compute):
         zone, name = call.params["zone"], call.params[self.kind.removesuffix("s")]
         if name not in self.state.zones.get(zone, {}).get(self.kind, {}):
             raise self.missing("zones", zone, self.kind, name)
-        return self.shown(zone, name, self.state.zones[zone][self.kind][name])
+        return self.render(zone, name, self.state.zones[zone][self.kind][name])
 
-    def found(self, call: Call, zones: list[str]) -> list[tuple[str, str, int]]:
+    def find(self, call: Call, zones: list[str]) -> list[tuple[str, str, int]]:
         """Returns (zone, name, count) of the types that match the filter."""
         wanted = call.query.get("filter", "")
         return [
@@ -150,8 +150,8 @@ class Typed(Compute):
         ]
 
     def page(self, call: Call, zones: list[str]) -> tuple[list[tuple[str, str, int]], str]:
-        every = {f"{zone}/{name}": (zone, name, count) for zone, name, count in self.found(call, zones)}
-        names, following = self.cloud.pages.cut(call.query, lambda: list(every), size="maxResults")
+        every = {f"{zone}/{name}": (zone, name, count) for zone, name, count in self.find(call, zones)}
+        names, following = self.cloud.pages.cut_page(call.query, lambda: list(every), size="maxResults")
         return [every[name] for name in names], following
 
     def list(self, call: Call) -> dict[str, Any]:
@@ -161,14 +161,14 @@ class Typed(Compute):
             raise self.missing("zones", zone)
         rows, following = self.page(call, [zone])
         token = {"nextPageToken": following} if following else {}
-        return {"kind": KINDS[self.kind] + "List", "items": [self.shown(*row) for row in rows], **token}
+        return {"kind": KINDS[self.kind] + "List", "items": [self.render(*row) for row in rows], **token}
 
     def aggregatedList(self, call: Call) -> dict[str, Any]:
         self.project(call)
         rows, following = self.page(call, list(self.state.zones))
         scopes: dict[str, dict[str, Any]] = {}
         for zone in self.state.zones:
-            here = [self.shown(*row) for row in rows if row[0] == zone]
+            here = [self.render(*row) for row in rows if row[0] == zone]
             warning = {
                 "warning": {"code": "NO_RESULTS_ON_PAGE", "message": f"No results for the scope 'zones/{zone}'."}
             }

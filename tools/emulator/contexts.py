@@ -24,7 +24,7 @@ class Contexts:
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.contexts.create")
         name = f"{parent}/contexts/{call.query.get('contextId') or len(self.created) + 1}"
-        if self.known(name):
+        if self.find_context(name):
             raise ApiError(409, f"Context with name {name} already exists")
         made = self.created[name] = parse(call.body, new("Context"))
         made.name = name
@@ -32,7 +32,7 @@ class Contexts:
         set_time(made, "update_time", self.cloud.clock.now())
         return made
 
-    def known(self, name: str) -> Any:
+    def find_context(self, name: str) -> Any:
         """Returns the context, or None. That of a run exists as soon as the run."""
         if name in self.created:
             return self.created[name]
@@ -46,7 +46,7 @@ class Contexts:
         return made
 
     def find(self, name: str, permission: str) -> Any:
-        found = self.known(self.cloud.resource(name, permission))
+        found = self.find_context(self.cloud.resource(name, permission))
         if found is None:
             raise ApiError(404, f"Context not found: {name}")
         return found

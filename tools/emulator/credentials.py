@@ -78,9 +78,9 @@ class Tokens:
         try:
             claims = jwt.decode(token, certs=certificate().decode(), clock_skew_in_seconds=ahead + 10)
         except ValueError as error:
-            raise unauthenticated() from error
+            raise unauthenticated_error() from error
         if claims["iss"] != EMAIL or claims["exp"] < time.time():
-            raise unauthenticated()
+            raise unauthenticated_error()
         self._verified.add(token)
 
     def check(self, authorization: str) -> None:
@@ -89,12 +89,12 @@ class Tokens:
         """
         scheme, _, token = authorization.partition(" ")
         if scheme != "Bearer" or not token:
-            raise unauthenticated()
+            raise unauthenticated_error()
         if token not in self.given:
             self.verify(token)
 
 
-def unauthenticated() -> ApiError:
+def unauthenticated_error() -> ApiError:
     return ApiError(
         401,
         "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "

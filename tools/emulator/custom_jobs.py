@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .capacity import World
-from .errors import ApiError, failed_precondition
+from .errors import ApiError, precondition_error
 from .listing import Filter, one_page
 from .messages import new, parse, rfc3339, set_time, to_json
 from .region import Region
@@ -52,7 +52,7 @@ class Job:
     def settle(self, now: datetime) -> None:
         """Does nothing: such a job only takes time."""
 
-    def shown(self, now: datetime) -> Any:
+    def render(self, now: datetime) -> Any:
         """Returns the job at this time."""
         has_machines = self.waits_s < float("inf")
         started = self.created + timedelta(seconds=self.waits_s) if has_machines else datetime.max.replace(tzinfo=UTC)
@@ -107,7 +107,7 @@ class CustomJobs:
 
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.customJobs.create")
-        return self.begin(parent, parse(call.body, new("CustomJob"))).shown(self.cloud.clock.now())
+        return self.begin(parent, parse(call.body, new("CustomJob"))).render(self.cloud.clock.now())
 
     def begin(self, parent: str, message: Any) -> Job | WorkingJob:
         """Starts a job. Raises ApiError if Vertex AI would refuse it."""
@@ -131,7 +131,7 @@ class CustomJobs:
         return job
 
     def get(self, call: Call) -> Any:
-        return self.find(call.name, "aiplatform.customJobs.get").shown(self.cloud.clock.now())
+        return self.find(call.name, "aiplatform.customJobs.get").render(self.cloud.clock.now())
 
     def list(self, call: Call) -> dict[str, Any]:
         parent = self.cloud.resource(call.parent, "aiplatform.customJobs.list")
@@ -141,24 +141,24 @@ class CustomJobs:
             latest = now - timedelta(seconds=self.list_lag_s)
             listed = [name for name, job in reversed(self.jobs.items()) if job.created <= latest]
             here = [name for name in listed if name.startswith(f"{parent}/")]
-            return [name for name in here if matches.test(filtered(self.jobs[name], now))]
+            return [name for name in here if matches.test(filter_fields(self.jobs[name], now))]
 
-        page, following = self.cloud.pages.cut(call.query, names)
+        page, following = self.cloud.pages.cut_page(call.query, names)
         integers = "enum-encoding=int" in call.query.get("$alt", "")
-        shown = [to_json(self.jobs[name].shown(now), integers=integers) for name in page if name in self.jobs]
+        shown = [to_json(self.jobs[name].render(now), integers=integers) for name in page if name in self.jobs]
         return one_page("customJobs", shown, following)
 
     def cancel(self, call: Call) -> dict[str, Any]:
         job, now = self.find(call.name, "aiplatform.customJobs.cancel"), self.cloud.clock.now()
-        if job.shown(now).state in (SUCCEEDED, FAILED, CANCELLED, EXPIRED):
-            raise failed_precondition(f"The CustomJob {job.message.name} has ended and cannot be cancelled.")
+        if job.render(now).state in (SUCCEEDED, FAILED, CANCELLED, EXPIRED):
+            raise precondition_error(f"The CustomJob {job.message.name} has ended and cannot be cancelled.")
         job.cancel(now)
         return {}
 
     def delete(self, call: Call) -> dict[str, Any]:
         job = self.find(call.name, "aiplatform.customJobs.delete")
         del self.jobs[job.message.name]
-        return self.cloud.operations.deleted(job.message.name)
+        return self.cloud.operations.finish_deletion(job.message.name)
 
 
 def check(message: Any) -> None:
@@ -185,10 +185,10 @@ def check(message: Any) -> None:
         raise ApiError(400, "With FLEX_START all worker pools must have the same machine spec.")
 
 
-def filtered(job: Job | WorkingJob, now: datetime) -> dict[str, Any]:
+def filter_fields(job: Job | WorkingJob, now: datetime) -> dict[str, Any]:
     return {
         "display_name": job.message.display_name,
-        "state": f"JOB_STATE_{NAMES[job.shown(now).state]}",
+        "state": f"JOB_STATE_{NAMES[job.render(now).state]}",
         "create_time": rfc3339(job.created),
         "labels": dict(job.message.labels),
     }

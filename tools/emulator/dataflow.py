@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .call import Call
-from .errors import ApiError, failed_precondition
+from .errors import ApiError, precondition_error
 from .messages import rfc3339
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Job:
     def options(self) -> dict[str, Any]:
         return self.message["environment"]["sdkPipelineOptions"]["options"]
 
-    def shown(self) -> dict[str, Any]:
+    def render(self) -> dict[str, Any]:
         kept = ("id", "name", "projectId", "location", "labels", "type", "clientRequestId")
         fields = {key: self.message[key] for key in kept if key in self.message}
         return {**fields, "currentState": f"JOB_STATE_{self.state}", "createTime": rfc3339(self.created)}
@@ -91,7 +91,7 @@ class Jobs:
             )
         for active in self.jobs.values():
             if active.message["name"] == asked["name"] and active.state not in ENDED:
-                return active.shown()
+                return active.render()
         if self.refusal:
             raise self.refusal
         self.check_environment(asked)
@@ -100,7 +100,7 @@ class Jobs:
         place = {"id": number, "projectId": self.cloud.project, "location": call.params["location"]}
         job = self.jobs[number] = Job({**asked, **place}, now)
         threading.Thread(target=self.live, args=(job,), daemon=True).start()
-        return job.shown()
+        return job.render()
 
     def check_environment(self, asked: dict[str, Any]) -> None:
         """Raises ApiError if the environment lacks a field that the service needs to start workers."""
@@ -120,7 +120,7 @@ class Jobs:
 
     def get(self, call: Call) -> dict[str, Any]:
         self.check(call, "dataflow.jobs.get")
-        return self.find(call).shown()
+        return self.find(call).render()
 
     def list(self, call: Call) -> dict[str, Any]:
         self.check(call, "dataflow.jobs.list")
@@ -133,8 +133,11 @@ class Jobs:
                 wanted = [job for job in wanted if (job.state in ENDED) == (kind == TERMINATED)]
             return [job.message["id"] for job in wanted]
 
-        page, following = self.cloud.pages.cut(call.query, ids)
-        return {"jobs": [self.jobs[id_].shown() for id_ in page], **({"nextPageToken": following} if following else {})}
+        page, following = self.cloud.pages.cut_page(call.query, ids)
+        return {
+            "jobs": [self.jobs[id_].render() for id_ in page],
+            **({"nextPageToken": following} if following else {}),
+        }
 
     def update(self, call: Call) -> dict[str, Any]:
         self.check(call, "dataflow.jobs.cancel")
@@ -142,13 +145,13 @@ class Jobs:
         if call.body.get("requestedState") not in (5, "JOB_STATE_CANCELLED"):
             raise ApiError(400, f"this server cancels jobs, and does not make them {call.body.get('requestedState')}")
         if job.state in ENDED:
-            raise failed_precondition(
+            raise precondition_error(
                 f"Job {job.message['id']} has already terminated with state JOB_STATE_{job.state}."
             )
         job.state = "CANCELLING"
         if self.cancels_at_once:
             job.end("CANCELLED")
-        return job.shown()
+        return job.render()
 
     def getMetrics(self, call: Call) -> dict[str, Any]:
         self.check(call, "dataflow.metrics.get")
@@ -188,7 +191,7 @@ class Jobs:
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner
         from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 
-        pipeline = beam_runner_api_pb2.Pipeline.FromString(self.staged(job.options["pipelineUrl"]))
+        pipeline = beam_runner_api_pb2.Pipeline.FromString(self.read_staged_file(job.options["pipelineUrl"]))
         for name in pipeline.components.environments:
             pipeline.components.environments[name].CopyFrom(EmbeddedPythonEnvironment.default().to_runner_api(None))
         job.scale(2)
@@ -196,7 +199,7 @@ class Jobs:
         for counter in result.metrics().query()["counters"]:
             job.counters[counter.key.metric.name] = counter.committed
 
-    def staged(self, uri: str) -> bytes:
+    def read_staged_file(self, uri: str) -> bytes:
         bucket, _, name = uri.removeprefix("gs://").partition("/")
         status, _, body = self.cloud.storage.ask("GET", f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}?alt=media")
         assert status == 200, f"{uri} was not staged"
@@ -218,7 +221,7 @@ class Messages:
         def ids() -> Any:
             return [id_ for id_, m in by_id.items() if rank(m["messageImportance"]) >= least]
 
-        page, following = self.jobs.cloud.pages.cut(call.query, ids)
+        page, following = self.jobs.cloud.pages.cut_page(call.query, ids)
         answer = {"jobMessages": [by_id[id_] for id_ in page], "autoscalingEvents": job.scaling}
         return {**answer, **({"nextPageToken": following} if following else {})}
 

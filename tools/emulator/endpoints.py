@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .call import Call
-from .errors import ApiError, failed_precondition
+from .errors import ApiError, precondition_error
 from .listing import Filter, one_page, sort_items
 from .machines import MARK, Machine, Machines
 from .messages import new, parse, set_time, to_json
@@ -51,7 +51,7 @@ class Deployment:
     operation: str
     split: dict[str, int] = field(default_factory=dict)
 
-    def asked(self, route: str, timeout: float, body: bytes | None = None, **headers: str) -> Answer:
+    def ask(self, route: str, timeout: float, body: bytes | None = None, **headers: str) -> Answer:
         """Returns the container's answer with its raw body; the status is 0 if there is no answer."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
@@ -64,9 +64,9 @@ class Deployment:
         finally:
             connection.close()
 
-    def predicted(self, body: bytes, **headers: str) -> Answer:
+    def predict(self, body: bytes, **headers: str) -> Answer:
         """Returns the container's answer to a prediction. Raises ApiError if there is none."""
-        answer = self.asked(self.spec.container_spec.predict_route or "/predict", PREDICT_S, body, **headers)
+        answer = self.ask(self.spec.container_spec.predict_route or "/predict", PREDICT_S, body, **headers)
         if not answer.status:
             raise ApiError(503, "The model server does not answer.")
         return answer
@@ -103,7 +103,7 @@ class Endpoints:
         if message.dedicated_endpoint_enabled:
             message.dedicated_endpoint_dns = f"{name.rpartition('/')[2]}.{self.cloud.tunnel.dedicated}"
         self.endpoints[name] = Endpoint(message, self.cloud.clock.now())
-        return self.cloud.operations.done(name, {"@type": f"{TYPE}Endpoint", **to_json(self.shown(name))})
+        return self.cloud.operations.finish(name, {"@type": f"{TYPE}Endpoint", **to_json(self.render(name))})
 
     def of(self, name: str, permission: str) -> Endpoint:
         found = self.endpoints.get(self.cloud.resource(name, permission))
@@ -111,7 +111,7 @@ class Endpoints:
             raise ApiError(404, f"The Endpoint does not exist: {name}.")
         return found
 
-    def shown(self, name: str) -> Any:
+    def render(self, name: str) -> Any:
         endpoint, message = self.endpoints[name], new("Endpoint")
         message.CopyFrom(endpoint.message)
         message.deployed_models.extend(one.message for one in endpoint.deployments.values() if not one.operation)
@@ -120,7 +120,7 @@ class Endpoints:
         return message
 
     def get(self, call: Call) -> Any:
-        return self.shown(self.of(call.name, "aiplatform.endpoints.get").message.name)
+        return self.render(self.of(call.name, "aiplatform.endpoints.get").message.name)
 
     def list(self, call: Call) -> dict[str, Any]:
         parent = self.cloud.resource(call.parent, "aiplatform.endpoints.list")
@@ -133,10 +133,10 @@ class Endpoints:
                 if name.startswith(f"{parent}/") and matches.test(self.filter_fields(name))
             ]
             order = call.query.get("orderBy") or "create_time desc"
-            return sort_items(here, order, ("create_time", "display_name"), self.sorted_by)
+            return sort_items(here, order, ("create_time", "display_name"), self.find_sort_key)
 
-        page, following = self.cloud.pages.cut(call.query, names)
-        shown = [to_json(self.shown(name), integers=True) for name in page if name in self.endpoints]
+        page, following = self.cloud.pages.cut_page(call.query, names)
+        shown = [to_json(self.render(name), integers=True) for name in page if name in self.endpoints]
         return one_page("endpoints", shown, following)
 
     def filter_fields(self, name: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Endpoints:
         names = {"display_name": message.display_name, "displayName": message.display_name}
         return {"endpoint": name.rpartition("/")[2], **names, "labels": dict(message.labels)}
 
-    def sorted_by(self, name: str, key: str) -> Any:
+    def find_sort_key(self, name: str, key: str) -> Any:
         one = self.endpoints[name]
         return one.created if key == "create_time" else one.message.display_name
 
@@ -154,7 +154,7 @@ class Endpoints:
         given = parse(call.body, new("Endpoint"))
         paths = {snake(path) for path in call.query["updateMask"].split(",")}
         if paths - FIELDS:
-            raise failed_precondition(f"{', '.join(sorted(paths - FIELDS))} cannot be updated of an endpoint.")
+            raise precondition_error(f"{', '.join(sorted(paths - FIELDS))} cannot be updated of an endpoint.")
         if "traffic_split" in paths:
             self.dealt(endpoint, dict(given.traffic_split))
         for path in paths - {"traffic_split"}:
@@ -163,14 +163,14 @@ class Endpoints:
                 endpoint.message.labels.update(given.labels)
             else:
                 setattr(endpoint.message, path, getattr(given, path))
-        return self.shown(endpoint.message.name)
+        return self.render(endpoint.message.name)
 
     def delete(self, call: Call) -> dict[str, Any]:
         endpoint = self.of(call.name, "aiplatform.endpoints.delete")
         if endpoint.deployments:
-            raise failed_precondition(f"{call.name} has deployed models: undeploy them first.")
+            raise precondition_error(f"{call.name} has deployed models: undeploy them first.")
         del self.endpoints[endpoint.message.name]
-        return self.cloud.operations.deleted(endpoint.message.name)
+        return self.cloud.operations.finish_deletion(endpoint.message.name)
 
     # ---- models on an endpoint
 
@@ -218,20 +218,22 @@ class Endpoints:
         """Ends the operations of deployments whose container is healthy or has ended."""
         for endpoint in self.endpoints.values():
             for one in [one for one in endpoint.deployments.values() if one.operation]:
-                if one.asked(one.spec.container_spec.health_route or "/health", LOOK_S).status == 200:
+                if one.ask(one.spec.container_spec.health_route or "/health", LOOK_S).status == 200:
                     self.end(endpoint, one)
                 elif one.machine.code is not None:
-                    said = [line for _, line in one.machine.said()]
+                    said = [line for _, line in one.machine.read_output()]
                     words = f"Model server exited unexpectedly: exit code {one.machine.code}. {' '.join(said[-3:])}"
-                    self.ended(one, {"error": {"code": ENDED, "message": words}})
+                    self.end_deployment(one, {"error": {"code": ENDED, "message": words}})
                     del endpoint.deployments[one.message.id]
 
     def end(self, endpoint: Endpoint, one: Deployment) -> None:
-        self.ended(one, {"response": {"@type": f"{TYPE}DeployModelResponse", "deployedModel": to_json(one.message)}})
+        self.end_deployment(
+            one, {"response": {"@type": f"{TYPE}DeployModelResponse", "deployedModel": to_json(one.message)}}
+        )
         if one.split:
             self.dealt(endpoint, one.split)
 
-    def ended(self, one: Deployment, how: dict[str, Any]) -> None:
+    def end_deployment(self, one: Deployment, how: dict[str, Any]) -> None:
         self.cloud.operations.operations[one.operation] = {"name": one.operation, "done": True, **how}
         one.operation = ""
 
@@ -243,7 +245,7 @@ class Endpoints:
         split = call.body.get("trafficSplit", {})
         rest = {*endpoint.deployments} - {one.message.id}
         if not split and rest and endpoint.message.traffic_split.get(one.message.id):
-            raise failed_precondition(
+            raise precondition_error(
                 f"The deployed model {one.message.id} has traffic: give a traffic_split without it."
             )
         self.require_split(split, rest)
@@ -251,7 +253,7 @@ class Endpoints:
         del endpoint.deployments[one.message.id]
         if split or not rest:
             self.dealt(endpoint, split)
-        return self.cloud.operations.done(endpoint.message.name, {"@type": f"{TYPE}UndeployModelResponse"})
+        return self.cloud.operations.finish(endpoint.message.name, {"@type": f"{TYPE}UndeployModelResponse"})
 
     def require_split(self, split: dict[str, int], there: set[str]) -> None:
         if split and (sum(split.values()) != 100 or set(split) - there):
@@ -275,8 +277,8 @@ class Endpoints:
 
     def predict(self, call: Call) -> dict[str, Any]:
         body = json.dumps(call.body).encode()
-        _, one = self.asked(call, body)
-        answer = one.predicted(body, **{"Content-Type": "application/json"})
+        _, one = self.ask(call, body)
+        answer = one.predict(body, **{"Content-Type": "application/json"})
         if answer.status != 200:
             raise ApiError(answer.status, answer.body.decode(errors="replace"))
         deployment = {
@@ -288,9 +290,9 @@ class Endpoints:
 
     def rawPredict(self, call: Call) -> Answer:
         """Returns the container's body, content type and status; headers name the deployment that answered."""
-        endpoint, one = self.asked(call, call.body)
+        endpoint, one = self.ask(call, call.body)
         sent = {name: value for name, value in call.headers.items() if name not in GOOGLES}
-        answer = one.predicted(call.body, **sent)
+        answer = one.predict(call.body, **sent)
         answer.headers |= {
             "X-Vertex-AI-Endpoint-Id": endpoint.message.name.rpartition("/")[2],
             "X-Vertex-AI-Deployed-Model-Id": one.message.id,
@@ -299,29 +301,29 @@ class Endpoints:
         }
         return answer
 
-    def asked(self, call: Call, body: bytes) -> tuple[Endpoint, Deployment]:
+    def ask(self, call: Call, body: bytes) -> tuple[Endpoint, Deployment]:
         """Returns the deployment that answers the request. Raises ApiError for a wrong host or a body too large."""
         endpoint = self.of(call.params["endpoint"], "aiplatform.endpoints.predict")
         host, own = call.headers.get("host", ""), endpoint.message.dedicated_endpoint_dns
         if host.endswith(self.cloud.tunnel.dedicated) and host != own:
             raise ApiError(404, f"{endpoint.message.name} is not served at {host}.")
         if own and host != own:
-            raise failed_precondition(
+            raise precondition_error(
                 f"Dedicated Endpoint cannot be accessed through the shared Vertex AI domain: ask {own}."
             )
         most = DEDICATED_BYTES if own else SHARED_BYTES
         if len(body) > most:
             raise ApiError(400, f"The request size ({len(body)} bytes) exceeds {most / 1e6:.3f}MB limit.")
-        return endpoint, self.drawn(endpoint)
+        return endpoint, self.choose_deployment(endpoint)
 
-    def drawn(self, endpoint: Endpoint) -> Deployment:
+    def choose_deployment(self, endpoint: Endpoint) -> Deployment:
         """Returns the deployment for the next request; of every hundred requests each gets its share of the split."""
         at, endpoint.requests = endpoint.requests % 100, endpoint.requests + 1
         for name, part in sorted(endpoint.message.traffic_split.items()):
             if at < part:
                 return endpoint.deployments[name]
             at -= part
-        raise failed_precondition(f"{endpoint.message.name} has no deployed model with traffic.")
+        raise precondition_error(f"{endpoint.message.name} has no deployed model with traffic.")
 
     def close(self) -> None:
         for endpoint in self.endpoints.values():

@@ -48,11 +48,11 @@ def bad_request(violations: list[tuple[str, str]], message: str) -> ApiError:
     return ApiError(400, message, details=[{"@type": TYPES + "BadRequest", "fieldViolations": named}])
 
 
-def failed_precondition(message: str) -> ApiError:
+def precondition_error(message: str) -> ApiError:
     return ApiError(400, message, status="FAILED_PRECONDITION")
 
 
-def denied(permission: str, resource: str) -> ApiError:
+def permission_error(permission: str, resource: str) -> ApiError:
     """Returns the 403 of Vertex AI, which leaves open whether the resource exists."""
     info = {
         "@type": TYPES + "ErrorInfo",

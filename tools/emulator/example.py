@@ -3,7 +3,7 @@
 import zipfile
 from typing import TYPE_CHECKING
 
-from .acceptance import played
+from .acceptance import add_scripts
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -26,7 +26,7 @@ def furnish(cloud: "Cloud") -> None:
     cloud.artifacts.add_repository(f"{repositories}/pipelines-images", "DOCKER")
     cloud.artifacts.add_repository(f"{repositories}/pipelines-templates", "KFP")
     access = {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"}
-    cloud.storage.buckets[bucket] = cloud.storage.described() | {"iamConfiguration": access}
+    cloud.storage.buckets[bucket] = cloud.storage.describe_bucket() | {"iamConfiguration": access}
     member, building = [f"serviceAccount:{runner}"], [f"serviceAccount:{builder}"]
     below = f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/builds/')"
     cloud.storage.bindings[bucket] = {
@@ -56,7 +56,7 @@ def furnish(cloud: "Cloud") -> None:
     for quota_id, (metric, value) in QUOTAS.items():
         cloud.quotas.set(quota_id, value, metric=f"aiplatform.googleapis.com/{metric}", region=region)
     _play(cloud)
-    played(cloud)
+    add_scripts(cloud)
 
 
 def _play(cloud: "Cloud") -> None:

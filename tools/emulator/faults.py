@@ -15,7 +15,7 @@ class Fault:
     answer: ApiError | None = None
     reset: bool = False
     #: Whether the request is handled twice, as with a proxy that repeats it; the client gets the second answer.
-    repeated: bool = False
+    repeat_request: bool = False
     #: A reset or a delay of the answer, after the request was handled.
     lost: bool = False
     late_s: float = 0
@@ -46,7 +46,7 @@ def reset() -> Fault:
     return Fault(reset=True)
 
 
-def lost_response() -> Fault:
+def lose_response() -> Fault:
     """Returns a fault that handles the request and then resets the connection."""
     return Fault(lost=True)
 
@@ -61,7 +61,7 @@ def late(seconds: float) -> Fault:
     return Fault(late_s=seconds)
 
 
-def repeated() -> Fault:
+def repeat_request() -> Fault:
     """Returns a fault that delivers the request twice."""
     return Fault(repeated=True)
 

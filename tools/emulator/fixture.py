@@ -35,7 +35,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cl
         sign_out()
         if cloud.crashed:
             raise cloud.crashed
-        lacking = unlisted(cloud)
+        lacking = list_unlisted_methods(cloud)
         assert not lacking, f"calls of ours without a row in vgp/vertex/data/permissions.csv: {lacking}"
 
 
@@ -56,7 +56,7 @@ def sdk(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     vars(initializer.global_config).update(before)
 
 
-def unlisted(cloud: Cloud) -> set[str]:
+def list_unlisted_methods(cloud: Cloud) -> set[str]:
     """Returns the methods that vgp called, by its user agent, and that its table of permissions lacks."""
     sent = [call for call in cloud.requests if call.method and "vertex-gpu-pipelines/" in _agent(call)]
     ours = {call.method for call in sent} - cloud.called_by_test

@@ -37,7 +37,7 @@ def quota(metrics: list[str]) -> JobError:
     return JobError(RESOURCE_EXHAUSTED, f"The following quota metrics exceed quota limits: {named}")
 
 
-def exited(replica: str, code: int, project_number: str, job_id: str) -> JobError:
+def exit_error(replica: str, code: int, project_number: str, job_id: str) -> JobError:
     """Returns the error of a user's program that ended with `code`; out of memory has its own code."""
     if code == KILLED:
         pool = replica.rpartition("-")[0]
@@ -54,5 +54,5 @@ def internal() -> JobError:
     return JobError(INTERNAL, "Internal error occurred for the current attempt.")
 
 
-def cancelled() -> JobError:
+def cancellation_error() -> JobError:
     return JobError(CANCELLED, "CANCELED")

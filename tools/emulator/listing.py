@@ -142,7 +142,7 @@ class Pages:
         #: The longest page, also if the client requests a longer one.
         self.longest = 100
 
-    def cut(
+    def cut_page(
         self, query: dict[str, str], find: Callable[[], list[str]], *, size: str = "pageSize"
     ) -> tuple[list[str], str]:
         """Returns the names on this page, and the token of the next page ("" at the end)."""

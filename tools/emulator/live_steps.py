@@ -107,7 +107,7 @@ class LiveRun:
             step_container.executor_input(task, done, self.placeholder_values["pipeline_job_resource_name"]),
         )
         words = [
-            step_container.filled(word, given, self.placeholder_values)
+            step_container.fill_placeholders(word, given, self.placeholder_values)
             for key in ("command", "args")
             for word in container.get(key, ())
         ]
@@ -143,7 +143,7 @@ class LiveRun:
 
     # ---- ends
 
-    def changed(self, now: datetime) -> bool:
+    def has_changed(self, now: datetime) -> bool:
         """Whether a step has ended since the last poll, or another one is due."""
         ended = [one for one in self.active if self._look(one, now)]
         return bool(ended) or any(begin <= now for begin in self.due)
@@ -154,13 +154,13 @@ class LiveRun:
             error = None if code is None else f"The step failed with exit code {code}." if code else ""
             self._log(one, whole=code is not None)
         else:
-            job = self.cloud.custom_jobs.jobs[one.job].shown(now)
+            job = self.cloud.custom_jobs.jobs[one.job].render(now)
             words = ENDED.get(job.state)
             error = f"Job {one.job} {words}: {job.error.message}" if words else words
         if error is None:
             return False
         one.ended, one.error = now, error
-        one.outputs, one.metadata, one.uris = step_container.left(self.cloud, self.machines.mount, one.task)
+        one.outputs, one.metadata, one.uris = step_container.collect_outputs(self.cloud, self.machines.mount, one.task)
         if one.job:
             uri = f"https://{one.job.split('/')[3]}-aiplatform.googleapis.com/v1/{one.job}"
             one.outputs["gcp_resources"] = json.dumps(

@@ -74,7 +74,7 @@ class Entries:
             return sorted(hits, key=lambda i: moment(by_id[i]["timestamp"]), reverse=order.endswith("desc"))
 
         query = {key: str(value) for key, value in call.body.items()}
-        page, following = self.cloud.pages.cut({"pageSize": "50", **query}, found)
+        page, following = self.cloud.pages.cut_page({"pageSize": "50", **query}, found)
         return one_page("entries", [by_id[i] for i in page], following)
 
 

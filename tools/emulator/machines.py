@@ -88,7 +88,7 @@ class Machine:
             except (psutil.Error, OSError):
                 continue  # it has ended, or is another user's
 
-    def said(self) -> list[tuple[str, str]]:
+    def read_output(self) -> list[tuple[str, str]]:
         """Returns (severity, line) of the output since its last start."""
         kinds = (("out", "INFO"), ("err", "ERROR"))
         return [
@@ -169,7 +169,7 @@ class Machines:
             else (f"{self.mount}/{word.removeprefix('/gcs/')}" if word.startswith("/gcs/") else word)
         )
 
-    def shown(self, machine: Machine) -> str:
+    def format_command(self, machine: Machine) -> str:
         """Returns the machine's command as a shell line, to start it by hand."""
         return shlex.join(machine.command)
 

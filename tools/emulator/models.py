@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from .call import Call
-from .errors import ApiError, failed_precondition
+from .errors import ApiError, precondition_error
 from .listing import Filter, one_page, sort_items
 from .messages import new, parse, set_time, to_json
 from .schema import snake
@@ -74,9 +74,9 @@ class Models:
         self.reserve(name, message, call.body)
         failure = self.failures.pop(0) if self.failures else None
         due = self.cloud.clock.now() + timedelta(seconds=self.upload_s)
-        return self.cloud.operations.started(name, due, lambda: self.ended(name, message, failure))
+        return self.cloud.operations.start(name, due, lambda: self.end_upload(name, message, failure))
 
-    def ended(self, name: str, message: Any, failure: tuple[int, str] | None) -> dict[str, Any]:
+    def end_upload(self, name: str, message: Any, failure: tuple[int, str] | None) -> dict[str, Any]:
         if not failure:
             return {"response": self.commit(name, message)}
         if not self.models[name].versions:
@@ -168,7 +168,7 @@ class Models:
             raise ApiError(404, f"The Model version does not exist: {given}.")
         return model, next(id for id, v in model.versions.items() if v is held)
 
-    def shown(self, model: Model, version_id: str, *, versioned: bool = True) -> Any:
+    def render(self, model: Model, version_id: str, *, versioned: bool = True) -> Any:
         version, message = model.versions[version_id], new("Model")
         message.CopyFrom(version.message)
         message.name = f"{model.name}@{version_id}" if versioned else model.name
@@ -190,7 +190,7 @@ class Models:
 
     def get(self, call: Call) -> Any:
         model, version_id = self.find(call.name, "aiplatform.models.get")
-        return self.shown(model, version_id, versioned="@" in call.name)
+        return self.render(model, version_id, versioned="@" in call.name)
 
     def list(self, call: Call) -> dict[str, Any]:
         parent = self.cloud.resource(call.parent, "aiplatform.models.list")
@@ -198,17 +198,17 @@ class Models:
 
         def names() -> list[str]:
             here = [model for name, model in self.models.items() if name.startswith(f"{parent}/") and model.versions]
-            kept = [model for model in here if matches.test(filtered(model))]
+            kept = [model for model in here if matches.test(filter_fields(model))]
             order = call.query.get("orderBy") or "create_time desc"
             return [m.name for m in sort_items(kept, order, ("create_time", "display_name"), model_key)]
 
-        page, following = self.cloud.pages.cut(call.query, names)
+        page, following = self.cloud.pages.cut_page(call.query, names)
         shown = [self.get_default(self.models[name]) for name in page if name in self.models]
         return one_page("models", [to_json(each, integers=True) for each in shown], following)
 
     def get_default(self, model: Model) -> Any:
         held = model.holder(DEFAULT)
-        return self.shown(model, next(id for id, v in model.versions.items() if v is held), versioned=False)
+        return self.render(model, next(id for id, v in model.versions.items() if v is held), versioned=False)
 
     def listVersions(self, call: Call) -> dict[str, Any]:
         model = self.of(self.cloud.resource(call.name, "aiplatform.models.list").partition("@")[0])
@@ -219,8 +219,8 @@ class Models:
             order = call.query.get("orderBy") or "create_time desc"
             return sort_items(kept, order, ("create_time", "update_time"), lambda id, key: self.moment(model, id, key))
 
-        page, following = self.cloud.pages.cut(call.query, names)
-        shown = [to_json(self.shown(model, id), integers=True) for id in page if id in model.versions]
+        page, following = self.cloud.pages.cut_page(call.query, names)
+        shown = [to_json(self.render(model, id), integers=True) for id in page if id in model.versions]
         return one_page("models", shown, following)
 
     def moment(self, model: Model, version_id: str, key: str) -> Any:
@@ -234,7 +234,7 @@ class Models:
         for change in call.body["versionAliases"]:
             self.merge(model, version_id, change)
         model.versions[version_id].updated = self.cloud.clock.now()
-        return self.shown(model, version_id)
+        return self.render(model, version_id)
 
     def merge(self, model: Model, version_id: str, change: str) -> None:
         target, alias = model.versions[version_id], change.removeprefix("-")
@@ -257,7 +257,7 @@ class Models:
         allowed = VERSION_FIELDS if versioned else MODEL_FIELDS
         if paths - allowed:
             what = f"version {version_id} of the model" if versioned else "the model"
-            raise failed_precondition(f"{', '.join(sorted(paths - allowed))} cannot be updated of {what}.")
+            raise precondition_error(f"{', '.join(sorted(paths - allowed))} cannot be updated of {what}.")
         check_labels(given.labels)
         version = model.versions[version_id]
         target: Any = version if versioned else model
@@ -267,29 +267,29 @@ class Models:
             else:
                 setattr(version.message if versioned else model, path, getattr(given, path))
         version.updated = self.cloud.clock.now()
-        return self.shown(model, version_id, versioned=versioned)
+        return self.render(model, version_id, versioned=versioned)
 
     def delete(self, call: Call) -> dict[str, Any]:
         model, _ = self.find(call.name, "aiplatform.models.delete")
         self.require_undeployed(model, *model.versions)
         del self.models[model.name]
-        return self.cloud.operations.deleted(model.name)
+        return self.cloud.operations.finish_deletion(model.name)
 
     def deleteVersion(self, call: Call) -> dict[str, Any]:
         model, version_id = self.find(call.name, "aiplatform.models.delete", explicit=True)
         if len(model.versions) == 1:
-            raise failed_precondition(f"{call.name} is the only version; delete the model instead.")
+            raise precondition_error(f"{call.name} is the only version; delete the model instead.")
         if DEFAULT in model.versions[version_id].message.version_aliases:
-            raise failed_precondition(f"{call.name} is the default version and cannot be deleted.")
+            raise precondition_error(f"{call.name} is the default version and cannot be deleted.")
         self.require_undeployed(model, version_id)
         del model.versions[version_id]
-        return self.cloud.operations.deleted(model.name)
+        return self.cloud.operations.finish_deletion(model.name)
 
     def require_undeployed(self, model: Model, *version_ids: str) -> None:
         for version_id in version_ids:
             unseen = f"{model.name.rpartition('/')[2]}@{version_id}" in self.deployed
             if unseen or self.cloud.endpoints.holding(model.name, version_id):
-                raise failed_precondition(f"The Model {model.name}@{version_id} is deployed and cannot be deleted.")
+                raise precondition_error(f"The Model {model.name}@{version_id} is deployed and cannot be deleted.")
 
 
 class ModelOperations:
@@ -316,7 +316,7 @@ def check_alias(alias: str) -> None:
         raise ApiError(400, f"Invalid version alias: {alias!r}. It must match {ALIAS.pattern}.")
 
 
-def filtered(model: Model) -> dict[str, Any]:
+def filter_fields(model: Model) -> dict[str, Any]:
     """Returns the fields of a filter."""
     names = {"display_name": model.display_name, "displayName": model.display_name}
     return {"model": model.name.rpartition("/")[2], **names, "labels": model.labels}

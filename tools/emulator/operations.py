@@ -22,12 +22,12 @@ class Operations:
         #: End time of each active operation, and the action at its end.
         self.running: dict[str, tuple[datetime, Callable[[], dict[str, Any]]]] = {}
 
-    def deleted(self, name: str) -> dict[str, Any]:
+    def finish_deletion(self, name: str) -> dict[str, Any]:
         """Returns the finished operation of a deletion in Vertex AI."""
         kind = "type.googleapis.com/google.cloud.aiplatform.v1.DeleteOperationMetadata"
-        return self.done(name, EMPTY, {"@type": kind})
+        return self.finish(name, EMPTY, {"@type": kind})
 
-    def done(self, resource: str, response: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict[str, Any]:
+    def finish(self, resource: str, response: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict[str, Any]:
         name = self.name_below("/".join(resource.split("/")[:4]))
         operation = {"name": name, "done": True, "response": response}
         self.operations[name] = operation | ({"metadata": metadata} if metadata else {})
@@ -36,7 +36,7 @@ class Operations:
     def name_below(self, resource: str) -> str:
         return f"{resource}/operations/{4_000_000_000_000_000_000 + len(self.operations)}"
 
-    def started(self, resource: str, due: datetime, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def start(self, resource: str, due: datetime, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Starts an operation that ends at `due` with the `response` or `error` that `work` returns then."""
         name = self.name_below(resource)
         self.operations[name] = {"name": name}

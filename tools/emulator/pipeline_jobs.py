@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import job_details, pipeline_spec
 from .call import Call
-from .errors import ApiError, failed_precondition
+from .errors import ApiError, precondition_error
 from .listing import Filter, one_page, sort_items
 from .live_steps import LONG, LiveRun, Watch
 from .machines import Machines
@@ -75,9 +75,9 @@ class Job:
             return PENDING
         if now < self.end:
             return RUNNING
-        return FAILED if self.failed_tasks() else SUCCEEDED
+        return FAILED if self.list_failed_tasks() else SUCCEEDED
 
-    def failed_tasks(self) -> list[Task]:
+    def list_failed_tasks(self) -> list[Task]:
         return [task for task in self.tasks if task.final == "FAILED" and task.parent_id == 0]
 
 
@@ -114,7 +114,7 @@ class PipelineJobs:
         """Plans runs with live steps again until nothing changes."""
         now = self.cloud.clock.now()
         for job in list(self.jobs.values()):
-            while job.live and job.live.changed(now):
+            while job.live and job.live.has_changed(now):
                 job.live.due.clear()
                 job.tasks = job.plan()
                 if job.cancelled:
@@ -209,18 +209,18 @@ class PipelineJobs:
 
         def names() -> Any:
             jobs = [job for name, job in self.jobs.items() if name.startswith(f"{parent}/")]
-            jobs = [job for job in reversed(jobs) if not matches.text or matches.test(filtered(job, now))]
+            jobs = [job for job in reversed(jobs) if not matches.text or matches.test(filter_fields(job, now))]
             orders = call.query.get("orderBy") or "create_time desc"
             return [job.name for job in sort_items(jobs, orders, ORDERS, lambda job, key: moment_of(job, key, now))]
 
-        page, following = self.cloud.pages.cut(call.query, names)
-        shown = [listed(self.jobs[n], now, call.query.get("readMask", "")) for n in page if n in self.jobs]
+        page, following = self.cloud.pages.cut_page(call.query, names)
+        shown = [render_list_item(self.jobs[n], now, call.query.get("readMask", "")) for n in page if n in self.jobs]
         return one_page("pipelineJobs", shown, following)
 
     def cancel(self, call: Call) -> dict[str, Any]:
         job, now = self.find(call.name, "aiplatform.pipelineJobs.cancel"), self.cloud.clock.now()
         if job.state(now) in FINAL:
-            raise failed_precondition(f"The PipelineJob {job.name} has ended and cannot be cancelled.")
+            raise precondition_error(f"The PipelineJob {job.name} has ended and cannot be cancelled.")
         self.stop(job)
         return {}
 
@@ -243,14 +243,14 @@ class PipelineJobs:
                 self.stop(job)
         kind = "type.googleapis.com/google.cloud.aiplatform.v1.BatchCancelPipelineJobsResponse"
         shown = [to_json(message_of(job, now)) for job in jobs]
-        return self.cloud.operations.done(call.parent, {"@type": kind, "pipelineJobs": shown})
+        return self.cloud.operations.finish(call.parent, {"@type": kind, "pipelineJobs": shown})
 
     def delete(self, call: Call) -> dict[str, Any]:
         job = self.find(call.name, "aiplatform.pipelineJobs.delete")
         if job.state(self.cloud.clock.now()) not in FINAL:
-            raise failed_precondition(f"The PipelineJob {job.name} has not ended; only ended ones can be deleted.")
+            raise precondition_error(f"The PipelineJob {job.name} has not ended; only ended ones can be deleted.")
         del self.jobs[job.name]
-        return self.cloud.operations.deleted(job.name)
+        return self.cloud.operations.finish_deletion(job.name)
 
 
 def placeholders(name: str, number: str, request: Any, created: datetime, scheduled: datetime | None) -> dict[str, str]:
@@ -291,7 +291,7 @@ def message_of(job: Job, now: datetime) -> Any:
     if message.state == CANCELLED:
         message.error.code, message.error.message = 1, f"The PipelineJob {job.name} was cancelled."
     elif message.state == FAILED:
-        message.error.code, message.error.message = 9, job_details.failure(job.name, job.failed_tasks())
+        message.error.code, message.error.message = 9, job_details.failure(job.name, job.list_failed_tasks())
     return message
 
 
@@ -312,23 +312,23 @@ def to_json_job(job: Job, now: datetime) -> Any:
     return message
 
 
-def listed(job: Job, now: datetime, mask: str) -> dict[str, Any]:
+def render_list_item(job: Job, now: datetime, mask: str) -> dict[str, Any]:
     """Returns the job as it appears in a list: without details, or only the fields of the mask."""
     if not mask:
         return to_json(message_of(job, now), integers=True)
     shown = to_json(to_json_job(job, now), integers=True)
-    return masked(shown, [[camel(part) for part in path.split(".")] for path in mask.split(",")])
+    return apply_mask(shown, [[camel(part) for part in path.split(".")] for path in mask.split(",")])
 
 
-def masked(shown: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
+def apply_mask(shown: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
     kept = {}
     for key in {path[0] for path in paths} & set(shown):
         inside = [path[1:] for path in paths if path[0] == key]
-        kept[key] = shown[key] if [] in inside else masked(shown[key], inside)
+        kept[key] = shown[key] if [] in inside else apply_mask(shown[key], inside)
     return kept
 
 
-def filtered(job: Job, now: datetime) -> dict[str, Any]:
+def filter_fields(job: Job, now: datetime) -> dict[str, Any]:
     """Returns the fields of a filter."""
     from google.cloud.aiplatform_v1 import PipelineState
 

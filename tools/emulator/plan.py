@@ -11,16 +11,16 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from .cache import cache_key
-from .retries import tried
+from .retries import plan_tries
 from .wiring import (
     comes_anyway,
     dag_outputs,
-    given_artifacts,
     holds,
     in_order,
     iterations,
     output_parameters,
-    resolved,
+    resolve_artifacts,
+    resolve_parameters,
     upstream,
 )  # fmt: skip
 
@@ -186,8 +186,8 @@ class Planner:
             root=self.root,
         )
         self.tasks.append(task)
-        task.inputs = dict(resolved(spec, parameters, done, self.placeholder_values))
-        task.artifacts = dict(given_artifacts(spec, artifacts, done))
+        task.inputs = dict(resolve_parameters(spec, parameters, done, self.placeholder_values))
+        task.artifacts = dict(resolve_artifacts(spec, artifacts, done))
         blocked = any(not done[other].worked for other in upstream(spec)) and not comes_anyway(spec)
         if blocked or not task.script.triggered or not holds(spec, task.inputs):
             task.final = "NOT_TRIGGERED"
@@ -219,7 +219,7 @@ class Planner:
 
     def work(self, task: Task) -> None:
         """Runs a task's function, with retries by its retryPolicy."""
-        failures, end, fails = tried(task.script, task.spec)
+        failures, end, fails = plan_tries(task.script, task.spec)
         task.failed_tries = [task.start + timedelta(seconds=failure) for failure in failures]
         task.end = task.start + timedelta(seconds=end)
         if fails:

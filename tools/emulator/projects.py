@@ -84,7 +84,7 @@ class ServiceAccounts:
 
     def list(self, call: Call) -> dict[str, Any]:
         self.cloud.resource(call.name, "iam.serviceAccounts.list")
-        page, following = self.cloud.pages.cut(call.query, lambda: list(self.accounts))
+        page, following = self.cloud.pages.cut_page(call.query, lambda: list(self.accounts))
         shown = [self.accounts[email] for email in page]
         return one_page("accounts", shown, following)
 

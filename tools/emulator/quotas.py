@@ -93,6 +93,6 @@ class QuotaInfos:
         self.cloud.resource(call.parent, "cloudquotas.quotas.get")
         service = call.parent.rpartition("/")[2]
         ids = sorted(quota for owner, quota in self.infos if owner == service)
-        page, following = self.cloud.pages.cut(call.query, lambda: ids)
+        page, following = self.cloud.pages.cut_page(call.query, lambda: ids)
         shown = [to_json(self.infos[service, quota], integers=True) for quota in page]
         return one_page("quotaInfos", shown, following)

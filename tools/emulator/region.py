@@ -106,7 +106,7 @@ class Region:
 
     def log(self, job: WorkingJob, machine: Machine) -> None:
         """Sends the output of the machine's program to Cloud Logging."""
-        for severity, line in machine.said():
+        for severity, line in machine.read_output():
             self.cloud.logs.add(
                 line, job_id=job.message.name.rpartition("/")[2], severity=severity, task_name=machine.name
             )

@@ -19,7 +19,7 @@ def waits(spec: dict[str, Any]) -> list[float]:
     return [min(first * factor**number, longest) for number in range(int(policy.get("maxRetryCount", 0)))]
 
 
-def tried(script: "Script", spec: dict[str, Any]) -> tuple[list[float], float, bool]:
+def plan_tries(script: "Script", spec: dict[str, Any]) -> tuple[list[float], float, bool]:
     """Returns the seconds from the start to each retried failure, the seconds to the end, and whether the end fails."""
     pauses = waits(spec)
     failing = 0 if not script.fail else script.fails or len(pauses) + 1

@@ -10,7 +10,7 @@ from google.protobuf import field_mask_pb2
 from . import pipeline_spec
 from .call import Call
 from .cron import parts
-from .errors import ApiError, failed_precondition
+from .errors import ApiError, precondition_error
 from .listing import Filter, sort_items
 from .messages import new, parse, rfc3339, set_time
 from .schedule_runs import ACTIVE, COMPLETED, PAUSED, Live, Runs
@@ -91,11 +91,11 @@ class Schedules:
 
         def names() -> Any:
             found = [live for name, live in self.live.items() if name.startswith(f"{parent}/")]
-            found = [live for live in reversed(found) if matches.test(filtered(live))]
+            found = [live for live in reversed(found) if matches.test(filter_fields(live))]
             order = call.query.get("orderBy") or "create_time desc"
             return [i.message.name for i in sort_items(found, order, ORDERS, lambda i, key: i.moment(key))]
 
-        page, following = self.cloud.pages.cut(call.query, names)
+        page, following = self.cloud.pages.cut_page(call.query, names)
         answer = new("ListSchedulesResponse")
         answer.schedules.extend(self.live[name].message for name in page if name in self.live)
         answer.next_page_token = following
@@ -104,7 +104,7 @@ class Schedules:
     def patch(self, call: Call) -> Any:
         live = self.find(call.name, "aiplatform.schedules.update")
         if live.message.state == COMPLETED:
-            raise failed_precondition(f"The Schedule {live.message.name} is completed and cannot be updated.")
+            raise precondition_error(f"The Schedule {live.message.name} is completed and cannot be updated.")
         assert call.definition
         paths = [snake(path) for path in call.query["updateMask"].split(",")]
         given = parse(call.body, new("Schedule"))
@@ -125,7 +125,7 @@ class Schedules:
     def pause(self, call: Call) -> dict[str, Any]:
         live = self.find(call.name, "aiplatform.schedules.update")
         if live.message.state == COMPLETED:
-            raise failed_precondition(f"The Schedule {live.message.name} is completed and cannot be paused.")
+            raise precondition_error(f"The Schedule {live.message.name} is completed and cannot be paused.")
         if live.message.state == ACTIVE:
             live.message.state = PAUSED
             set_time(live.message, "last_pause_time", self.cloud.clock.now())
@@ -134,7 +134,7 @@ class Schedules:
     def resume(self, call: Call) -> dict[str, Any]:
         live = self.find(call.name, "aiplatform.schedules.update")
         if live.message.state != PAUSED:
-            raise failed_precondition(
+            raise precondition_error(
                 f"The Schedule {live.message.name} is not paused; only paused ones can be resumed."
             )
         now = self.cloud.clock.now()
@@ -151,7 +151,7 @@ class Schedules:
     def delete(self, call: Call) -> dict[str, Any]:
         live = self.find(call.name, "aiplatform.schedules.delete")
         del self.live[live.message.name]
-        return self.cloud.operations.deleted(live.message.name)
+        return self.cloud.operations.finish_deletion(live.message.name)
 
     def settle(self) -> None:
         self.runs.settle(list(self.live.values()))
@@ -179,7 +179,7 @@ def output_only(path: str, document: Any) -> bool:
     return any(snake(name) == path and part.get("readOnly") for name, part in properties.items())
 
 
-def filtered(live: Live) -> dict[str, Any]:
+def filter_fields(live: Live) -> dict[str, Any]:
     """Returns the fields of a filter."""
     message = live.message
     times = {name: live.moment(name) for name in ORDERS}

@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response_only(200, "Connection established")
         self.end_headers()
         self.wfile.flush()
-        self.connection = self.server.tunnel.secured(self.connection)
+        self.connection = self.server.tunnel.wrap_in_tls(self.connection)
         self.server.connections.add(self.connection)
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb")
         self.api, self.host = api, host

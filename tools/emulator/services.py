@@ -55,6 +55,6 @@ class Services:
         wanted = call.query.get("filter", "")
         if wanted not in ("", "state:ENABLED"):
             raise ApiError(400, f"Invalid filter: {wanted!r}; this server knows state:ENABLED.")
-        page, following = self.cloud.pages.cut(call.query, lambda: sorted(self.enabled))
+        page, following = self.cloud.pages.cut_page(call.query, lambda: sorted(self.enabled))
         shown = [self.service(f"{parent}/services/{name}") for name in page]
         return one_page("services", shown, following)

@@ -71,7 +71,7 @@ def _artifact(task: "Task", key: str) -> Json:
     return {"artifacts": [{"name": f"{source.id}-{key}", "uri": uri, "type": kind, "metadata": metadata}]}
 
 
-def filled(word: str, given: Json, placeholder_values: Mapping[str, str]) -> str:
+def fill_placeholders(word: str, given: Json, placeholder_values: Mapping[str, str]) -> str:
     """Returns a word of the container's command with its placeholders filled in."""
     text, inputs = json.dumps(given), given["inputs"]["parameterValues"]
     # The pools of a job are an input that has this placeholder too.
@@ -93,7 +93,7 @@ def filled(word: str, given: Json, placeholder_values: Mapping[str, str]) -> str
     )
 
 
-def left(cloud: "Cloud", mount: Path, task: "Task") -> tuple[Json, dict[str, Json], dict[str, str]]:
+def collect_outputs(cloud: "Cloud", mount: Path, task: "Task") -> tuple[Json, dict[str, Json], dict[str, str]]:
     """Returns values of output parameters, metadata of artifacts, and the suffixes that the step added to their URIs.
 
     Copies the files of the mount's folder to the storage server.
@@ -101,7 +101,7 @@ def left(cloud: "Cloud", mount: Path, task: "Task") -> tuple[Json, dict[str, Jso
     folder = task.output_uri(task.root, "").rstrip("/").removeprefix("gs://")
     for path in sorted((mount / folder).rglob("*")):
         if path.is_file() and path.stat().st_size <= _MOST_BYTES:
-            _put(cloud, path.relative_to(mount).as_posix(), path.read_bytes())
+            _upload(cloud, path.relative_to(mount).as_posix(), path.read_bytes())
     output = json.loads(_read(cloud, f"{folder}/executor_output.json") or b"{}")
     outputs, metadata, uris = dict(output.get("parameterValues", {})), {}, {}
     for name, declared in task.component.get("outputDefinitions", {}).get("parameters", {}).items():
@@ -115,7 +115,7 @@ def left(cloud: "Cloud", mount: Path, task: "Task") -> tuple[Json, dict[str, Jso
     return outputs, metadata, uris
 
 
-def _put(cloud: "Cloud", path: str, content: bytes) -> None:
+def _upload(cloud: "Cloud", path: str, content: bytes) -> None:
     bucket, _, name = path.partition("/")
     target = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(name, safe='')}"
     cloud.storage.upstream()

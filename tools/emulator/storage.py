@@ -69,7 +69,7 @@ class Storage:
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
         #: Fields of each bucket that the server lacks: location, projectNumber, iamConfiguration...
-        self.buckets: dict[str, dict[str, Any]] = {"test-bucket": self.described()}
+        self.buckets: dict[str, dict[str, Any]] = {"test-bucket": self.describe_bucket()}
         #: {bucket: {role: [member, ...]}}
         self.bindings: dict[str, dict[str, list[str]]] = {}
         #: {bucket: [binding, ...]}: further bindings, each with its condition.
@@ -77,7 +77,7 @@ class Storage:
         self._upstream = ""
         self._lock = threading.Lock()
 
-    def described(self) -> dict[str, Any]:
+    def describe_bucket(self) -> dict[str, Any]:
         """Returns the fields of a new bucket, in the project's region."""
         region = {"location": self.cloud.region.upper(), "locationType": "region", "storageClass": "STANDARD"}
         return {"projectNumber": self.cloud.project_number, **region}
@@ -140,7 +140,7 @@ class Storage:
             asked = request.query.get("permissions", [])
             return Answer(200, {"permissions": [each for each in asked if not self.cloud.policies.lacks(each)]})
         upstream, own = self.upstream(), self.cloud.endpoint("storage")
-        if refused := self.refused(request):
+        if refused := self.check_preconditions(request):
             return refused
         target = request.target
         kept = {name: value for name, value in request.headers.items() if name not in HOP}
@@ -148,11 +148,11 @@ class Storage:
         answered = {k: v.replace(upstream, own) for k, v in headers.items() if k.lower() not in HOP}
         bucket = self.bucket_of(request.path, "")
         if bucket is not None and status == 200 and request.http_method == "GET":
-            known = self.buckets.get(bucket, self.described())
+            known = self.buckets.get(bucket, self.describe_bucket())
             body = json.dumps(json.loads(body) | known).encode()
         return Answer(status, body.replace(upstream.encode(), own.encode()), answered)
 
-    def refused(self, request: Request) -> Answer | None:
+    def check_preconditions(self, request: Request) -> Answer | None:
         """Answers requests with preconditions that fake-gcs-server ignores; returns None for any other request.
 
         A deletion of another generation gets 412. A media upload with a precondition gets 501.

@@ -48,7 +48,7 @@ class Tunnel:
         while self.busy and time.monotonic() < deadline:
             time.sleep(0.002)
 
-    def secured(self, connection: socket) -> ssl.SSLSocket:
+    def wrap_in_tls(self, connection: socket) -> ssl.SSLSocket:
         """Wraps a connection in TLS, as the server."""
         return context(self.dedicated).wrap_socket(connection, server_side=True)
 

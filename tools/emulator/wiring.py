@@ -37,7 +37,7 @@ def comes_anyway(spec: dict[str, Any]) -> bool:
     return spec.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
-def resolved(
+def resolve_parameters(
     spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"], placeholder_values: dict[str, str]
 ) -> Iterator[tuple[str, Any]]:
     """Yields the values of the task's input parameters; UNKNOWN for outputs of tasks without a script.
@@ -62,16 +62,16 @@ def sources(spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "T
                 value = value.get(field_name[1], UNKNOWN)
             yield name, value
         elif "runtimeValue" in source:
-            yield name, spliced(source["runtimeValue"].get("constant"), parameters)
+            yield name, splice(source["runtimeValue"].get("constant"), parameters)
 
 
-def spliced(constant: Any, parameters: dict[str, Any]) -> Any:
+def splice(constant: Any, parameters: dict[str, Any]) -> Any:
     if not isinstance(constant, str):
         return constant
     return REFERENCE.sub(lambda found: str(parameters.get(found[1], found[0])), constant)
 
 
-def given_artifacts(
+def resolve_artifacts(
     spec: dict[str, Any], artifacts: dict[str, tuple["Task", str]], done: dict[str, "Task"]
 ) -> Iterator[tuple[str, tuple["Task", str]]]:
     for name, source in spec.get("inputs", {}).get("artifacts", {}).items():

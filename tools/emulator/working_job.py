@@ -105,7 +105,7 @@ class WorkingJob:
             self.state = CANCELLING
             self._terminate("cancelled", now)
         elif self.state != CANCELLING:
-            self._end(now, CANCELLED, job_errors.cancelled())
+            self._end(now, CANCELLED, job_errors.cancellation_error())
 
     def lose(self, name: str, now: datetime, *, noticed: bool = True) -> None:
         """Removes one of its machines without a notice.
@@ -177,7 +177,7 @@ class WorkingJob:
             return self._end(now, SUCCEEDED, None)
         for machine, code in codes.items():
             if code:
-                return self._failed(machine.name, code, now)
+                return self._fail(machine.name, code, now)
         limit_s = self.message.job_spec.scheduling.timeout.ToSeconds() or WEEK_S
         if now >= self.spells[-1].began + timedelta(seconds=limit_s):
             return self._terminate("timeout", now)
@@ -203,17 +203,17 @@ class WorkingJob:
         if codes[0] == 0:
             return self._end(now, SUCCEEDED, None)
         if why == "cancelled":
-            return self._end(now, CANCELLED, job_errors.cancelled())
+            return self._end(now, CANCELLED, job_errors.cancellation_error())
         if why == "timeout":
-            return self._end(now, CANCELLED, job_errors.cancelled())
+            return self._end(now, CANCELLED, job_errors.cancellation_error())
         failed = next(((m.name, code) for m, code in zip(self.machines, codes, strict=True) if code), None)
         if self.may("preempted", PREEMPTIONS):
             return self._again(now)
         if failed and failed[1] < 128 and self.region.tells_exit_codes():
-            return self._end(now, FAILED, self._exited(*failed))
+            return self._end(now, FAILED, self._exit_error(*failed))
         return self._end(now, FAILED, job_errors.stockout(self.place.region))
 
-    def _failed(self, name: str, code: int, now: datetime) -> bool:
+    def _fail(self, name: str, code: int, now: datetime) -> bool:
         passing = not self.region.is_common(code)
         if passing and self.may(f"failed {name}", RESTARTS):
             self._restart(name, "failed", now)
@@ -221,10 +221,10 @@ class WorkingJob:
         self._stop("failed", now)
         if (passing or code in job_errors.TRANSIENT) and self.may("transient", TRANSIENT):
             return self._again(now)
-        return self._end(now, FAILED, self._exited(name, code))
+        return self._end(now, FAILED, self._exit_error(name, code))
 
-    def _exited(self, name: str, code: int) -> JobError:
-        return job_errors.exited(name, code, self.message.name.split("/")[1], self.message.name.rpartition("/")[2])
+    def _exit_error(self, name: str, code: int) -> JobError:
+        return job_errors.exit_error(name, code, self.message.name.split("/")[1], self.message.name.rpartition("/")[2])
 
     def _replace(self, name: str, why: str, now: datetime) -> None:
         """Replaces a lost machine by one with its host name."""
@@ -257,7 +257,7 @@ class WorkingJob:
 
     # ---- output
 
-    def shown(self, now: datetime) -> Any:
+    def render(self, now: datetime) -> Any:
         """Returns the job at this time; its error may appear after its state."""
         message = new("CustomJob")
         message.CopyFrom(self.message)

@@ -76,7 +76,7 @@ class LanguageModel(Task):
                     f"each file to a split. Use more files (`split --number=l/100` cuts one), or another test_share "
                     f"(now {self.chosen['test_share']})."
                 )
-        shards, self.sources = text.cut(texts, self.scratch, elsewhere=self.elsewhere)
+        shards, self.sources = text.cut_texts(texts, self.scratch, elsewhere=self.elsewhere)
         return shards
 
     def _split(self, name: str) -> str:

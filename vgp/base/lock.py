@@ -27,7 +27,7 @@ def main(words: list[str]) -> None:
     if words[:1] == ["--only"]:
         names = {canonical(word) for word in words[1:]}
     elif words == ["--build"]:
-        names = asked(project["build-system"]["requires"])
+        names = parse_names(project["build-system"]["requires"])
     else:
         names = closure(roots(project, words), entries)
     unknown = names - entries.keys()
@@ -46,7 +46,7 @@ def read(text: str) -> dict[str, str]:
     """Returns each package's lines: requirement, hashes and `# via` comment, several for different Pythons."""
     entries: dict[str, str] = {}
     for entry in re.findall(r"(?m)^[A-Za-z0-9].*\n(?:[ \t]+.*\n)*", text):
-        name = named(entry)
+        name = parse_name(entry)
         entries[name] = entries.get(name, "") + entry
     return entries
 
@@ -58,7 +58,7 @@ def roots(project: dict[str, Any], extras: list[str]) -> set[str]:
         if extra not in known:
             sys.exit(f"error: pyproject.toml has no extra '{extra}'. Choices: {', '.join(known)}.")
     own = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-    return asked([*own, *requirements(project, extras)])
+    return parse_names([*own, *requirements(project, extras)])
 
 
 def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def closure(names: set[str], entries: dict[str, str]) -> set[str]:
         name = waiting.pop()
         if name not in needed:
             needed.add(name)
-            own = installed(name, entries)
+            own = read_installed_needs(name, entries)
             waiting += [need for need in needs.get(name, ()) if own is None or need in own]
     return needed
 
@@ -90,7 +90,7 @@ def users(entry: str) -> list[str]:
     return [canonical(name) for name in re.findall(r"(?m)^ +#(?: via)? +([A-Za-z0-9][\w.-]*)$", entry)]
 
 
-def installed(name: str, entries: dict[str, str]) -> set[str] | None:
+def read_installed_needs(name: str, entries: dict[str, str]) -> set[str] | None:
     """Returns the names that the installed distribution requires; None unless it has the locked version."""
     try:
         distribution = metadata.distribution(name)
@@ -99,15 +99,15 @@ def installed(name: str, entries: dict[str, str]) -> set[str] | None:
     pin = re.escape(f"{name}=={distribution.version.partition('+')[0]} ")
     if not re.search(f"(?m)^{pin}", entries.get(name, "")):
         return None
-    return asked(distribution.requires or ())
+    return parse_names(distribution.requires or ())
 
 
-def asked(requirements: Iterable[str]) -> set[str]:
+def parse_names(requirements: Iterable[str]) -> set[str]:
     """Returns the names in requirements: `torch` for `torch>=2; python_version > "3"`."""
-    return {named(requirement) for requirement in requirements}
+    return {parse_name(requirement) for requirement in requirements}
 
 
-def named(requirement: str) -> str:
+def parse_name(requirement: str) -> str:
     """Returns the name that a requirement begins with."""
     match = _NAME.match(requirement)
     return canonical(match[0]) if match else ""

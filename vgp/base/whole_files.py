@@ -42,7 +42,7 @@ class _Aligned(difflib.SequenceMatcher[str]):
         return self.runs
 
 
-def unified(before: str, after: str, name: str) -> Iterator[str]:
+def diff_lines(before: str, after: str, name: str) -> Iterator[str]:
     """Yields the lines of the diff; nothing for equal texts."""
     old, new = before.split("\n"), after.split("\n")
     groups = list(_Aligned(old, new).get_grouped_opcodes(3)) if before != after else []

@@ -55,7 +55,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
 
     `strict`: the object goes through Google's Python client, which refuses what gcloud accepts.
     """
-    node = node.decoded()
+    node = node.decode()
     kind = find_kind_field(node.value)
     if kind is None:
         return False
@@ -68,7 +68,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     if kind == "machineSpec":
         judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
     elif kind == "deployedModels":
-        _deployed_models(judgement, step, node.get(kind).decoded(), location)
+        _deployed_models(judgement, step, node.get(kind).decode(), location)
     elif kind == "resourcePools":
         judge_resource_pools(judgement, step, node, location)
     elif kind == "workerPoolSpecs":
@@ -85,7 +85,7 @@ def _location(node: Node) -> Node:
     `parent`."""
     location, parent = node.get("location"), node.get("parent")
     match = _PARENT.fullmatch(str(parent.value)) if location.missing else None
-    return Node(match.group(1), parent.path, parent.scope).resolved() if match else location
+    return Node(match.group(1), parent.path, parent.scope).resolve() if match else location
 
 
 def _deployed_models(judgement: Judgement, step: str, models: Node, location: Node) -> None:

@@ -70,7 +70,7 @@ def judge(
 
 def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[Node] | None:
     """Returns the worker pools; None if there is no list of them, which is reported."""
-    node = node.decoded()
+    node = node.decode()
     if not node.known:
         reader.report_unknown(node, "workerPoolSpecs")
         return None
@@ -86,7 +86,7 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
         return None
     if not node.value:
         reader.report_malformed(node, "workerPoolSpecs", "a list with at least one pool")
-    return [pool.decoded() for pool in node.items()]
+    return [pool.decode() for pool in node.items()]
 
 
 def _shape(reader: Reader, pools: list[Node]) -> None:

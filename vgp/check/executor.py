@@ -59,8 +59,8 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
 
 def _too_long(judgement: Judgement, step: str, job: Node) -> None:
     """Reports a job that may run longer than the task that waits for it."""
-    spec = job.decoded().get("jobSpec")
-    timeout = (spec if spec.value else job.decoded()).get("scheduling").get("timeout")
+    spec = job.decode().get("jobSpec")
+    timeout = (spec if spec.value else job.decode()).get("scheduling").get("timeout")
     seconds = job_fields.duration_s(timeout.value) if timeout.known and timeout.value else None
     if seconds is not None and seconds > plain.MAX_TIMEOUT_S:
         text = f"Vertex AI ends a pipeline task after 7 days; the job's timeout is {seconds:,.0f} s."

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from reprlib import Repr
 
-from vgp.base.documents.bounded_text import Exhausted, Unreadable, dotted, spend
+from vgp.base.documents.bounded_text import Exhausted, Unreadable, format_path, spend
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
 from vgp.base.documents.node import Computed, Node, spellings, whole_number
@@ -45,7 +45,7 @@ class Judgement:
             self._keep(
                 Finding(
                     problem.rule, problem.level, self.document.file, _shorten_text(step),
-                    _shorten_text(dotted(at.path)), _shorten_text(message), _shorten_text(problem.suggestion),
+                    _shorten_text(format_path(at.path)), _shorten_text(message), _shorten_text(problem.suggestion),
                     at.path, self.document, _changes(problem, parts or {}),
                 )
             )  # fmt: skip
@@ -209,7 +209,7 @@ class Reader:
 
     def object(self, node: Node, what: str) -> Node | None:
         """Returns an object, also from JSON text; None if it is missing or invalid."""
-        node = node.decoded()
+        node = node.decode()
         if not node.known:
             self.report_unknown(node, what)
             return None
@@ -243,7 +243,7 @@ class Reader:
         known = KNOWN[message]
         right = sorted({spelled for name in known for spelled in spellings(name)})
         unknown = [key for key in node.value if key not in right] if isinstance(node.value, dict) else []
-        where, fields = dotted(node.path) or message, f"Fields: {', '.join(known)}."
+        where, fields = format_path(node.path) or message, f"Fields: {', '.join(known)}."
         if len(unknown) > MAX_UNKNOWN:
             text = f"{where} has {len(unknown):,} fields that the API does not know."
             self.add(node, "GPU025", text, fields, "warning")

@@ -172,7 +172,7 @@ def _turns(task: JsonObject, inputs: Inputs) -> int | None:
     items = items if isinstance(items, dict) else {}
     name = items.get("inputParameter")
     node = inputs.lookup(name, 0) if isinstance(name, str) else Node(items.get("raw"))
-    value = node.decoded().value if node.known else None
+    value = node.decode().value if node.known else None
     return len(value) if isinstance(value, list) else None
 
 

@@ -54,7 +54,7 @@ class Inputs:
         if "defaultValue" in declaration:
             path = (*self.declared_at, name, "defaultValue")
             assumed = name if self.parent is None else ""
-            return Node(declaration["defaultValue"], path, self, assumed=assumed, depth=depth).resolved()
+            return Node(declaration["defaultValue"], path, self, assumed=assumed, depth=depth).resolve()
         if self.parent is None:
             return Node(None, runtime=f"the pipeline parameter '{name}' has no default")
         return Node(None) if declaration.get("isOptional") else Node(None, dangling=f"the input '{name}' gets no value")
@@ -79,7 +79,7 @@ class Inputs:
         for key in ("constant", "constantValue"):
             if key in value:
                 where = (*path, "runtimeValue", key)
-                return Node(_unwrap_value(value[key]), where, self, depth=depth).resolved()
+                return Node(_unwrap_value(value[key]), where, self, depth=depth).resolve()
         parameter = value.get("runtimeParameter")
         if isinstance(parameter, str) and self.parent is not None:
             return self.parent.lookup(parameter, depth + 1)
@@ -137,7 +137,7 @@ def option(container: Node, name: str) -> Node | None:
     arguments = _arguments(container)
     for argument, following in zip(arguments, arguments[1:], strict=False):
         if argument.value == name:
-            value = following.resolved()
+            value = following.resolve()
             return value if value.text() else None
     return None
 

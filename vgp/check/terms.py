@@ -234,7 +234,7 @@ def _network(reader: Reader, spec: Node) -> None:
     if name and spec.get("network").text():
         text = "network and pscInterfaceConfig exclude each other."
         _report(reader, config, text, "Keep one of them.", "warning")
-    peerings = config.get("dnsPeeringConfigs").decoded()
+    peerings = config.get("dnsPeeringConfigs").decode()
     for peering in peerings.items():
         if reader.object(peering, "dnsPeeringConfigs") is not None:
             reader.keys(peering, "dnsPeeringConfig")
@@ -247,7 +247,7 @@ def _tensorboard(reader: Reader, spec: Node) -> None:
     node = spec.get("tensorboard")
     if not node.text():
         return
-    account, directory = spec.get("serviceAccount"), spec.get("baseOutputDirectory").decoded()
+    account, directory = spec.get("serviceAccount"), spec.get("baseOutputDirectory").decode()
     if account.known and not account.value and not account.dangling:
         text = "tensorboard needs serviceAccount: Vertex AI uploads the curves as that account."
         _report(reader, node, text, "Name one that may write there: roles/aiplatform.user.", "warning")
@@ -258,9 +258,9 @@ def _tensorboard(reader: Reader, spec: Node) -> None:
 
 
 def _mounts(reader: Reader, spec: Node) -> None:
-    for index, pool in enumerate(spec.get("workerPoolSpecs").decoded().items()):
+    for index, pool in enumerate(spec.get("workerPoolSpecs").decode().items()):
         for field, message in (("nfsMounts", "nfsMount"), ("lustreMounts", "lustreMount")):
-            for mount in pool.decoded().get(field).decoded().items():
+            for mount in pool.decode().get(field).decode().items():
                 if reader.object(mount, f"workerPoolSpecs[{index}].{field}") is not None:
                     reader.keys(mount, message)
 

@@ -98,7 +98,7 @@ def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
     if affinity is None:
         return None if not node.known else False
     reader.keys(affinity, "reservationAffinity")
-    kind, key, values = affinity.get("reservationAffinityType"), affinity.get("key"), affinity.get("values").decoded()
+    kind, key, values = affinity.get("reservationAffinityType"), affinity.get("key"), affinity.get("values").decode()
     name = _affinity(reader, kind)
     items = list(values.items())
     names = [text for item in items if (text := item.text()) is not None]
@@ -208,7 +208,7 @@ def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -
 
 def judge_resource_pools(judgement: Judgement, step: str, resource: Node, location: Node | None) -> None:
     """Judges every pool of a persistent resource, but not quota and strategy, which it has itself."""
-    reader, pools = Reader(judgement, step), resource.get("resourcePools").decoded()
+    reader, pools = Reader(judgement, step), resource.get("resourcePools").decode()
     if not pools.known:
         judgement.report_unknown(step, pools, "resourcePools")
     elif not isinstance(pools.value, list) or not pools.value:

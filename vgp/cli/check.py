@@ -17,7 +17,7 @@ from vgp.base.errors import RequestError
 from vgp.base.text.figures import format_count
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import parse_as_of
-from vgp.base.whole_files import unified
+from vgp.base.whole_files import diff_lines
 from vgp.check.check_report import Report, print_report, sarif
 from vgp.check.checker import check, read_project_regions
 from vgp.check.fix import Options, fixes
@@ -130,7 +130,7 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
     file_fixes = list(fixes(paths, options))
     changed = [fix for fix in file_fixes if fix.changes]
     for fix in changed:
-        for line in unified(fix.before, fix.after, str(fix.path)):
+        for line in diff_lines(fix.before, fix.after, str(fix.path)):
             print(printable(line))
     for sentence in (sentence for fix in file_fixes for sentence in fix.left):
         print(one_line(sentence), file=sys.stderr)

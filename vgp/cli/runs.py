@@ -116,7 +116,7 @@ def cancel(
         # A run that was cancelled or ended meanwhile fulfils the request.
         raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
     if as_json:
-        print_json(follow.cancelled_json(loaded, stopped, was_asked))
+        print_json(follow.cancellation_json(loaded, stopped, was_asked))
     else:
         print_lines(f"{stopped.id} {f'has ended already: {stopped.state}' if stopped.over else 'is being cancelled'}")
 

@@ -250,7 +250,7 @@ def _set_state(
         return
     for change in changes:
         print_lines(f"{change['name']} is{'' if change['changed'] else ' already'} {change['state']}")
-    declared = schedule_control.declared_state(loaded, changes)
+    declared = schedule_control.find_declared_state(loaded, changes)
     if declared:
         keep = "false" if declared == "paused" else "true"
         fix = f"To keep this state, set paused = {keep}."

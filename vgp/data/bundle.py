@@ -182,7 +182,7 @@ def _deduplicate(module: "nn.Module") -> "tuple[dict[str, Tensor], dict[str, str
     stand_ins = {id(tensor): torch.empty(1) for tensor in state.values() if isinstance(tensor, DTensor)}
     removed = _remove_duplicate_names({name: stand_ins.get(id(t), t.detach()) for name, t in state.items()})
     aliases = {alias: name for name, names in removed.items() for alias in names}
-    return tensor_file.ordered({name: t.detach() for name, t in state.items() if name not in aliases}), aliases
+    return tensor_file.sort_tensors({name: t.detach() for name, t in state.items() if name not in aliases}), aliases
 
 
 def save_card(directory: str | Path, card: ModelCard) -> None:
@@ -197,21 +197,21 @@ def file_of(directory: str | Path, name: str) -> str:
         UserError: The file is a symbolic link, which could lead out of the folder, or it has changed after the pin.
     """
     if pinned.digest(str(directory)):
-        return _pinned_file(str(directory), name)
+        return _find_pinned_file(str(directory), name)
     path = f"{str(directory).rstrip('/')}/{name}"
     if Path(path).is_symlink():
         raise UserError(f"{path} is a symbolic link. A model's folder must hold the file itself: copy it there.")
     return path
 
 
-def _pinned_file(uri: str, name: str) -> str:
+def _find_pinned_file(uri: str, name: str) -> str:
     document = store.load(uri, ChampionPins)
     for model_object in document.objects:
         if model_object.title == name:
             return f"{model_object.name}#{model_object.generation}"
     for file in document.files:
         if file.title == name:
-            return pinned.unchanged_file(file).path
+            return pinned.require_unchanged(file).path
     raise UserError(f"{uri} pins no {name}.")
 
 
@@ -245,7 +245,7 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
             module; or its weights are damaged or do not fit the model that the task builds.
     """
     card = load_card(directory)
-    name = task_names.trusted(card.task, storage.plain(file_of(directory, CARD)))
+    name = task_names.require_trusted(card.task, storage.plain(file_of(directory, CARD)))
     task = tasks.load(name, card.options)
     module = _build(task, card, directory)
     load_weights(directory, module)

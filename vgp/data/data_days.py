@@ -48,10 +48,11 @@ def read_days_by_file(
     """
     cache = f"{folder}/days-{key(task)}.json" if storage.is_remote(folder) else ""
     known = read_cached_days(cache) if cache else {}
-    new = [file for file in files if versioned_path(file) not in known]
-    read = dict(zip(map(versioned_path, new), _read(task, new), strict=True)) if new else {}
+    new = [file for file in files if path_with_generation(file) not in known]
+    read = dict(zip(map(path_with_generation, new), _read(task, new), strict=True)) if new else {}
     days = {
-        versioned_path(file): known.get(versioned_path(file)) or read.get(versioned_path(file), []) for file in files
+        path_with_generation(file): known.get(path_with_generation(file)) or read.get(path_with_generation(file), [])
+        for file in files
     }
     objects = {name: stretches for name, stretches in days.items() if name.startswith("gs://")}
     if cache and not dry_run and objects.keys() - known.keys():
@@ -59,14 +60,14 @@ def read_days_by_file(
     return days
 
 
-def versioned_path(file: File) -> str:
+def path_with_generation(file: File) -> str:
     """Returns the path of a file, with its generation if it is an object in a bucket."""
     return f"{storage.plain(file.path)}#{file.generation}" if file.generation else file.path
 
 
 def _read(task: TabularTask, files: Sequence[File]) -> list[Stretches]:
     """Reads the days of each file, in one query over the columns that decide them."""
-    pinned = [replace(file, path=versioned_path(file)) for file in files]
+    pinned = [replace(file, path=path_with_generation(file)) for file in files]
     try:
         with (
             destination.scratch_folder() as folder,

@@ -67,10 +67,10 @@ class Engine(Protocol):
             UserError: The disk or the memory is full.
         """
 
-    def named(self, name: str, expression: ir.Table) -> ir.Table:
+    def create_view(self, name: str, expression: ir.Table) -> ir.Table:
         """Returns a view of the expression, computed wherever it is used; replaces a view of that name."""
 
-    def looked_back(self, name: str, sums: ir.Table, events: "Events") -> ir.Table:
+    def create_window_sums(self, name: str, sums: ir.Table, events: "Events") -> ir.Table:
         """Computes `vgp.data.events.sum_windows` and stores the result like `create`."""
 
     def read(self, expression: ir.Table) -> pa.Table:
@@ -79,7 +79,7 @@ class Engine(Protocol):
     def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         """Returns whether most rows share these columns with another row, so counting by them first saves work."""
 
-    def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
+    def find_repeated_values(self, rows: ir.Table, column: str, most: int) -> list[int]:
         """Returns the smallest `most` values that occur more than once in an integer column without nulls, sorted.
         Raises the errors of `create`."""
 
@@ -97,7 +97,7 @@ class Engine(Protocol):
         """
 
 
-def repeated(rows: ir.Table, column: str, most: int) -> ir.Table:
-    """Returns the query of `Engine.repeated`, with one column."""
+def query_repeated_values(rows: ir.Table, column: str, most: int) -> ir.Table:
+    """Returns the query of `Engine.find_repeated_values`, with one column."""
     counted = rows.group_by(column).agg(_rows=rows.count())
     return counted.filter(counted["_rows"] > 1).order_by(column).limit(most).select(column)

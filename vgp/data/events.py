@@ -135,7 +135,7 @@ def _sum_by_hour(table: ir.Table, by: Sequence[str], **figures: ir.IntegerScalar
 def sum_windows(sums: ir.Table, name: str, events: Events) -> ir.Table:
     """Returns the counts and means of each window by place and hour of rows, with window functions of the engine.
 
-    `looked_back` computes the same values in numpy.
+    `compute_window_sums` computes the same values in numpy.
     """
     columns: dict[str, ir.Value] = {}
     for first, last in events.windows:
@@ -153,7 +153,7 @@ def join_history(rows: ir.Table, history: ir.Table, name: str, events: Events, h
     """Joins the counts and means of the windows to the rows.
 
     Args:
-        history: The result of `sum_windows` or `looked_back`.
+        history: The result of `sum_windows` or `compute_window_sums`.
         hour: The column of `rows` that holds their hour.
     """
     keys = [f"_{name}_{i}" for i in range(len(events.by))]
@@ -172,7 +172,7 @@ def join_history(rows: ir.Table, history: ir.Table, name: str, events: Events, h
 _HALF = 32
 
 
-def looked_back(sums: Iterable[pa.RecordBatch], name: str, events: Events) -> Iterator[pa.RecordBatch]:
+def compute_window_sums(sums: Iterable[pa.RecordBatch], name: str, events: Events) -> Iterator[pa.RecordBatch]:
     """Yields the rows of `sum_windows`, computed in numpy.
 
     Args:

@@ -60,7 +60,7 @@ _HEADS = pa.array([f"{sign}{exponent}:" for sign in ("", "-") for exponent in ra
 
 
 def register_float_texts(connection: duckdb.DuckDBPyConnection) -> None:
-    """Registers `float_texts`, which `numbered` and `number` call, in a DuckDB connection."""
+    """Registers `float_texts`, which `number_rows` and `number` call, in a DuckDB connection."""
     connection.create_function(
         "float_texts", float_texts, ["double[]"], "varchar",
         type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
@@ -84,7 +84,7 @@ def float_texts(lists: pa.ChunkedArray) -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends), texts), "|")
 
 
-def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
+def number_rows(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
     """Returns the rows with a column `name` (int64), from 0 to 2**60 - 1, equal for equal values of `columns`."""
     if dialect == "duckdb":
         others = (column for column in rows.columns if column != name)
@@ -97,7 +97,7 @@ def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) ->
     texts = [
         _float_text(staged, column, floats.index(column))
         if column in floats
-        else _sized_text(staged[column], dialect, column != columns[-1])
+        else _encode_text(staged[column], dialect, column != columns[-1])
         for column in columns
     ]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
@@ -119,11 +119,11 @@ def _texts(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:
             values = ibis.array([rows[column].cast("float64") for column in run])
             texts.append(cast(ir.StringValue, _float_texts(values)))
         else:
-            texts += [_sized_text(rows[column], "duckdb", column != columns[-1]) for column in run]
+            texts += [_encode_text(rows[column], "duckdb", column != columns[-1]) for column in run]
     return texts
 
 
-def _sized_text(value: ir.Value, dialect: str, sized: bool) -> ir.StringValue:
+def _encode_text(value: ir.Value, dialect: str, sized: bool) -> ir.StringValue:
     """Returns the text of a value; if `sized`, the text of a string begins with its length."""
     text = _text(value, dialect)
     if sized and value.type().is_string():
@@ -217,8 +217,8 @@ def with_ids(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequen
     Raises:
         UserError: A key occurs twice.
     """
-    named = rows if ID in rows.columns else numbered(rows, key or columns, engine.dialect, ID)
-    ids = engine.repeated(named, ID, MOST_REPEATED)
+    named = rows if ID in rows.columns else number_rows(rows, key or columns, engine.dialect, ID)
+    ids = engine.find_repeated_values(named, ID, MOST_REPEATED)
     if not ids:
         return named
     if not key:
@@ -240,7 +240,7 @@ def _separate_keys(rows: ir.Table, key: Sequence[str], dialect: str, ids: Sequen
 
 def _renumber(rows: ir.Table, columns: Sequence[str], dialect: str, where: ir.BooleanValue) -> ir.Table:
     names = [name for name in rows.columns if name != ID]
-    other = numbered(rows.mutate(_where=where), columns, dialect, "_other")
+    other = number_rows(rows.mutate(_where=where), columns, dialect, "_other")
     ids = cast(ir.IntegerValue, other["_where"].ifelse(other["_other"], other[ID]))
     return other.select(*names, **{ID: ids})
 

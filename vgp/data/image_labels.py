@@ -61,14 +61,14 @@ class Labels:
         return cls(name, _lines(name, text))
 
     def of(self, image: str) -> Line | None:
-        return self.lines.get(composed(image))
+        return self.lines.get(compose_name(image))
 
     def place(self, image: str) -> str:
-        return f"{self.name}, line {self.lines[composed(image)].number}"
+        return f"{self.name}, line {self.lines[compose_name(image)].number}"
 
     def require_all(self, images: Iterable[str]) -> None:
         """Raises UserError for a line whose image does not exist."""
-        names = set(map(composed, images))
+        names = set(map(compose_name, images))
         for image, line in self.lines.items():
             if image not in names:
                 raise UserError(
@@ -87,7 +87,7 @@ def _lines(name: str, text: str) -> dict[str, Line]:
     try:
         for row in rows:
             line = Line(rows.line_num, (row["label"] or "").strip(), (row.get("split") or "").strip())
-            image = composed((row["file"] or "").strip())
+            image = compose_name((row["file"] or "").strip())
             _check_line(name, image, line, lines)
             lines[image] = line
     except csv.Error as error:
@@ -104,7 +104,7 @@ def _check_line(name: str, image: str, line: Line, lines: Mapping[str, Line]) ->
         raise UserError(f"{name}, line {line.number}: the split {quote(line.split)} is none of {', '.join(SPLITS)}.")
 
 
-def composed(name: str) -> str:
+def compose_name(name: str) -> str:
     """Returns a name in Unicode's NFC. File names from macOS are in NFD, so equal-looking names would differ."""
     return unicodedata.normalize("NFC", name)
 

@@ -20,7 +20,7 @@ from vgp.base.storage.storage import File
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import join_names, quote
 from vgp.data import current_place, image_labels
-from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels
+from vgp.data.image_labels import SPLITS, Damaged, Labels, compose_name, folder_of, pixels
 from vgp.data.task import Options, RawRow, Statistics, Task
 from vgp.data.tasks.files import find_files
 from vgp.data.text import split_of
@@ -111,13 +111,13 @@ class ImageTask(Task):
     def _pictures(self, images: Mapping[str, File], labels: Labels | None) -> Iterator[Picture]:
         """Yields the images that have a class, in the order of their names."""
         shares = self.chosen["validation_share"], self.chosen["test_share"]
-        codes = {composed(title): code for code, title in enumerate(self.classes)}
+        codes = {compose_name(title): code for code, title in enumerate(self.classes)}
         for name, file in images.items():
             line = labels.of(name) if labels else None
             if labels and line is None and not self.predicting:
                 continue
             label = line.label if line else "" if self.predicting and "/" not in name else folder_of(name)
-            code = codes.get(composed(label), UNKNOWN)
+            code = codes.get(compose_name(label), UNKNOWN)
             if code == UNKNOWN and not self.predicting:
                 where = labels.place(name) if labels else name
                 raise UserError(

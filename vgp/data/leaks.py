@@ -90,7 +90,7 @@ def check(
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
         coded = codes(values, bins)
-        share = explained_variance(coded, labels) if is_number else 0.0
+        share = measure_explained_variance(coded, labels) if is_number else 0.0
         if share > MAX_EXPLAINED:
             raise UserError(
                 f"the column {name} alone predicts the label ({share:.2%} of the variance of its rank on held-out rows "
@@ -138,7 +138,7 @@ def measure_near_leak(
         ordered: Whether the column is a number.
     """
     if not classes:
-        return _nearly_number(codes, labels, ordered, explained_variance(codes, labels))
+        return _nearly_number(codes, labels, ordered, measure_explained_variance(codes, labels))
     return _nearly_class(list(_areas(codes, labels, classes, ordered)), labels, classes)
 
 
@@ -196,7 +196,7 @@ def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
     return max(0.0, auc - error), min(1.0, auc + error)
 
 
-def explained_variance(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
+def measure_explained_variance(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
     """Returns the share of the variance of the label's rank on the second half of the rows that the mean rank of equal
     codes in the first half explains; 0 for few rows."""
     half = len(codes) // 2

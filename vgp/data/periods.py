@@ -67,7 +67,7 @@ class Window:
     #: Whether the periods are months without a year, which the data must supply.
     yearless: bool = False
 
-    def dated(self, year: int) -> "Window":
+    def with_year(self, year: int) -> "Window":
         """Returns the window with its months in the given year."""
         months = [date_of(period.start).month for period in self.periods]
         return Window(self.text, tuple(_period("month", date(year, month, 1)) for month in months))

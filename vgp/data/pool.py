@@ -236,7 +236,7 @@ class Stage:
     rows: int = 0
     total: int = 0
 
-    def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the batches and counts their rows."""
         for batch in batches:
             yield batch

@@ -104,7 +104,7 @@ def _explaining_exits() -> Iterator[None]:
 # ---- the pins of the data, for later steps
 
 
-def pinned_input(uri: str, task: str) -> tuple[str, Options]:
+def read_pinned_input(uri: str, task: str) -> tuple[str, Options]:
     """Reads the pins and returns the argument of the task's `shards`, and the task's options.
 
     Raises:

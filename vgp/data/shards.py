@@ -77,7 +77,7 @@ class Figures:
                 self.columns[name] = sketch
             self.columns[name].require_few_values(name)
         self.shards.extend(other.shards)
-        self.groups = split_parts.merged_marks(self.groups, other.groups)
+        self.groups = split_parts.merge_marks(self.groups, other.groups)
         return self
 
     def _holds_rows(self) -> bool:
@@ -101,7 +101,7 @@ def statistics(task: Task, scans: Iterable[Scan]) -> Statistics:
     """Combines the scans of all shards, in order, into statistics."""
     if not merges(task):
         return task.combine(scans)
-    whole = merged_in_tree(scans, task.merge)
+    whole = merge_in_tree(scans, task.merge)
     return task.combine([] if whole is None else [whole])
 
 
@@ -145,7 +145,7 @@ def sample_rows(shards: int) -> int:
     return max(64 if shards <= leaks.SAMPLE_ROWS // 64 else 4, leaks.SAMPLE_ROWS // max(1, shards))
 
 
-def named(shard: object) -> str:
+def format_shard(shard: object) -> str:
     """Returns the shard as a short text, for a message."""
     text = printable(repr(shard))
     return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
@@ -200,7 +200,7 @@ Value = TypeVar("Value")
 FAN_IN = 64
 
 
-def merged_in_tree(values: Iterable[Value], merge: Callable[[Value, Value], Value]) -> Value | None:
+def merge_in_tree(values: Iterable[Value], merge: Callable[[Value, Value], Value]) -> Value | None:
     """Merges all values into one, and holds only one value of each level; returns None if there are no values."""
     levels: list[tuple[int, Value] | None] = []
     for value in values:
@@ -261,11 +261,11 @@ def _prepare(task: Task, statistics: Shared[Statistics], sample: int, numbered: 
 
 def _merge_figures(shards: Iterable[Prepared]) -> Figures:
     """Merges the statistics as they arrive, so memory does not hold those of all shards."""
-    return merged_in_tree(map(Figures.of, shards), Figures.merge) or Figures([], {})
+    return merge_in_tree(map(Figures.of, shards), Figures.merge) or Figures([], {})
 
 
 def _compare_ids(scratch: Path, shards: Sequence[Shard], prepared: Sequence[Prepared], pool: WorkerPool) -> None:
-    titled = [(n, named(shards[n])) for n, shard in enumerate(prepared) if shard.ids is not None]
+    titled = [(n, format_shard(shards[n])) for n, shard in enumerate(prepared) if shard.ids is not None]
     rows = sum(sum(prepared[n].rows.values()) for n, _ in titled)
     count = -(-rows // PART_ROWS)
     compare = partial(_compare_part, scratch, titled, count)

@@ -45,7 +45,7 @@ class ByHash:
     column: str = ""
 
     @classmethod
-    def chosen(cls, task: Declaration, unlabelled: str, options: Options) -> "ByHash":
+    def choose(cls, task: Declaration, unlabelled: str, options: Options) -> "ByHash":
         test, validation = (parse_percent(name, options[name]) for name in ("test_share", "validation_share"))
         if not test or test + validation >= 100:
             raise UserError(
@@ -83,7 +83,7 @@ class ByHash:
             "_common": kinds.common if kinds and not self.group else (),
         }
 
-    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
+    def assign(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         kind = cast(ir.IntegerValue, rows["_kind"])
         place = kind % 100
         if planned["_common"]:

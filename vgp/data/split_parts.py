@@ -64,7 +64,7 @@ def mix_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-# ---- kinds of rows: rows of one kind have equal values in the columns that decide the split (`identity.numbered`)
+# ---- kinds of rows: rows of one kind have equal values in the columns that decide the split (`identity.number_rows`)
 
 
 #: A kind of rows is common if it has more rows than FEW_ROWS, and more than 1 / FEW_SHARE of all. Other kinds go to a
@@ -125,7 +125,7 @@ def group_marks(column: pa.ChunkedArray) -> Marks:
     return _smallest(mix_bits(values.cast(pa.int64()).to_numpy().astype(np.uint64)))
 
 
-def merged_marks(first: Mapping[str, Marks], second: Mapping[str, Marks]) -> dict[str, Marks]:
+def merge_marks(first: Mapping[str, Marks], second: Mapping[str, Marks]) -> dict[str, Marks]:
     """Merges the hashes of two sets of shards, by split."""
     parts = {split: [marks[split] for marks in (first, second) if split in marks] for split in {**first, **second}}
     return {split: _smallest(np.concatenate(marks)) for split, marks in parts.items()}

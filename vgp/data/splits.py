@@ -41,7 +41,7 @@ class Split(Protocol):
     def deciding(self) -> tuple[str, ...]:
         """The columns, or the one feature, that decide the split; () if the mark alone decides.
 
-        Their number (`identity.numbered`) is the column `_kind` of the rows.
+        Their number (`identity.number_rows`) is the column `_kind` of the rows.
         """
 
     @property
@@ -58,7 +58,7 @@ class Split(Protocol):
         """Explains why a row has no mark; `row` has all declared columns."""
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
-        """Returns the plan for `assigned`, with `split`, `rows_dropped` and `notes` of the manifest.
+        """Returns the plan for `assign`, with `split`, `rows_dropped` and `notes` of the manifest.
 
         Args:
             labelled, unlabelled: The number of rows by mark.
@@ -68,7 +68,7 @@ class Split(Protocol):
             UserError: The data lacks rows that the split needs.
         """
 
-    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
+    def assign(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         """Returns the split of each row, a position in `shares.NAMES`, or -1 for none.
 
         Args:
@@ -93,15 +93,15 @@ def choose(task: Declaration, unlabelled: str, defaults: Options, options: Optio
     kind = merged["split"] or ("time" if task.time else "hash")
     _refuse_unused(task, kind, options)
     if kind == "time":
-        return ByTime.chosen(task, unlabelled, merged)
+        return ByTime.choose(task, unlabelled, merged)
     if kind == "hash":
-        return ByHash.chosen(task, unlabelled, merged)
+        return ByHash.choose(task, unlabelled, merged)
     names = [field.name for field in task.schema]
     if kind not in names:
         raise UserError(
             f"{task.task}: split = {kind!r} is neither time nor hash nor a column. {did_you_mean(kind, names)}"
         )
-    return ByColumn.chosen(task, unlabelled, kind)
+    return ByColumn.choose(task, unlabelled, kind)
 
 
 def _refuse_unused(task: Declaration, kind: str, options: Options) -> None:
@@ -136,7 +136,7 @@ class ByTime:
     counts_kinds: bool = False
 
     @classmethod
-    def chosen(cls, task: Declaration, unlabelled: str, options: Options) -> "ByTime":
+    def choose(cls, task: Declaration, unlabelled: str, options: Options) -> "ByTime":
         pair = windows(options["train"], options["test"])
         return cls(pair, parse_percent("validation_share", options["validation_share"]), task.time, unlabelled)
 
@@ -166,7 +166,7 @@ class ByTime:
             "_held_out": held_out,
         }
 
-    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
+    def assign(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         day, (train, test) = cast(ir.IntegerValue, rows["_mark"]), planned["_spans"]
         held_out = [(_among(day, planned["_held_out"]), 1)] if planned["_held_out"] else []
         codes = ibis.cases((_within(day, test), 2), *held_out, (_within(day, train), 0), else_=-1)
@@ -213,7 +213,7 @@ class ByColumn:
     counts_kinds: bool = False
 
     @classmethod
-    def chosen(cls, task: Declaration, unlabelled: str, column: str) -> "ByColumn":
+    def choose(cls, task: Declaration, unlabelled: str, column: str) -> "ByColumn":
         field = next(field for field in task.schema if field.name == column)
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
@@ -237,5 +237,5 @@ class ByColumn:
             "rows_dropped": nonzero({self.unlabelled: without, f"no split in {self.column}": left_out}),
         }
 
-    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
+    def assign(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         return cast(ir.IntegerValue, rows["_mark"].cast("int8"))

@@ -35,7 +35,7 @@ def short(name: str) -> str:
     return shipped or (module if _SHORT.fullmatch(module) and spec(module) == full else "")
 
 
-def trusted(named: str, file: str, chosen: str = "") -> str:
+def require_trusted(named: str, file: str, chosen: str = "") -> str:
     """Returns the full name of a task that a file names, if it is safe to load.
 
     Safe are the tasks of the library and of the project, the task `chosen` by the caller, and classes of imported

@@ -52,7 +52,7 @@ class Entry:
         return (self.stop - self.start) // max(1, self.shape[0] if self.shape else 1)
 
 
-def ordered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def sort_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Sorts the tensors in the order of the file, so that equal states give equal files."""
     return dict(sorted(tensors.items(), key=lambda item: (_ORDER[item[1].dtype], item[0])))
 
@@ -77,7 +77,7 @@ def head(tensors: Mapping[str, Tensor], aliases: Mapping[str, str] | None = None
 
 def encode(tensors: Mapping[str, Tensor]) -> list[Bytes]:
     """Encodes a file of CPU tensors as uint8 arrays, without a copy of the tensors."""
-    tensors = ordered(tensors)
+    tensors = sort_tensors(tensors)
     return [np.frombuffer(head(tensors), np.uint8), *map(as_bytes, tensors.values())]
 
 

@@ -62,7 +62,7 @@ class Passage:
 
     def _open(self) -> AbstractContextManager[IO[bytes]]:
         if storage.is_remote(self.path):
-            return download.opened(self.path)
+            return download.open_object(self.path)
         return files.open_unchanged(self.path, self.version, self.name)
 
 
@@ -123,7 +123,7 @@ def split_of(name: str, validation_share: float, test_share: float) -> str:
     return "test" if place < test_share else "validation" if place < test_share + validation_share else "train"
 
 
-def cut(
+def cut_texts(
     texts: Sequence[Text], scratch: Path, *, elsewhere: bool = False
 ) -> tuple[list[tuple[Passage, ...]], tuple[SourceFile, ...]]:
     """Returns shards of about `SHARD_BYTES`, and the checksum of every file. Copies remote files to `scratch` first.

@@ -53,7 +53,7 @@ class Windows(NamedTuple):
         """Whether the days depend on the data."""
         return not all(window.periods and not window.yearless for window in self)
 
-    def pinned(self, present: Collection[int], last: int) -> tuple[str, str]:
+    def pin(self, present: Collection[int], last: int) -> tuple[str, str]:
         """Returns the texts of the two windows with dates, for data with rows on the days `present` up to `last`.
 
         A window that already has dates keeps its text. At least one day must be left. Raises the errors of `resolve`.
@@ -83,7 +83,7 @@ class Windows(NamedTuple):
                 f"the data spans {_months(days)}, so month {(self.test if self.test.yearless else self.train).text} "
                 f"occurs in several years: write the year too, {FORMS}."
             )
-        return Windows(*(w.dated(min(years)) if w.yearless else w for w in self))
+        return Windows(*(w.with_year(min(years)) if w.yearless else w for w in self))
 
 
 def windows(train: object, test: object) -> Windows:
@@ -101,7 +101,7 @@ def windows(train: object, test: object) -> Windows:
     return pair
 
 
-def dated_spans(options: Mapping[str, object], name: Literal["train", "test"]) -> Spans:
+def read_spans(options: Mapping[str, object], name: Literal["train", "test"]) -> Spans:
     """Returns the days of a window in a task's options; () if the options have no dates, or no valid windows."""
     try:
         both = windows(options.get("train", ""), options.get("test", ""))

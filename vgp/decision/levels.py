@@ -95,7 +95,7 @@ def alike(contrast: Contrast, caution: float = 0.0) -> float:
     """Returns the correlation assumed between neighbouring clusters, 0 or more; 0 if they have no order."""
     if contrast.carried is None:
         return 0.0
-    return float(clusters.assumed_correlation(contrast.carried, contrast.in_order, caution))
+    return float(clusters.assume_correlation(contrast.carried, contrast.in_order, caution))
 
 
 def fewest(level: float) -> int:

@@ -51,17 +51,17 @@ def _reported_error(data: Predictions, model: str) -> float | None:
     """Returns the calibration error that `metrics.json` holds for the model; None for quantiles."""
     if data.header.quantiles:
         return None
-    return metrics.calibration_error(metrics.calibration_bins(Ranked.of(data.scored(model).confident)))
+    return metrics.calibration_error(metrics.calibration_bins(Ranked.of(data.read_scores(model).confident)))
 
 
 def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks) -> tuple[float, np.ndarray]:
     """Returns a model's mean squared calibration error, sampling noise included, and that of each replicate (R,)."""
     everything = np.ones((1, rows.count))
     if data.header.quantiles:
-        cells = quantile_cells(data.label, data.predicted(model), data.header.quantiles, rows)
+        cells = quantile_cells(data.label, data.read_regression(model), data.header.quantiles, rows)
         plain, plain_R = (quantile_replicates(weights, cells) for weights in (everything, weights_RG))
         return float(plain[0]), plain_R
-    packed = data.scored(model).confident
+    packed = data.read_scores(model).confident
     edges = Ranked.of(packed).bin_edges()
     plain, plain_R = (
         comparison.calibration_replicates(weights, packed, rows, edges) for weights in (everything, weights_RG)
@@ -83,7 +83,7 @@ def constants(data: Predictions) -> tuple[ConstantCheck, ...]:
         theirs = -float(np.log(chances)[data.label].mean())
         ours = float(data.losses("challenger").mean())
         return (ConstantCheck(what="the class frequencies", metric="loss", unit="", challenger=ours, constant=theirs),)
-    predicted = data.predicted("challenger")
+    predicted = data.read_regression("challenger")
     return tuple(_constant(data, kind, predicted) for kind in dict.fromkeys((header.decided_by, "squared")))
 
 

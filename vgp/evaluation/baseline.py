@@ -74,7 +74,7 @@ class Baseline:
 
     def __call__(self, batch: Batch) -> np.ndarray:
         """Returns probabilities, float64 (B, C); 0 for a class that was absent in training."""
-        odds = self.model.intercept_ + summed(batch, self.columns, self.model.coef_.T)
+        odds = self.model.intercept_ + sum_contributions(batch, self.columns, self.model.coef_.T)
         table = np.zeros((len(odds), self.width))
         table[:, self.model.classes_] = _probabilities(odds)
         return table
@@ -87,7 +87,7 @@ def _probabilities(odds: np.ndarray) -> np.ndarray:
     return np.stack([1 - second, second], axis=1)
 
 
-def summed(batch: Batch, columns: tuple[Column, ...], coefficients: np.ndarray) -> np.ndarray:
+def sum_contributions(batch: Batch, columns: tuple[Column, ...], coefficients: np.ndarray) -> np.ndarray:
     """Returns inputs times coefficients (inputs, K), float64 (B, K).
 
     Avoids the one-hot matrix: a category adds the coefficient of its value.
@@ -108,7 +108,7 @@ def _contribution(values: np.ndarray, column: Column, coefficients: np.ndarray) 
     return np.asarray(np.einsum("bi,ik->bk", _scale(values, column), coefficients))
 
 
-def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Column, ...], dict[str, np.ndarray]]:
+def sample_rows(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Column, ...], dict[str, np.ndarray]]:
     """Returns the input columns of simple models, and the rows to fit them on: evenly spaced ones above the bounds.
 
     Args:
@@ -127,7 +127,7 @@ def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Colu
     return columns, rows.take(np.linspace(0, len(rows) - 1, count).astype(np.int64))
 
 
-def held_out(sample: Batch, task: Task) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def split_sample(sample: Batch, task: Task) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Splits the rows into a part to fit and a held-out part of about a tenth, for tasks without a validation split.
 
     Holds out whole groups if the task has groups, those with the highest values (the last days). Returns both parts
@@ -146,16 +146,16 @@ def choose(
     loss: Callable[[Setting, Batch, Batch], float],
 ) -> Setting:  # fmt: skip
     """Returns the setting with the lowest loss on held rows, or the first one if there are too few."""
-    learn, held = held_out(sample, task) if held is None else (sample, held)
+    learn, held = split_sample(sample, task) if held is None else (sample, held)
     most = max(1, min(MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS // sum(_elements(column) for column in columns)))
-    learn, held = thinned(learn, task, most), thinned(held, task, most)
+    learn, held = thin(learn, task, most), thin(held, task, most)
     if len(held[task.label]) < FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
         return Setting()
     losses = [loss(setting, learn, held) for setting in SETTINGS]
     return SETTINGS[int(np.argmin(losses))]
 
 
-def thinned(batch: Batch, task: Task, most: int) -> dict[str, np.ndarray]:
+def thin(batch: Batch, task: Task, most: int) -> dict[str, np.ndarray]:
     """Returns at most `most` evenly spaced rows."""
     rows = len(batch[task.label])
     index = np.linspace(0, rows - 1, min(rows, most)).astype(np.int64)
@@ -278,7 +278,7 @@ class LinearBaseline:
 
     def middle(self, batch: Batch) -> np.ndarray:
         """Returns the linear model's output, float64 (B, 1)."""
-        return self.intercept + summed(batch, self.columns, self.coefficients[:, None])
+        return self.intercept + sum_contributions(batch, self.columns, self.coefficients[:, None])
 
 
 def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> LinearBaseline:
@@ -307,13 +307,13 @@ def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held:
 def _line(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> LinearBaseline:
     """Fits the linear model without quantiles; if labels are clipped, the offset of the mean corrects for it."""
     columns, label = setting.columns(columns, sample), sample[task.label]
-    near = _drawn_in(label) if setting.robust else label
+    near = _clip_outliers(label) if setting.robust else label
     model = _ridge(inputs(sample, columns), near, setting)
     shift = float((label - near).mean())
     return LinearBaseline(columns, np.asarray(model.coef_), float(model.intercept_), np.array([shift]), len(label))
 
 
-def _drawn_in(label: np.ndarray) -> np.ndarray:
+def _clip_outliers(label: np.ndarray) -> np.ndarray:
     """Clips labels that lie far from the middle half."""
     lower, middle, upper = np.quantile(label, [0.25, 0.5, 0.75])
     reach = LABEL_REACH * (upper - lower) / QUARTILES_APART
@@ -326,7 +326,7 @@ def _residuals(columns: tuple[Column, ...], sample: Batch, task: Task, setting: 
     Rows of a group are in one fold.
     """
     table, label = inputs(sample, columns), sample[task.label]
-    near = _drawn_in(label) if setting.robust else label
+    near = _clip_outliers(label) if setting.robust else label
     group = sample.get(task.groups[0]) if task.groups else None
     fold = (np.arange(len(label)) if group is None else np.unique(group, return_inverse=True)[1]) % FOLDS
     residuals = []

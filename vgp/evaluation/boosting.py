@@ -99,13 +99,13 @@ def _parts(sample: Columns, task: Task, held: Columns | None, most: int) -> tupl
 
     The second part has no rows of classes that the first part lacks, because their loss is undefined.
     """
-    learn, held = baseline.held_out(sample, task) if held is None else (sample, held)
-    learn, held = baseline.thinned(learn, task, most), baseline.thinned(held, task, max(1, most // 2))
+    learn, held = baseline.split_sample(sample, task) if held is None else (sample, held)
+    learn, held = baseline.thin(learn, task, most), baseline.thin(held, task, max(1, most // 2))
     if not task.regression:
         known = np.isin(held[task.label], learn[task.label])
         held = {name: values[known] for name, values in held.items()}
     if len(held[task.label]) < baseline.FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
-        return baseline.thinned(sample, task, most), {}
+        return baseline.thin(sample, task, most), {}
     return learn, held
 
 

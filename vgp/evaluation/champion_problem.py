@@ -18,7 +18,7 @@ from vgp.base.storage import pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
 from vgp.data.periods import format_spans
 from vgp.data.task import Options
-from vgp.data.windows import dated_spans
+from vgp.data.windows import read_spans
 from vgp.evaluation.collected import PREDICTIONS
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
@@ -69,14 +69,14 @@ def _exists(path: str) -> bool:
     return storage.get_blob(path) is not None if storage.is_remote(path) else os.path.exists(path)
 
 
-def learned_days_note(champion: Options, now: Options) -> tuple[str, ...]:
+def note_learned_days(champion: Options, now: Options) -> tuple[str, ...]:
     """Returns a note if the champion was trained on days of the test window; nothing otherwise or without dates.
 
     Args:
         champion: Options of the task that the champion was trained with.
         now: Options of the test data.
     """
-    trained, tested = dated_spans(champion, "train"), dated_spans(now, "test")
+    trained, tested = read_spans(champion, "train"), read_spans(now, "test")
     shared = tuple((max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d))
     if not shared:
         return ()

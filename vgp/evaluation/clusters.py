@@ -50,7 +50,7 @@ def neighbour_correlation(errors: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(plain + (1 + 3 * plain) / count, -1.0, 1.0))
 
 
-def assumed_correlation(seen: np.ndarray | float, count: int, caution: float) -> np.ndarray:
+def assume_correlation(seen: np.ndarray | float, count: int, caution: float) -> np.ndarray:
     """Returns the assumed correlation of neighbours, 0 to `MOST_CORRELATION`: the estimate plus `caution` errors.
 
     Args:
@@ -103,11 +103,11 @@ def contrast(
         orders: Codes of these columns that rise with time; None for a column without an order.
         scale: A typical loss; the standard error is at least `ROUNDING` times this value.
     """
-    ways = [numbered(codes) for codes in groupings] or [(np.arange(len(differences)), len(differences))]
+    ways = [renumber(codes) for codes in groupings] or [(np.arange(len(differences)), len(differences))]
     parts = [of_clusters(*_sums(differences, sizes, *way)) for way in ways]
     found = parts[0]
     if len(parts) == 2:
-        cells = numbered(_combine_codes(*ways))
+        cells = renumber(_combine_codes(*ways))
         found = two_way(parts[0], parts[1], of_clusters(*_sums(differences, sizes, *cells)))
     ordered = next((codes for codes in orders if codes is not None), None)
     carried, in_order = (None, 0) if ordered is None else _correlate_neighbours(differences, sizes, ordered)
@@ -125,7 +125,7 @@ def contrast(
 
 def _correlate_neighbours(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray) -> tuple[float, int]:
     """Returns the correlation of neighbouring clusters, and the number of clusters."""
-    totals, whole = _sums(differences, sizes, *numbered(codes))
+    totals, whole = _sums(differences, sizes, *renumber(codes))
     return float(neighbour_correlation(_errors(totals, whole))), len(totals)
 
 
@@ -184,7 +184,7 @@ def two_way(first: Moments, second: Moments, cells: Moments) -> Moments:
     )
 
 
-def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
+def renumber(codes: np.ndarray) -> tuple[np.ndarray, int]:
     """Renumbers the codes that occur from 0, in order; returns them and their number."""
     most = int(codes.max()) + 1 if len(codes) else 0
     if most > 8 * len(codes):  # few of many possible codes: sorting is cheaper than counting

@@ -120,7 +120,7 @@ def _predictions(folder: str, data: str | Path, dataset: Manifest, task: Task) -
     if rows is None:
         return 0
     if not task.as_they_are:
-        test_rows.align(rows, *test_rows.prepared(data, dataset, task))
+        test_rows.align(rows, *test_rows.read_prepared_rows(data, dataset, task))
     return len(rows)
 
 

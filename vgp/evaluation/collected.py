@@ -55,19 +55,19 @@ def file(folder: str, name: str) -> str:
     """Returns the path of a file in a script's folder, with its generation for a pinned one; "" if it is missing."""
     folder = storage.uri(folder)
     if pinned.digest(folder):
-        return _pinned_file(folder, name)
+        return _find_pinned_file(folder, name)
     path = f"{folder}/{name}"
     if storage.is_remote(path):
         return path if storage.get_blob(path) else ""
     return path if os.path.lexists(path) else ""
 
 
-def _pinned_file(uri: str, name: str) -> str:
+def _find_pinned_file(uri: str, name: str) -> str:
     document = store.load(uri, ChampionPins)
     for item in document.objects:
         if item.title == name:
             return f"{item.name}#{item.generation}"
-    return next((pinned.unchanged_file(item).path for item in document.files if item.title == name), "")
+    return next((pinned.require_unchanged(item).path for item in document.files if item.title == name), "")
 
 
 def is_script(folder: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import special  # importing scipy.stats takes a second
 
-from vgp.evaluation.clusters import numbered
+from vgp.evaluation.clusters import renumber
 from vgp.evaluation.predictions import Names, Predictions
 from vgp.evaluation.ranked import Ranked, hits_of, scores_of, take
 
@@ -49,7 +49,7 @@ class Blocks:
 def blocks(group: Names | None, rows: int) -> Blocks:
     """Returns one block per group; many groups or independent rows are put into `MOST_BLOCKS` at random (fixed
     seed)."""
-    codes, count = (None, rows) if group is None else numbered(group.codes)
+    codes, count = (None, rows) if group is None else renumber(group.codes)
     numbers = np.arange(count)
     if count > MOST_BLOCKS:
         numbers = (numbers % MOST_BLOCKS).astype(np.uint8)

@@ -94,12 +94,12 @@ def _rows(sample: Mapping[str, np.ndarray]) -> int:
 
 def _column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
     if column.values:
-        return compared(column.name, *_category_bins(column, train, test), *_unseen(column, test))
+        return compare_column(column.name, *_category_bins(column, train, test), *_unseen(column, test))
     before, after = (v.mean(axis=1) if v.ndim > 1 else v for v in (train, test))
-    return compared(column.name, *number_bins(before, after))
+    return compare_column(column.name, *number_bins(before, after))
 
 
-def compared(
+def compare_column(
     name: str, train: np.ndarray, test: np.ndarray, unseen: float = 0.0, values: tuple[str, ...] = ()
 ) -> ColumnDrift:
     """Compares counts by bin; the last bin is for missing values."""

@@ -78,7 +78,7 @@ def evaluate(
             see `champion_problem` in the predictions.
     """
     dataset = manifest.load(data)
-    task = tasks.load(task_names.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
+    task = tasks.load(task_names.require_trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
     script = script_model.load(model, task) if collected.is_script(str(model)) else None
     if task.as_they_are and script is None:
         raise UserError(f"{model} is not the output folder of a script, and {tasks.NO_ROWS}")
@@ -114,7 +114,7 @@ def evaluate(
             print(note, file=sys.stderr, flush=True)
     operating = _operating_point(challenger, data, dataset, task)
     header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem, constant)
-    batches = predictions_writer.scored_batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
+    batches = predictions_writer.score_batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
     predictions_writer.write(destination, header, batches)
     metrics = measure.measure(destination)
@@ -202,7 +202,7 @@ def _note_overlap(champion: ScriptModel | TrainedModel, dataset: Manifest, split
     """Returns a note if the champion was trained on days of the test window; a script's train rows are unknown."""
     if not isinstance(champion, TrainedModel) or split != "test":
         return ()
-    return champion_problem.learned_days_note(champion.card.options, dataset.options)
+    return champion_problem.note_learned_days(champion.card.options, dataset.options)
 
 
 def _same(models: Models) -> bool:

@@ -66,11 +66,11 @@ class Described:
         return self.outcomes[self.place[row]]
 
     def values(self, row: int) -> dict[str, str]:
-        return {c.name: described_value(c, self.arrays[c.name][self.place[row]]) for c in self.columns}
+        return {c.name: format_value(c, self.arrays[c.name][self.place[row]]) for c in self.columns}
 
     def text(self, row: int) -> str:
         values = {name: column[self.place[row]] for name, column in self.arrays.items()}
-        return shortened(self.task.text(values, self.dataset), MOST_TEXT)
+        return shorten(self.task.text(values, self.dataset), MOST_TEXT)
 
 
 def _actual_and_predicted(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ def _actual_and_predicted(measured: Predictions, rows: np.ndarray) -> list[tuple
         return _actual_and_interval(measured, rows)
     if not measured.header.classes:
         return [("", "")] * len(rows)
-    scored = measured.scored("challenger")
+    scored = measured.read_scores("challenger")
     classes, chance = scored.classes()[rows], scores_of(scored.confident[rows])
     chance = np.where(classes == 1, chance, 1 - chance) if measured.binary else chance
     names, labels = outcome.in_words(measured.header.classes, measured.header.target), measured.label[rows]
@@ -89,7 +89,7 @@ def _actual_and_predicted(measured: Predictions, rows: np.ndarray) -> list[tuple
 
 def _actual_and_interval(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     """Returns the label, and the predicted mean with the outermost quantiles."""
-    mean, *quantiles = measured.predicted("challenger")[:, rows]
+    mean, *quantiles = measured.read_regression("challenger")[:, rows]
     unit = f" {measured.header.unit}" if measured.header.unit else ""
     outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
     texts = []
@@ -99,16 +99,16 @@ def _actual_and_interval(measured: Predictions, rows: np.ndarray) -> list[tuple[
     return texts
 
 
-def described_value(column: Column, element: np.generic) -> str:
+def format_value(column: Column, element: np.generic) -> str:
     """Formats a value: a category by its name, a number with few digits."""
     if column.kind == "category":
-        return shortened(column.values[int(element)], MOST_CHARACTERS) or MISSING
+        return shorten(column.values[int(element)], MOST_CHARACTERS) or MISSING
     if column.kind == "id":
         return str(element)
     return MISSING if np.isnan(element) else f"{float(element):.{WHOLE_DIGITS if float(element).is_integer() else 5}g}"
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     text = printable(text)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
@@ -218,7 +218,7 @@ def _both_errors(measured: Predictions) -> list[Listed]:
     An error is a row whose class got a lower probability than the other class, or than its base rate.
     """
     first, second = outcome.in_words(measured.header.classes, measured.header.target)
-    score = scores_of(measured.scored("challenger").confident)
+    score = scores_of(measured.read_scores("challenger").confident)
     rate = float(measured.label.mean())
     missed = largest(np.where(measured.label == 1, 1 - score, -np.inf))
     alarms = largest(np.where(measured.label == 0, score, -np.inf))
@@ -231,7 +231,7 @@ def _both_errors(measured: Predictions) -> list[Listed]:
 
 
 def _sure(measured: Predictions) -> np.ndarray:
-    confident = measured.scored("challenger").confident
+    confident = measured.read_scores("challenger").confident
     wrong = ~hits_of(confident)
     rows = largest(np.where(wrong, scores_of(confident), -np.inf))
     return np.asarray(rows[wrong[rows]])

@@ -18,7 +18,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import exits
 from vgp.evaluation import comparison, measure_regression, metrics, predictions, record, thresholds
 from vgp.evaluation import thresholds as precision_recall
-from vgp.evaluation.clusters import numbered
+from vgp.evaluation.clusters import renumber
 from vgp.evaluation.comparison import (
     MOST_SLICE_VALUES,
     Bounds,
@@ -81,7 +81,7 @@ def measure(directory: str | Path) -> Evaluation:
         rows=len(data),
         label_counts=tuple(whole.counts.tolist()),
         group=data.header.group,
-        groups=numbered(data.group.codes)[1] if data.group else 0,
+        groups=renumber(data.group.codes)[1] if data.group else 0,
         notes=(*_warnings(data), *data.header.notes, *_notes(data)),
         baseline=data.header.baseline,
         script=data.header.script,
@@ -163,7 +163,7 @@ def _measure_model(data: Predictions, model: str, parts: list[Part], each: Each)
     if not data.header.classes:
         losses = data.losses(model)
         return each(lambda part, interval: _likelihood(data, losses, part, interval), parts, wanted)
-    rows = data.scored(model)
+    rows = data.read_scores(model)
     if data.binary:
         return each(lambda part, interval: _binary(data, model, rows, part, interval), parts, wanted)
     aucs, precision, roc = _one_vs_rest(data, model, parts, each)
@@ -246,7 +246,7 @@ def _one_vs_rest(
     mean, *means = np.mean(np.array(aucs, np.float64), axis=0).tolist()
     of_slices = iter(means)
     aucs = [mean, *(next(of_slices) if part.counts.all() else None for part in slices)]
-    return aucs, float(np.mean(precisions)), metrics.averaged_roc(curves)
+    return aucs, float(np.mean(precisions)), metrics.average_roc(curves)
 
 
 def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], float | None, np.ndarray]:
@@ -281,7 +281,7 @@ def _notes(data: Predictions) -> list[str]:
     if data.header.quantiles and data.label.min() == data.label.max():
         notes.append(f"R2 is undefined: the label is {data.label[0]:g} in every row of the {data.header.split} split.")
     for column, values in data.slices.items():
-        if (seen := numbered(values.codes)[1]) > MOST_SLICE_VALUES:
+        if (seen := renumber(values.codes)[1]) > MOST_SLICE_VALUES:
             notes.append(f"Slice {column}: the {MOST_SLICE_VALUES} most frequent of {seen:,} values are shown.")
     return notes
 

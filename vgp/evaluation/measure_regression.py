@@ -13,11 +13,11 @@ from vgp.evaluation.regression import RegressionFigures, RegressionModel, Regres
 def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> RegressionFigures:
     """Returns the figures of all rows (`whole`) and of each slice."""
     header, label = data.header, data.label
-    edges = regression.residual_edges(label - data.predicted("challenger")[0])
+    edges = regression.residual_edges(label - data.read_regression("challenger")[0])
     models: dict[str, RegressionModel] = {}
     by_slice: dict[str, list[RegressionScores]] = {}
     for model in header.models:
-        predicted = data.predicted(model)
+        predicted = data.read_regression(model)
         models[model] = _model(data, whole, predicted, edges)
         by_slice[model] = list(each(lambda part, values=predicted: _scores(data, part, values), slices))
     return RegressionFigures(

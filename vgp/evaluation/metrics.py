@@ -96,7 +96,7 @@ def roc(ranked: Ranked) -> Roc:
     return _thin(*_curve(ranked))
 
 
-def averaged_roc(curves: Sequence[np.ndarray]) -> Roc:
+def average_roc(curves: Sequence[np.ndarray]) -> Roc:
     """Returns the mean of one-vs-rest curves from `curve_on_grid`.
 
     Vertical averaging (Fawcett 2006, https://doi.org/10.1016/j.patrec.2005.10.010, section 8.1): the area under it

@@ -154,12 +154,14 @@ class Predictions:
     def losses(self, model: str) -> np.ndarray:
         """Returns the loss of each row, float64 (N,): in nats, or for a regression the loss of the decision."""
         if self.header.classes:
-            return self.scored(model).losses()
+            return self.read_scores(model).losses()
         if self.header.quantiles:
-            return regression.losses(self.header.decided_by, self.label, self.predicted(model), self.header.quantiles)
+            return regression.losses(
+                self.header.decided_by, self.label, self.read_regression(model), self.header.quantiles
+            )
         return _fill(np.empty(self.rows), (_numbers(part) for part in _parts(self.path, model)))
 
-    def predicted(self, model: str) -> np.ndarray:
+    def read_regression(self, model: str) -> np.ndarray:
         """Returns mean and quantiles of a regression, float64 (1 + Q, N)."""
         width = 1 + len(self.header.quantiles)
         parts = (_numbers(part.flatten()).reshape(len(part), width) for part in _parts(self.path, model))
@@ -167,7 +169,7 @@ class Predictions:
         _fill(whole.T, parts)
         return whole
 
-    def scored(self, model: str) -> Scored:
+    def read_scores(self, model: str) -> Scored:
         """Returns the values from which the metrics of a classifier are computed."""
         if self.binary:
             second = (_probabilities(part) for part in _parts(self.path, model))

@@ -1,6 +1,6 @@
 """Writes the predictions file: the rows of a split with the scores of each model, one row group at a time.
 
-`namers` names the values of slices and groups, `scored_batches` joins the rows with the scores of each model, and
+`namers` names the values of slices and groups, `score_batches` joins the rows with the scores of each model, and
 `write` writes the file.
 """
 
@@ -139,7 +139,7 @@ def _column(dataset: Manifest, name: str) -> Column:
     return column
 
 
-def scored_batches(
+def score_batches(
     rows: Shards,
     task: Task,
     header: Header,

@@ -34,7 +34,7 @@ def fit(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scor
         return ({"baseline": baseline_and_note[0]}, (baseline_and_note[1],)) if baseline_and_note else ({}, ())
     rows, rivals, notes = dataset.rows("train"), dict[str, Scorer](), list[str]()
     try:
-        columns, sample = baseline.sampled(dataset, Shards(Path(data), dataset, "train"), task)
+        columns, sample = baseline.sample_rows(dataset, Shards(Path(data), dataset, "train"), task)
         validation = _read_validation(data, dataset, task)
         notes += _note_outliers(columns, sample, task)
         fitted = (baseline.fit_regression if task.regression else baseline.fit)(columns, sample, task, validation)
@@ -112,7 +112,7 @@ def _read_validation(data: str | Path, dataset: Manifest, task: Task) -> dict[st
     """Returns rows of the validation split, or None if there are too few."""
     if dataset.rows(VALIDATION) < baseline.FEWEST_HELD:
         return None
-    return baseline.sampled(dataset, Shards(Path(data), dataset, VALIDATION), task)[1]
+    return baseline.sample_rows(dataset, Shards(Path(data), dataset, VALIDATION), task)[1]
 
 
 def _note_sample(model: str, sample: int, rows: int) -> str:

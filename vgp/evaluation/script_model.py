@@ -38,7 +38,7 @@ class ScriptModel:
             UserError: the predictions belong to other rows.
         """
         assert self.predictions is not None
-        row_id, label = test_rows.prepared(data, dataset, task, split)
+        row_id, label = test_rows.read_prepared_rows(data, dataset, task, split)
         aligned = test_rows.align(self.predictions, row_id, label, of=f"of the {split} split")
         if self.predictions.label is not None or self._is_of(dataset, split):
             return aligned, ()

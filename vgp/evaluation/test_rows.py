@@ -23,7 +23,9 @@ def checksum(dataset: Manifest, split: str = "test") -> str:
     return hashlib.sha256("".join(shards).encode()).hexdigest() if shards else ""
 
 
-def prepared(data: str | Path, dataset: Manifest, task: Task, split: str = "test") -> tuple[Array, Array | None]:
+def read_prepared_rows(
+    data: str | Path, dataset: Manifest, task: Task, split: str = "test"
+) -> tuple[Array, Array | None]:
     """Returns row_id, int64 (N,), and label of every prepared row of a split; label is None without classes."""
     names = ["row_id"] if task.likelihood else ["row_id", task.label]
     columns = [dataset.column(name) for name in names]

@@ -76,7 +76,7 @@ def choose(rule: Rule, split: str, label: np.ndarray, second: np.ndarray) -> Ope
     if not len(label):
         return OperatingPoint(rule=rule.words, threshold=None)
     ranked = Ranked.of(pack(second, label))
-    threshold, hits, misses = flagged_counts(ranked, len(ranked))
+    threshold, hits, misses = count_flagged(ranked, len(ranked))
     best = _best(rule, hits, misses)
     chosen = None if best is None else float(threshold[best])
     return OperatingPoint(rule=rule.words, threshold=chosen, split=split, rows=len(label))
@@ -97,7 +97,7 @@ def _best(rule: Rule, hits: np.ndarray, misses: np.ndarray) -> int | None:
 
 def measure(ranked: Ranked, chosen: OperatingPoint | None) -> Thresholds:
     """Returns the table of thresholds on ranked rows, and the rates of the chosen threshold."""
-    threshold, hits, misses = flagged_counts(ranked, LEVELS)
+    threshold, hits, misses = count_flagged(ranked, LEVELS)
     precision = hits / (hits + misses)
     listed: dict[int, list[str]] = {}
     for recall in RECALLS if hits[-1] else ():
@@ -172,7 +172,7 @@ def average_precision(ranked: Ranked) -> float | None:
 
 def precision_recall_curve(ranked: Ranked) -> PrecisionRecall | None:
     """Returns points at about equal steps of recall; None without a hit."""
-    threshold, hits, misses = flagged_counts(ranked, LEVELS)
+    threshold, hits, misses = count_flagged(ranked, LEVELS)
     if not hits[-1]:
         return None
     recall, precision = hits / hits[-1], hits / (hits + misses)
@@ -184,7 +184,7 @@ def precision_recall_curve(ranked: Ranked) -> PrecisionRecall | None:
     )
 
 
-def flagged_counts(ranked: Ranked, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def count_flagged(ranked: Ranked, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns descending thresholds, and the numbers of hits and misses with at least that score, int64 (levels,).
 
     Args:

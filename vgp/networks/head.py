@@ -36,7 +36,7 @@ class TiedHead(nn.Module):
             return F.linear(x_BTD, weight_VD)
         x_ND, targets_N = x_BTD.flatten(0, -2), targets_BT.flatten()
         if summed and torch.is_grad_enabled():
-            return _summed_loss(x_ND, weight_VD, targets_N, self.gradient)
+            return _sum_loss(x_ND, weight_VD, targets_N, self.gradient)
         losses_N = token_losses(x_ND, weight_VD, targets_N)
         return losses_N.sum() if summed else losses_N.view_as(targets_BT)
 
@@ -79,7 +79,7 @@ class _SummedLoss(torch.autograd.Function):
         return x_grad_ND.mul_(factors[0]), weight_grad_VD.mul_(factors[0]), None, None
 
 
-def _summed_loss(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, gradient: LossGradient) -> Tensor:
+def _sum_loss(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, gradient: LossGradient) -> Tensor:
     total: Tensor = _SummedLoss.apply(x_ND, weight_VD, targets_N, gradient)  # type: ignore[no-untyped-call]
     return total
 

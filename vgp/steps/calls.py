@@ -93,9 +93,9 @@ def prepare(
     if pins and (data or options):
         raise UserError("pins already determine data and options: give either pins, or data and options.")
     if pins:
-        from vgp.data.prepare import pinned_input
+        from vgp.data.prepare import read_pinned_input
 
-        data, options = pinned_input(pins, task)
+        data, options = read_pinned_input(pins, task)
     from vgp.data import prepare as preparation
 
     return preparation.prepare(task, data, destination, options=run_request.whole(options or {}))
@@ -285,7 +285,7 @@ def register(
 
 
 def _check_task(data: str | Path, prepared: Manifest, task: str) -> str:
-    return task_names.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
+    return task_names.require_trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
 
 
 def _load_data_pins(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:

@@ -12,7 +12,7 @@ from vgp.base.storage.bigquery import names
 from vgp.base.text.printable import quote
 from vgp.data import bundle, task_names, tasks
 from vgp.data.periods import parse
-from vgp.data.prepare import pinned_input
+from vgp.data.prepare import read_pinned_input
 from vgp.data.task import Options
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
@@ -131,7 +131,7 @@ def resolve(
 def _check_columns(resolved: Resolved, task: str) -> None:
     """Raises UserError if the first file lacks a column that the model needs."""
     card = bundle.load_card(resolved.model)
-    new_rows.check_first(tasks.load(task, card.options), card, pinned_input(resolved.data, task)[0])
+    new_rows.check_first(tasks.load(task, card.options), card, read_pinned_input(resolved.data, task)[0])
 
 
 def _record(resolved: Resolved, record: str) -> None:
@@ -180,7 +180,7 @@ def predict(
     if table:
         bigquery.check_table(table, staging or (staged(predictions) if str(predictions) else ""))
     folder = (staging or staged(predictions)) if table or not destination else destination
-    source = pinned_input(data, task)[0] if pinned.digest(data) else data
+    source = read_pinned_input(data, task)[0] if pinned.digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
     prediction = predict(source, model, folder, model_name=model_name, task=task, options=options)
     if table:

@@ -42,7 +42,7 @@ class Parts:
     def opened(cls, folder: Path) -> "Parts":
         """Returns the parts for a prepared dataset, whose task the caller has imported."""
         dataset = manifest.load(folder)
-        name = task_names.trusted(dataset.task, str(folder), dataset.task)
+        name = task_names.require_trusted(dataset.task, str(folder), dataset.task)
         return cls(tasks.load(name, dataset.options), dataset, folder)
 
     @cached_property

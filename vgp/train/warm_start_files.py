@@ -134,7 +134,7 @@ def list_pinned(uri: str) -> list[File]:
     """Returns the files that the pins at `uri` list. Raises UserError if one has changed."""
     document = store.load(uri, ChampionPins)
     objects = [File(f"{o.name}#{o.generation}", o.bytes, o.generation, title=o.title) for o in document.objects]
-    return objects + [pinned.unchanged_file(file) for file in document.files]
+    return objects + [pinned.require_unchanged(file) for file in document.files]
 
 
 def _files_in(folder: str) -> list[File]:
@@ -208,7 +208,7 @@ def _entry(number: int, value: JsonObject, data_bytes: int) -> Entry:
 
 def _header(file: File) -> tuple[bytes, int]:
     """Reads the JSON header and its length."""
-    opened = download.opened(file.path, chunk_bytes=1 << 20) if storage.is_remote(file.path) else None
+    opened = download.open_object(file.path, chunk_bytes=1 << 20) if storage.is_remote(file.path) else None
     with opened or files.open_file(file.path) as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if not 2 <= length <= min(_MOST_HEADER_BYTES, file.bytes - _LENGTH_BYTES):

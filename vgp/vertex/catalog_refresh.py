@@ -16,7 +16,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.machines.catalog import catalog, fresh_figures, skus
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 
 #: The timeout of one page, which may hold 5,000 prices, seconds.
 PAGE_S = 60.0
@@ -35,7 +35,7 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
         raise RequestError(
             "--refresh needs --project PROJECT, or project in pipelines.toml: Google lists machine types for a project."
         )
-    with explained("nothing is written", settings):
+    with explain_errors("nothing is written", settings):
         rates = skus.rates(_skus(settings))
         types = list(_machine_types(settings))
     if not rates or not types:

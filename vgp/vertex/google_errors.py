@@ -42,7 +42,7 @@ _STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resource
 
 
 @contextmanager
-def explained(doing: str, settings: Settings) -> Iterator[None]:
+def explain_errors(doing: str, settings: Settings) -> Iterator[None]:
     """Turns errors of Google's clients into WorkFailed, with the failed action, Google's message and advice.
 
     Args:
@@ -91,7 +91,7 @@ def advice(
         machines: The machines of the failed step.
     """
     project = settings.project or "PROJECT"
-    service = _disabled_service(message, details)
+    service = _find_disabled_service(message, details)
     if service:
         return f"Enable the API: gcloud services enable {service} --project {project}"
     if _STOCKOUT.search(message):
@@ -211,7 +211,7 @@ def _permission_advice(message: str, details: Iterable[object], settings: Settin
     return f"{missing} is missing: the role {role}{target} holds it."
 
 
-def _disabled_service(message: str, details: Iterable[object]) -> str | None:
+def _find_disabled_service(message: str, details: Iterable[object]) -> str | None:
     for detail in details:
         if _field(detail, "reason") == "SERVICE_DISABLED":
             return _metadata(detail).get("service")

@@ -23,7 +23,7 @@ from vgp.base.text.google_names import join_uri, split_uri
 from vgp.protocol import file_names
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import ENDED
 from vgp.vertex.schedules import schedule_list
@@ -115,7 +115,7 @@ def group_of(path: str) -> tuple[str, str]:
 def list_groups(root: Root) -> tuple[list[Group], datetime]:
     """Returns all groups and the time on the server's clock, because the clock of this machine may be wrong."""
     groups: dict[tuple[str, str], Group] = {}
-    with explained(f"list {root.uri}", root.settings):
+    with explain_errors(f"list {root.uri}", root.settings):
         client = clients.storage(root.settings)
         now = _server_time(client, root.bucket)
         for item in list_items(client, root, root.prefix):
@@ -200,7 +200,7 @@ def find_needed_groups(root: Root, pins: Iterable[Group]) -> tuple[NeededGroups,
     for id_, text in _open_runs(settings):
         open_runs.add(id_)
         result.add(text, f"the open run {id_} needs it")
-    with explained("list the schedules", settings):
+    with explain_errors("list the schedules", settings):
         for schedule in schedule_list.existing_schedules(settings):
             result.add(type(schedule).to_json(schedule), f"named by the schedule {schedule.display_name}")
     for text in _read_all(root, [group for group in pins if group.kind == "pins"]):
@@ -212,7 +212,7 @@ def _open_runs(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yields the id and the PipelineJob, as JSON, of each run that has not ended."""
     states = [state for state in run_search.STATES if state not in ENDED]
     for run in run_search.list_runs(settings, run_search.Filter(states=states), limit=0):
-        with explained(f"look at the run {run.id}", settings):
+        with explain_errors(f"look at the run {run.id}", settings):
             job = clients.pipeline_service(settings).get_pipeline_job(
                 name=f"{resource_names.location(settings)}/pipelineJobs/{run.id}", **clients.reading()
             )
@@ -231,5 +231,5 @@ def _read_all(root: Root, groups: list[Group]) -> list[str]:
             return ""
         return str(data.decode(errors="replace"))
 
-    with explained(f"read the pins in {root.uri}", root.settings), ThreadPoolExecutor(WORKERS) as pool:
+    with explain_errors(f"read the pins in {root.uri}", root.settings), ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(read, groups))

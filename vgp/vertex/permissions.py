@@ -59,7 +59,7 @@ def roles() -> dict[str, frozenset[str]]:
     return {row["role"]: frozenset(row["permissions"].split()) for row in _rows("roles.csv")}
 
 
-def needed(by: str, on: str, api: str = "") -> tuple[str, ...]:
+def list_needed_permissions(by: str, on: str, api: str = "") -> tuple[str, ...]:
     """Returns the permissions that an account needs on a resource, sorted.
 
     Args:

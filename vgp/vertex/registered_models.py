@@ -19,7 +19,7 @@ from vgp.protocol.model_registry import Terms
 from vgp.protocol.model_service import ModelService, Refused
 from vgp.settings import Settings, find_repository, load
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.workflow.local import training_code
 
 #: The registry of local runs.
@@ -216,7 +216,7 @@ def registry_record(settings: Settings, root: str, model: str) -> JsonObject:
 def _model_service(doing: str, settings: Settings) -> Iterator[ModelService]:
     """Yields a client of Vertex AI's Model Registry, and turns its errors into WorkFailed that begins with `doing`."""
     try:
-        with explained(doing, settings), clients.session(settings) as session:
+        with explain_errors(doing, settings), clients.session(settings) as session:
             base = clients.endpoint(settings, "aiplatform")
             yield ModelService(session, base, clients.project(settings), settings.region)
     except Refused as refusal:

@@ -20,7 +20,7 @@ from vgp.base.errors import RequestError
 from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.leftovers import (
     LEASE,
     WORKERS,
@@ -138,7 +138,7 @@ def _reason_to_keep(
 
 
 def _project_number(settings: Settings) -> str:
-    with explained(f"look for the number of the project {clients.project(settings)}", settings):
+    with explain_errors(f"look for the number of the project {clients.project(settings)}", settings):
         client = clients.projects(settings)
         name = client.get_project(name=f"projects/{settings.project}", **clients.reading()).name
     return str(name).rsplit("/", 1)[-1]
@@ -164,7 +164,7 @@ def remove(plan: Plan, report: Callable[[Removed], None] = lambda removed: None)
         WorkFailed: Google refused or could not be reached; objects deleted before stay deleted.
     """
     removed, root = Removed(), plan.root
-    with explained(f"delete from {root.uri}", root.settings), ThreadPoolExecutor(WORKERS) as pool:
+    with explain_errors(f"delete from {root.uri}", root.settings), ThreadPoolExecutor(WORKERS) as pool:
         bucket = clients.storage(root.settings).bucket(root.bucket)
         for group in (group for group in plan.going if group.kind == "checkpoints"):
             _remove_checkpoints(root, bucket, group, pool, removed)

@@ -13,7 +13,7 @@ from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.spot_advice import SpotAdvice, read_advice
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 
 #: Seconds for one attempt and for one region: a proposal without advice is better than a late one.
 _ATTEMPT_S, _REGION_S = 10.0, 20.0
@@ -26,7 +26,7 @@ def ask_regions(
     """Returns the advice for each region that has one, and the reason if Compute Engine gave none at all."""
     found: dict[str, SpotAdvice] = {}
     try:
-        with explained("no advice of Compute Engine", settings), ThreadPoolExecutor(len(regions)) as pool:
+        with explain_errors("no advice of Compute Engine", settings), ThreadPoolExecutor(len(regions)) as pool:
             answers = pool.map(lambda region: ask(settings, project, machine, nodes, region), regions)
             found = {region: advice for region, advice in zip(regions, answers, strict=True) if advice}
     except (WorkFailed, RequestError) as error:

@@ -12,7 +12,7 @@ from tools.acceptance import transcript, workflows
 from tools.acceptance.__main__ import STEPS, accept, confirm, main
 from tools.acceptance.cloud import Cloud as Acceptance
 from tools.acceptance.cloud import clean
-from tools.emulator.acceptance import played
+from tools.emulator.acceptance import add_scripts
 from tools.emulator.cloud import Cloud
 from vgp.base.clock import Clock
 from vgp.base.errors import RequestError
@@ -50,7 +50,7 @@ def signed_in() -> Iterator[None]:
 
 @pytest.fixture
 def furnished(cloud: Cloud) -> Cloud:
-    played(cloud)
+    add_scripts(cloud)
     return cloud
 
 

@@ -7,7 +7,7 @@ import requests
 from google.api_core import exceptions
 
 from tests.tools.emulator.conftest import PARENT
-from tools.emulator.cloud import lost_response, reset, slow, status
+from tools.emulator.cloud import lose_response, reset, slow, status
 
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 
@@ -23,7 +23,7 @@ def create(pipelines, job):
 
 
 def test_faults_meet_the_next_calls_one_each_and_in_order(cloud, create):
-    cloud.fail(CREATE, status(429, retry_after=7), status(503), reset(), lost_response())
+    cloud.fail(CREATE, status(429, retry_after=7), status(503), reset(), lose_response())
     with pytest.raises(exceptions.TooManyRequests) as raised:
         create("a")
     assert raised.value.response.headers["Retry-After"] == "7"

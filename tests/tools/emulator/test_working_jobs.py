@@ -11,7 +11,7 @@ from google.api_core import exceptions
 from tests.tools.emulator.conftest import PARENT
 from tools.emulator.__main__ import main
 from tools.emulator.capacity import FOREVER, Place, World
-from tools.emulator.cloud import late, repeated
+from tools.emulator.cloud import late, repeat_request
 from tools.emulator.job_errors import JobError
 from tools.emulator.working_job import RUNNING
 
@@ -314,7 +314,7 @@ def test_what_vertex_would_not_take_is_refused(create):
 
 
 def test_a_repeated_request_makes_two_jobs_and_lists_lag(cloud, jobs, create):
-    cloud.fail("aiplatform.*.customJobs.create", repeated(), late(0.05))
+    cloud.fail("aiplatform.*.customJobs.create", repeat_request(), late(0.05))
     cloud.custom_jobs.list_lag_s = 30
     for _ in range(2):
         create(labels={"training-attempt": "abc"})

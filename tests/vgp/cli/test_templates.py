@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from killing import ask, ended, forks
 
-from tools.emulator.cloud import Cloud, lost_response, slow
+from tools.emulator.cloud import Cloud, lose_response, slow
 from vgp.__main__ import main
 from vgp.workflow.compiling import source_commit
 
@@ -196,7 +196,7 @@ def test_a_command_killed_at_any_request_and_repeated_makes_one_version(
     when: str,
 ) -> None:
     monkeypatch.chdir(SMALL)
-    cloud.fail(method, slow(2) if when == "before" else lost_response())
+    cloud.fail(method, slow(2) if when == "before" else lose_response())
     number = ask(process, cloud.environment, words=["upload", "small"])
     until = time.monotonic() + 60
     while not any(call.method == method and (when == "before" or call.status) for call in cloud.requests):

@@ -44,7 +44,7 @@ def engine_of(
     """The embedded engine with a table as its source; by default with all of its columns."""
     scratch.mkdir(exist_ok=True)
     declared = fields or tuple(Field(column.name, column.type, nullable=True) for column in table.schema)
-    with DuckDB.opened(scratch, 512 << 20, threads) as engine:
+    with DuckDB.open(scratch, 512 << 20, threads) as engine:
         engine.read_files(Rows(table), declared, {"_row_id": key} if key else {})
         yield engine
 

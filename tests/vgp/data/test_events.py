@@ -15,7 +15,7 @@ from tests.vgp.data.computed import keep
 from vgp.base.exits import UserError
 from vgp.data import events
 from vgp.data.engines.duckdb import DuckDB
-from vgp.data.events import Events, hours, looked_back
+from vgp.data.events import Events, compute_window_sums, hours
 
 BEGIN = 400_000
 CALLS = count()
@@ -29,7 +29,7 @@ SEEKER = st.tuples(st.sampled_from("abcz"), st.sampled_from([None, 1, 2]), st.in
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
-    with DuckDB.opened(tmp_path_factory.mktemp("events"), 256 << 20, 1) as engine:
+    with DuckDB.open(tmp_path_factory.mktemp("events"), 256 << 20, 1) as engine:
         yield engine
 
 
@@ -52,7 +52,7 @@ def seen_back(engine: DuckDB, happened, rows, windows):
     sums = events.sums(events.sum_events(lately, ["place", "gate"]), asked, ["place", "gate"])
     joined = [
         events.join_history(source, history, "x", lately, "hour").order_by("number")
-        for history in (engine.looked_back("x", sums, lately), events.sum_windows(sums, "x", lately))
+        for history in (engine.create_window_sums("x", sums, lately), events.sum_windows(sums, "x", lately))
     ]
     here, there = (engine.read(rows).to_pylist() for rows in joined)
     assert here == there, "numpy's windows and the engine's"
@@ -153,7 +153,7 @@ def test_an_event_counts_as_often_as_its_weight(engine):
     sums = events.sums(
         events.sum_events(lately, ["place"]), events.select_row_hours(rows, ["place"], rows.hour), ["place"]
     )
-    joined = events.join_history(rows, engine.looked_back("w", sums, lately), "w", lately, "hour")
+    joined = events.join_history(rows, engine.create_window_sums("w", sums, lately), "w", lately, "hour")
     assert engine.read(joined.select("w_count_1_1", "w_mean_1_1")).to_pylist() == [
         {"w_count_1_1": 6.0, "w_mean_1_1": (3 * 10 + 50) / 4}
     ]
@@ -166,7 +166,7 @@ def test_what_is_looked_up_by_has_any_name_that_a_column_may_have(engine, by):
     happened = table(engine, f"named by {by}", [("a", BEGIN), ("a", BEGIN)], **kinds)
     lately = Events(happened, (by,), ((1, 1),), hour="at")
     sums = events.sums(events.sum_events(lately, [by]), events.select_row_hours(rows, [by], rows["at"]), [by])
-    for history in (engine.looked_back("n", sums, lately), events.sum_windows(sums, "n", lately)):
+    for history in (engine.create_window_sums("n", sums, lately), events.sum_windows(sums, "n", lately)):
         joined = engine.read(events.join_history(rows, history, "n", lately, "at")).to_pylist()
         assert {row[by]: row["n_count_1_1"] for row in joined} == {"a": 2.0, "b": 0.0}
 
@@ -215,5 +215,5 @@ def test_windows_are_those_of_the_cells_one_by_one_wherever_batches_end():
     expected = one_by_one(cells)
     for rows in (1, 7, 64, 1000):
         batches = [cells.slice(start, rows) for start in range(0, len(cells), rows)]
-        found = pa.Table.from_batches(looked_back(batches, "x", LATELY)).to_pylist()
+        found = pa.Table.from_batches(compute_window_sums(batches, "x", LATELY)).to_pylist()
         assert found == expected, f"batches of {rows}"

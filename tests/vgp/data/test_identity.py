@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.vgp.data.computed import engine_of, stated_ids, stated_number
 from vgp.base.exits import UserError
 from vgp.data.engine import ID
-from vgp.data.identity import numbered, register_float_texts, with_ids
+from vgp.data.identity import number_rows, register_float_texts, with_ids
 
 EXTREMES = [
     0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324, -5e-324, 2.2250738585072014e-308, 2.0**-992,
@@ -51,7 +51,7 @@ def database():
 def sql_of(kinds: tuple[str, ...], dialect: str) -> str:
     """The SQL of an engine; BigQuery's as sqlglot translates it."""
     table = ibis.table({f"column {i}": kind for i, kind in enumerate(kinds)}, name="rows")
-    sql = str(ibis.to_sql(numbered(table, table.columns, dialect, "number").select("number"), dialect=dialect))
+    sql = str(ibis.to_sql(number_rows(table, table.columns, dialect, "number").select("number"), dialect=dialect))
     return sqlglot.transpile(sql, read="bigquery", write="duckdb")[0] if dialect == "bigquery" else sql
 
 
@@ -105,7 +105,7 @@ def test_the_number_of_a_group_of_another_type_is_that_of_its_value(database):
     database.register("rows", pa.table({"n": [1, 2, 3]}))
     for made in (table.n.cast("float32"), table.n.cast("int8"), table.n.cast("decimal(9, 2)"), table.n > 1):
         rows = table.mutate(made=made)
-        sql = str(ibis.to_sql(numbered(rows, ["made"], "duckdb", "number").select("number"), dialect="duckdb"))
+        sql = str(ibis.to_sql(number_rows(rows, ["made"], "duckdb", "number").select("number"), dialect="duckdb"))
         assert len(set(database.sql(sql).to_arrow_table()["number"].to_pylist())) == (
             2 if made.type().is_boolean() else 3
         )
@@ -123,7 +123,7 @@ def test_a_wide_table_without_a_key_is_numbered_at_once(database):
     count, rows = 400, np.random.default_rng(0).standard_normal((20, 400))
     table = ibis.table({f"c{i}": "float64" for i in range(count)}, name="wide")
     began = process_time()
-    sql = ibis.to_sql(numbered(table, table.columns, "duckdb", "number").select("number"), dialect="duckdb")
+    sql = ibis.to_sql(number_rows(table, table.columns, "duckdb", "number").select("number"), dialect="duckdb")
     assert process_time() - began < 15
     database.register("wide", pa.table({f"c{i}": rows[:, i] for i in range(count)}))
     kinds = ["float64"] * count
@@ -209,6 +209,6 @@ def test_ids_that_are_counted_in_groups_are_those_that_are_sorted(tmp_path, monk
     rows = table(k=[5, 1, 5, 2, 1, 9])
     with engine_of(rows, tmp_path) as engine:
         asked = (engine.source(), "k", 1), (engine.source(), "k", 10)
-        sorted_here = [engine.repeated(*question) for question in asked]
+        sorted_here = [engine.find_repeated_values(*question) for question in asked]
         monkeypatch.setattr("vgp.data.engines.duckdb.MOST_SORTED", 0)
-        assert sorted_here == [engine.repeated(*question) for question in asked] == [[1], [1, 5]]
+        assert sorted_here == [engine.find_repeated_values(*question) for question in asked] == [[1], [1, 5]]

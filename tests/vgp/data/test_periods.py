@@ -47,7 +47,7 @@ def test_periods_of_any_length_are_read(text, spans):
 def test_months_without_a_year_take_the_year_of_the_data(text, months):
     window = parse(text, "train")
     assert window.yearless
-    dated = window.dated(2013)
+    dated = window.with_year(2013)
     assert [(date_of(p.start).year, date_of(p.start).month, p.text) for p in dated.periods] == [
         (2013, month, f"2013-{month:02}") for month in months
     ]

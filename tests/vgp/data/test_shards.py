@@ -27,7 +27,7 @@ def test_the_tree_has_the_shape_of_groups_of_groups(count, fan_in):
     values = [str(n) for n in range(count)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tree, "FAN_IN", fan_in)
-        assert tree.merged_in_tree(values, lambda one, other: f"({one} {other})") == grouped(values)
+        assert tree.merge_in_tree(values, lambda one, other: f"({one} {other})") == grouped(values)
 
 
 ids = st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 30), max_size=12), min_size=1, max_size=5)

@@ -80,7 +80,7 @@ def test_what_is_remembered_depends_on_no_order_and_no_cut():
     parts = [{"train": marks(part)} for part in np.array_split(values[::-1], 7)]
     whole = parts[0]
     for part in parts[1:]:
-        whole = split_parts.merged_marks(part, whole)
+        whole = split_parts.merge_marks(part, whole)
     assert np.array_equal(whole["train"], marks(values))
 
 

@@ -105,9 +105,7 @@ def placed(tmp_path):
             planned = work.split.plan(counted.labelled, counted.unlabelled, kinds)
             if isinstance(work.split, ByHash) and features.KIND in marked.columns:
                 planned |= split_hash.move_rare_units(engine, marked, work.split, kinds)
-            assigned = marked.mutate(_split=work.split.assigned(marked, planned)).filter(
-                marked[features.LABEL].notnull()
-            )
+            assigned = marked.mutate(_split=work.split.assign(marked, planned)).filter(marked[features.LABEL].notnull())
             codes = engine.read(assigned.select("_row_id", "_split")).to_pylist()
         by_id = {row["_row_id"]: SPLITS[row["_split"]] for row in codes}
         return planned, {i: by_id[row] for i, row in enumerate(ids(task, header, rows)) if row in by_id}
@@ -145,7 +143,7 @@ def test_a_table_of_few_kinds_of_rows_can_be_learned_and_tested(run, placed, ord
     made, found, folder = run(Titanic, NAMES, rows)
     assert placed(Titanic, NAMES, rows)[1] == found
     assert (made.rows("test"), made.rows("validation")) == (pytest.approx(263, abs=4), pytest.approx(66, abs=2))
-    learned = baseline.fit(*baseline.sampled(made, open_rows(folder, "train"), Titanic()), Titanic())
+    learned = baseline.fit(*baseline.sample_rows(made, open_rows(folder, "train"), Titanic()), Titanic())
     test = open_rows(folder, "test").columns
     assert 0.76 < roc_auc_score(test["label"], learned(test)[:, 1]) < 0.90
 
@@ -264,7 +262,7 @@ def test_kinds_of_every_size_have_their_shares_to_a_row(size, tmp_path):
         rows = ibis.table({"_row_id": "int64", "_kind": "int64"}, name="kinds")
         split = ByHash(("x",), "", (), 20, 5, "")
         common = tuple(set(table["_kind"].to_pylist()))
-        rows = rows.mutate(split=split.assigned(rows, {"_common": common}))
+        rows = rows.mutate(split=split.assign(rows, {"_common": common}))
         counted = engine.read(rows.group_by(["_kind", "split"]).agg(n=rows.count())).to_pylist()
         counts = {(row["_kind"], row["split"]): row["n"] for row in counted}
     for code, share in ((2, 0.2), (1, 0.05)):
@@ -579,7 +577,7 @@ def test_days_that_are_held_out_are_distinguished_from_the_others_however_many_t
     split = ByTime(windows("1-6", "7"), 5, "day", "")
     with engine_of(pa.table({"_mark": [*range(-410, 410), None]}), tmp_path) as engine:
         source = engine.source()
-        splits = split.assigned(source, {"_spans": (((-500, 300),), ((300, 500),)), "_held_out": days})
+        splits = split.assign(source, {"_spans": (((-500, 300),), ((300, 500),)), "_held_out": days})
         found = engine.read(source.select("_mark", split=splits)).to_pylist()
     assert found.pop() == {"_mark": None, "split": -1}
     for row in found:

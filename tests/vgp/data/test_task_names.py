@@ -48,10 +48,10 @@ def test_a_file_of_the_project_is_a_task_and_a_name_without_one_is_refused_with_
 
 
 def test_a_file_is_not_enough_to_import_a_module_that_is_no_task_of_the_project():
-    assert task_names.trusted("flights", "card.json") == "training.tasks.flights:Flights"
+    assert task_names.require_trusted("flights", "card.json") == "training.tasks.flights:Flights"
     for named in ("training.tasks.evil:Evil", "training.secret:Key", "my_evil_module:Task"):
         with pytest.raises(UserError, match="neither in the library or the project nor imported"):
-            task_names.trusted(named, "card.json")
+            task_names.require_trusted(named, "card.json")
 
 
 def test_a_checkpoint_of_an_earlier_version_is_of_the_same_task():

@@ -9,7 +9,7 @@ from vgp.protocol.manifest import Column, Manifest
 
 
 def fit(manifest, rows, task):
-    return baseline.fit(*baseline.sampled(manifest, rows, task), task)
+    return baseline.fit(*baseline.sample_rows(manifest, rows, task), task)
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_rows_that_decide_when_to_stop_are_whole_groups_and_the_last_days():
         groups = ("day",)
 
     day = np.repeat(np.arange(40), 15)[np.random.default_rng(0).permutation(600)]
-    learn, held = baseline.held_out(noisy(600, 0, day=day), ByDay)
+    learn, held = baseline.split_sample(noisy(600, 0, day=day), ByDay)
     assert set(held["day"]) == {36, 37, 38, 39} and set(learn["day"]) == set(range(36))
 
 

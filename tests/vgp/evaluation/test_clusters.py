@@ -15,7 +15,7 @@ from . import rowwise
 
 @given(st.lists(st.integers(0, 9) | st.just(1 << 40), max_size=30))
 def test_codes_are_numbered_as_they_rise(codes):
-    numbers, count = clusters.numbered(np.array(codes, np.int64))
+    numbers, count = clusters.renumber(np.array(codes, np.int64))
     distinct = sorted(set(codes))
     assert count == len(distinct) and [distinct[number] for number in numbers] == codes
 
@@ -127,9 +127,9 @@ def test_the_correlation_is_that_of_the_days_and_stretches_the_error_to_what_it_
 
 
 def test_caution_takes_the_correlation_for_higher_and_none_is_below_zero():
-    assert clusters.assumed_correlation(0.3, 91, 1.0) == pytest.approx(0.4)
-    assert clusters.assumed_correlation(-0.5, 31, 0.0) == 0.0 and clusters.error_stretch(0.0) == 1.0
-    assert clusters.assumed_correlation(0.99, 31, 1.0) == clusters.MOST_CORRELATION
+    assert clusters.assume_correlation(0.3, 91, 1.0) == pytest.approx(0.4)
+    assert clusters.assume_correlation(-0.5, 31, 0.0) == 0.0 and clusters.error_stretch(0.0) == 1.0
+    assert clusters.assume_correlation(0.99, 31, 1.0) == clusters.MOST_CORRELATION
     assert clusters.neighbour_correlation(np.zeros(12)) == pytest.approx(1 / 12)
 
 

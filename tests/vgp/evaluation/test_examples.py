@@ -3,7 +3,7 @@ import pytest
 
 from vgp.evaluation import examples, predictions
 from vgp.evaluation.evaluate import evaluate
-from vgp.evaluation.examples import described_value
+from vgp.evaluation.examples import format_value
 from vgp.protocol import manifest, outcome
 from vgp.protocol.manifest import Column
 
@@ -25,7 +25,7 @@ def test_the_largest_values_come_first_and_of_equals_the_first_rows():
     ],
 )
 def test_values_are_written_as_people_know_them(column, element, text):
-    assert described_value(column, element) == text
+    assert format_value(column, element) == text
 
 
 @pytest.fixture

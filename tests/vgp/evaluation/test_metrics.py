@@ -40,7 +40,7 @@ def measured(label, table):
 
 def curve(label, table):
     ranks = one_vs_rest(label, table)
-    return metrics.averaged_roc([metrics.curve_on_grid(r) for r in ranks]) if len(ranks) > 1 else metrics.roc(ranks[0])
+    return metrics.average_roc([metrics.curve_on_grid(r) for r in ranks]) if len(ranks) > 1 else metrics.roc(ranks[0])
 
 
 def float64(table):

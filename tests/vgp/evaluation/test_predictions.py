@@ -37,7 +37,7 @@ def test_what_is_written_in_batches_is_read_as_one(tmp_path, monkeypatch, classe
     exact = normalise(table) if classes > 2 else np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1)
     losses = -np.log(exact[np.arange(100), label])
     np.testing.assert_allclose(data.losses("challenger"), losses, rtol=1e-6)
-    assert data.scored("challenger").classes().tolist() == exact.argmax(axis=1).tolist()
+    assert data.read_scores("challenger").classes().tolist() == exact.argmax(axis=1).tolist()
     if classes > 2:
         (codes, by_class), *_ = data.by_class("challenger")
         assert list(codes) == list(range(classes))
@@ -95,7 +95,7 @@ def test_numbers_of_which_no_figure_can_be_made_are_refused(tmp_path, column, wr
     numbers = header(classes=(), quantiles=(0.5,), target="price")
     predictions_writer.write(tmp_path, numbers, [{"row_id": np.arange(3), **values}])
     with pytest.raises(UserError, match=r"are not finite or exceed 1e\+150. For such large labels"):
-        predictions.read(tmp_path).predicted("challenger")
+        predictions.read(tmp_path).read_regression("challenger")
 
 
 def test_losses_without_any_weight_are_refused(tmp_path):

@@ -57,7 +57,7 @@ def test_predictions_are_read_as_they_were_written(save):
     signal, label, day = labels()
     data = predictions.read(save(label, day, challenger=model(signal)))
     np.testing.assert_array_equal(data.label, label)
-    np.testing.assert_array_equal(data.predicted("challenger"), model(signal).T)
+    np.testing.assert_array_equal(data.read_regression("challenger"), model(signal).T)
     assert data.weight is None and data.header.quantiles == SHARES
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.base import google_api
 from vgp.protocol import model_registry
 from vgp.protocol.model_registry import Terms, differences, reconcile
@@ -122,7 +122,7 @@ def test_an_alias_that_has_to_be_taken_away_first_is(cloud, projected):
 
 
 @pytest.mark.parametrize(
-    "lost", [lost_response(), reset(), status(503), status(429)], ids=lambda fault: str(fault)[:40]
+    "lost", [lose_response(), reset(), status(503), status(429)], ids=lambda fault: str(fault)[:40]
 )
 def test_an_answer_that_does_not_come_doubles_nothing(cloud, projected, lost):
     registry = Registry(2, champion=1)
@@ -134,7 +134,7 @@ def test_an_answer_that_does_not_come_doubles_nothing(cloud, projected, lost):
 
 def test_an_upload_that_is_late_and_whose_answer_was_lost_is_waited_for(cloud, projected):
     cloud.models.upload_s = 20
-    cloud.fail("aiplatform.*.models.upload", lost_response())
+    cloud.fail("aiplatform.*.models.upload", lose_response())
     projected(Registry(1, champion=1))
     assert shown(cloud) == {1: {"champion", "default"}} and calls(cloud, "upload") == 1
 
@@ -142,7 +142,7 @@ def test_an_upload_that_is_late_and_whose_answer_was_lost_is_waited_for(cloud, p
 def test_a_version_that_came_twice_is_kept_once_the_oldest(cloud, projected):
     projected(Registry(1))
     cloud.models.upload_s = 300  # longer than a lost upload is waited for
-    cloud.fail("aiplatform.*.models.upload", lost_response())
+    cloud.fail("aiplatform.*.models.upload", lose_response())
     registry = Registry(2, champion=2)
     projected(registry)
     later(cloud, minutes=10)

@@ -8,7 +8,7 @@ import pytest
 from kfp import dsl
 
 from components.notify import notify
-from tools.emulator.cloud import Cloud, lost_response, slow, status
+from tools.emulator.cloud import Cloud, lose_response, slow, status
 from vgp.base import google_api
 from vgp.settings import load
 from vgp.steps import vertex_records
@@ -186,7 +186,7 @@ def test_a_run_of_a_schedule_joins_its_experiment_once_and_a_night_without_news_
 
 
 @pytest.mark.parametrize("method", ["get", "create", "addContextChildren"])
-@pytest.mark.parametrize("fault", [status(503), lost_response()], ids=["503", "lost"])
+@pytest.mark.parametrize("fault", [status(503), lose_response()], ids=["503", "lost"])
 def test_an_experiment_is_joined_through_faults(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fault: Any
 ) -> None:

@@ -478,12 +478,14 @@ def test_a_dataset_cannot_name_code_to_the_command_line(dataset, evil, sprung, t
 def test_the_task_that_a_step_is_given_is_the_one_that_is_run(digits, monkeypatch):
     """Also if it was never imported: the caller speaks for it."""
     monkeypatch.delitem(sys.modules, "digits", raising=False)
-    assert task_names.trusted("digits:Digits", "manifest.json", "digits:Digits") == "digits:Digits"
+    assert task_names.require_trusted("digits:Digits", "manifest.json", "digits:Digits") == "digits:Digits"
     with pytest.raises(UserError, match="neither in the library or the project nor imported"):
-        task_names.trusted("digits:Digits", "manifest.json")
-    assert task_names.trusted("training.tasks.flights:Flights", "x") == task_names.trusted("flights", "x", "flights")
+        task_names.require_trusted("digits:Digits", "manifest.json")
+    assert task_names.require_trusted("training.tasks.flights:Flights", "x") == task_names.require_trusted(
+        "flights", "x", "flights"
+    )
     with pytest.raises(UserError, match="'flights', not to language_model"):
-        task_names.trusted("flights", "x", "language_model")
+        task_names.require_trusted("flights", "x", "language_model")
 
 
 OUTSIDE = ["../outside/x.parquet", "/etc/x.parquet", "{absolute}/outside/x.parquet", "sub/x.parquet", "..", ".",

@@ -7,7 +7,7 @@ from vgp.base import google_api
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 
@@ -51,7 +51,7 @@ def test_a_read_is_repeated_through_faults(cloud: Cloud, settings: Settings) -> 
 
 def test_a_call_that_google_refuses_is_not_repeated(cloud: Cloud, settings: Settings) -> None:
     cloud.fail(LIST, status(403))
-    with pytest.raises(WorkFailed), explained("list", settings):
+    with pytest.raises(WorkFailed), explain_errors("list", settings):
         runs(settings)
     assert len(cloud.requests) == 1
 
@@ -59,7 +59,7 @@ def test_a_call_that_google_refuses_is_not_repeated(cloud: Cloud, settings: Sett
 def test_repeating_ends(cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "CALL_S", 0.2)
     cloud.fail(LIST, status(503, "still down"), forever=True)
-    with pytest.raises(WorkFailed, match="still down"), explained("list", settings):
+    with pytest.raises(WorkFailed, match="still down"), explain_errors("list", settings):
         runs(settings)
 
 

@@ -11,7 +11,7 @@ from tools.emulator.cloud import Cloud, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import advice, explained
+from vgp.vertex.google_errors import advice, explain_errors
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 
@@ -19,7 +19,7 @@ LIST = "aiplatform.projects.locations.pipelineJobs.list"
 def answer(cloud: Cloud, settings: Settings, *faults: object) -> str:
     """The message of a call that meets the faults."""
     cloud.fail(LIST, *faults, forever=True)
-    with pytest.raises(WorkFailed) as failure, explained("list the runs", settings):
+    with pytest.raises(WorkFailed) as failure, explain_errors("list the runs", settings):
         list(
             clients.pipeline_service(settings).list_pipeline_jobs(
                 parent=resource_names.location(settings), **clients.once()
@@ -135,13 +135,13 @@ def test_googles_message_stands_alone_without_the_url_of_the_call(cloud: Cloud, 
 
 @pytest.mark.parametrize("error", [RequestError("ours"), KeyError("a fault of ours")])
 def test_other_errors_pass_as_they_are(settings: Settings, error: Exception) -> None:
-    with pytest.raises(type(error)), explained("x", settings):
+    with pytest.raises(type(error)), explain_errors("x", settings):
         raise error
 
 
 def test_an_answer_that_is_not_googles_is_reported_as_such(settings: Settings) -> None:
     for page in ("", "<html>log in</html>"):
-        with pytest.raises(WorkFailed, match="the response did not come from Google"), explained("x", settings):
+        with pytest.raises(WorkFailed, match="the response did not come from Google"), explain_errors("x", settings):
             json_format.Parse(page, PipelineJob.pb()())
 
 
@@ -149,12 +149,12 @@ def test_an_answer_that_is_not_googles_is_reported_as_such(settings: Settings) -
 def test_a_refusal_in_a_form_of_its_own_is_no_fault_of_ours(settings: Settings, body: bytes) -> None:
     refusal = requests.Response()
     refusal.status_code, refusal._content, refusal.request = 403, body, requests.Request("GET", "https://x").prepare()
-    with pytest.raises(WorkFailed, match="^x: "), explained("x", settings):
+    with pytest.raises(WorkFailed, match="^x: "), explain_errors("x", settings):
         raise exceptions.from_http_response(refusal)
 
 
 def test_a_mistake_in_our_own_code_is_not_laid_on_google(settings: Settings) -> None:
-    with pytest.raises(AttributeError), explained("x", settings):
+    with pytest.raises(AttributeError), explain_errors("x", settings):
         settings.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
@@ -165,12 +165,12 @@ def test_a_page_instead_of_an_error_is_cut_and_shown_as_text(cloud: Cloud, setti
 
 def test_no_message_is_empty(settings: Settings) -> None:
     for error in (requests.ConnectionError(), exceptions.InternalServerError("")):
-        with pytest.raises(WorkFailed, match="x: .+"), explained("x", settings):
+        with pytest.raises(WorkFailed, match="x: .+"), explain_errors("x", settings):
             raise error
 
 
 def test_a_host_that_is_not_there_is_named_with_the_reason_and_without_the_call(settings: Settings) -> None:
-    with pytest.raises(WorkFailed) as failed, explained("list the runs", settings):
+    with pytest.raises(WorkFailed) as failed, explain_errors("list the runs", settings):
         requests.get("http://127.0.0.1:9/v1/runs?pageSize=20", timeout=5)
     message = str(failed.value)
     assert "no connection: 127.0.0.1 cannot be reached: Failed to establish" in message
@@ -178,7 +178,7 @@ def test_a_host_that_is_not_there_is_named_with_the_reason_and_without_the_call(
 
 
 def test_a_token_that_cannot_be_fetched_without_network_is_no_reason_to_sign_in_again(settings: Settings) -> None:
-    with pytest.raises(WorkFailed) as failed, explained("list the runs", settings):
+    with pytest.raises(WorkFailed) as failed, explain_errors("list the runs", settings):
         raise TransportError("HTTPSConnectionPool(host='oauth2.googleapis.com', port=443): Read timed out.")
     message = str(failed.value)
     assert "no connection" in message and "No token could be fetched" in message and "gcloud auth" not in message

@@ -40,7 +40,7 @@ def list_problems(found: Evidence, work: Work, plan: Plan) -> list[str]:
 def check_result(found: Evidence, work: Work) -> Iterator[str]:
     if found.code != 0:
         yield f"the launcher ended with {found.code}"
-    elif found.model != work.expected():
+    elif found.model != work.expected_model():
         yield f"the model has other bits: {(found.model or b'none')[:20]!r}"
 
 

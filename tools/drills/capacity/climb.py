@@ -165,13 +165,13 @@ class Climb:
     def evidence(self, code: int | None) -> Evidence:
         folder = works.output_folder(self.task)
         return Evidence(
-            code, self.said(), self.began, self.cloud.clock.now(), self.region, self.control("ladder.json"),
+            code, self.read_logs(), self.began, self.cloud.clock.now(), self.region, self.control("ladder.json"),
             self.steps(),
             self.work.find_model(self.read, self.region.machines.mount, f"{folder}/model"),
             (self.read(f"{folder}/gcp_resources") or b"").decode(), self.launchers, self.kills,
         )  # fmt: skip
 
-    def said(self) -> str:
+    def read_logs(self) -> str:
         logs = (self.folder / f"launcher-{number}.log" for number in range(1, self.launchers + 1))
         return "\n".join(f"--- {log.stem}\n{log.read_text(errors='replace')}" for log in logs)
 

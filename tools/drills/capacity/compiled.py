@@ -34,7 +34,7 @@ def container(folder: Path) -> dict[str, list[str]]:
     """Returns command and arguments of the step's container, with `{{$}}` in them."""
     found = spec(folder, {**ONE, "capacity": RUNGS, "timeout": "2h"}, {})
     words = found["deploymentSpec"]["executors"]["exec-train"]["container"]
-    return {key: [filled(word) for word in words[key]] for key in ("command", "args")}
+    return {key: [fill_placeholders(word) for word in words[key]] for key in ("command", "args")}
 
 
 @step
@@ -63,7 +63,7 @@ def spec(folder: Path, asked: Mapping[str, Any], values: Mapping[str, Any]) -> d
     return whole
 
 
-def filled(word: str) -> str:
+def fill_placeholders(word: str) -> str:
     for placeholder, value in PLACEHOLDERS.items():
         word = word.replace(placeholder, value)
     return word

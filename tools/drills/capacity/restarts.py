@@ -109,7 +109,7 @@ def problems(run: Any, region: Region, work: Training, steps: list[Step], ends: 
     if found != [ends]:
         yield f"the machines of the jobs ended: {found}"
     models = list(region.machines.mount.rglob("model/model.safetensors"))
-    if [model.read_bytes() for model in models] != [work.expected()]:
+    if [model.read_bytes() for model in models] != [work.expected_model()]:
         yield f"there are {len(models)} models, and not one with the bits of an uninterrupted run"
     again = [before.number - after.number + 1 for before, after in pairwise(steps) if after.number <= before.number]
     if not all(0 < lost <= work.every for lost in again):

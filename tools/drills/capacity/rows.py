@@ -18,7 +18,7 @@ SCENARIOS: dict[str, Callable[[Scenario], Scenario]] = {
 def run_seed(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
     """Runs the climb of a seed; returns its row of the table."""
     began, task = time.monotonic(), work.make_work(kind, folder.parent)
-    scenario = SCENARIOS[kind](Scenario.drawn(seed))
+    scenario = SCENARIOS[kind](Scenario.draw(seed))
     found = climb.run_climb(folder, task, scenario, speed=speed)
     problems = checks.list_problems(found, task, task.plan(scenario.deadline_s))
     return row(f"seed {seed}", found, task, problems, time.monotonic() - began)

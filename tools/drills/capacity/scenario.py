@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tools.emulator.capacity import World
-from tools.emulator.faults import Fault, late, lost_response, repeated, reset, slow, status
+from tools.emulator.faults import Fault, late, lose_response, repeat_request, reset, slow, status
 
 CALLS = ("create", "get", "list", "cancel")
 #: The answer to too many requests, which Google's clients retry: https://cloud.google.com/vertex-ai/docs/quotas.
@@ -44,7 +44,7 @@ class Scenario:
     deadline_s: float | None = None
 
     @classmethod
-    def drawn(cls, seed: int) -> "Scenario":
+    def draw(cls, seed: int) -> "Scenario":
         chance, world = random.Random(f"scenario {seed}"), World(seed)
         world.habit("spot", chance.uniform(200, 900), chance.uniform(100, 600))
         world.habit("flex_start", 600, chance.uniform(300, 1500))
@@ -97,9 +97,9 @@ def moments(chance: random.Random, mean_s: float, length_s: float) -> Iterator[f
 
 def faults(chance: random.Random, name: str, rate: float = 0.08, count: int = 60) -> list[Fault]:
     """Returns the faults of the next calls of a method, most of them empty."""
-    kinds = [status(503), status(500), status(429, BUSY), reset(), lost_response(), late(0.3), slow(0.3)]
+    kinds = [status(503), status(500), status(429, BUSY), reset(), lose_response(), late(0.3), slow(0.3)]
     if name == "create":
-        kinds.append(repeated())
-    if name == "storage":  # storage gets no 429 and no `repeated`
-        kinds = [status(503), reset(), lost_response(), late(0.1)]
+        kinds.append(repeat_request())
+    if name == "storage":  # storage gets no 429 and no `repeat_request`
+        kinds = [status(503), reset(), lose_response(), late(0.1)]
     return [chance.choice(kinds) if chance.random() < rate else Fault() for _ in range(count)]

@@ -23,7 +23,7 @@ from tools.drills.capacity.climb import Climb, open_climb
 from tools.drills.capacity.scenario import Scenario
 from tools.emulator.call import Call
 from tools.emulator.capacity import World
-from tools.emulator.faults import lost_response, repeated
+from tools.emulator.faults import lose_response, repeat_request
 from tools.emulator.working_job import CANCELLED, FAILED, RUNNING
 from vgp.protocol.capacity.plan import Plan
 
@@ -74,7 +74,7 @@ def make_hard_scenario() -> Scenario:
     world.never("*", "*", "*")
     world.once("us-central1", "*", "spot", lasts_s=70)
     world.always("us-east4", "*", "standard")
-    return Scenario(0, world, faults={CREATE: [lost_response()]})
+    return Scenario(0, world, faults={CREATE: [lose_response()]})
 
 
 def kill_after(climb: Climb, number: int) -> list[tuple[str, int]]:
@@ -163,7 +163,7 @@ def paused(folder: Path, speed: float) -> list[str]:
 def twins(folder: Path, speed: float) -> list[str]:
     task = work.StandIn(steps=12)
     scenario = Scenario.calm()
-    scenario.faults = {CREATE: [repeated()]}
+    scenario.faults = {CREATE: [repeat_request()]}
     with open_climb(folder, task, scenario, speed=speed) as climb:
         found = climb.evidence(climb.run())
         at_work = [job for job in climb.region.jobs.values() if job.state == RUNNING]

@@ -13,13 +13,13 @@ def lines(row: Row) -> Iterator[str]:
     attempts, jobs, trained, lost, most = (row[name] for name in NUMBERS)
     yield (
         f"{row['name']:20} {attempts:8} {jobs:5} {trained:7} {lost:5} {most:5} {row['hours']:6.2f} {row['usd']:7.2f} "
-        f"{row['seconds']:8.1f}  {counted(row['outcomes'])}; {counted(row['kills'])}"
+        f"{row['seconds']:8.1f}  {format_counts(row['outcomes'])}; {format_counts(row['kills'])}"
     )
     for problem in row["problems"]:
         yield f"    WRONG: {problem}"
 
 
-def counted(counts: dict[str, int]) -> str:
+def format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
 
 
@@ -30,10 +30,10 @@ def of(found: Sequence[Row]) -> str:
         (
             f"{len(found)} climbs, {len(found) - len(wrong)} as they must be"
             + (f"; wrong: {', '.join(wrong)}" if wrong else ""),
-            f"  {attempts} attempts: {counted(total(found, 'outcomes'))}",
-            f"  {jobs} jobs created, {trained} of them trained; machines went: {counted(total(found, 'ends'))}",
-            f"  jobs that waited beside one on demand: {counted(total(found, 'waiting'))}",
-            f"  killed: {counted(total(found, 'kills'))}",
+            f"  {attempts} attempts: {format_counts(total(found, 'outcomes'))}",
+            f"  {jobs} jobs created, {trained} of them trained; machines went: {format_counts(total(found, 'ends'))}",
+            f"  jobs that waited beside one on demand: {format_counts(total(found, 'waiting'))}",
+            f"  killed: {format_counts(total(found, 'kills'))}",
             f"  {lost} steps done again, {max((row['most_lost'] for row in found), default=0)} at one end at most",
         )
     )

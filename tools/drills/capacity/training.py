@@ -78,7 +78,7 @@ class Training:
     def lay(self, mount: Path) -> None:
         shutil.copytree(self.folder / "data", mount / DATASET)
 
-    def expected(self) -> bytes:
+    def expected_model(self) -> bytes:
         return (self.folder / "model/model.safetensors").read_bytes()
 
     def find_model(self, read: Any, mount: Path, uri: str) -> bytes | None:

@@ -23,7 +23,7 @@ TRUTH = {
 
 def problems(found: Evidence, plan: Plan) -> list[str]:
     """Describes the violated conditions; empty if all are met."""
-    return [*one_at_a_time(found), *beside_on_demand(found, plan), *recorded(found, plan), *worked_in_turn(found)]
+    return [*one_at_a_time(found), *beside_on_demand(found, plan), *check_record(found, plan), *check_turns(found)]
 
 
 def jobs(found: Evidence) -> dict[str, WorkingJob]:
@@ -52,7 +52,7 @@ def beside_on_demand(found: Evidence, plan: Plan) -> Iterator[str]:
             yield f"waiting job {waiting['number']} was asked for while nothing worked on demand"
 
 
-def recorded(found: Evidence, plan: Plan) -> Iterator[str]:
+def check_record(found: Evidence, plan: Plan) -> Iterator[str]:
     """Checks that ladder.json matches the cloud, and that each granted job became an attempt."""
     prices = {rung.name: rung.usd_per_hour or 0 for rung in plan.rungs}
     attempts = {each["token"]: each["job"] for each in found.ladder.get("attempts", [])}
@@ -71,7 +71,7 @@ def recorded(found: Evidence, plan: Plan) -> Iterator[str]:
                 yield f"waiting job {number} is recorded with {waiting['hours']:.4f} h, and had {hours:.4f} h"
 
 
-def worked_in_turn(found: Evidence) -> Iterator[str]:
+def check_turns(found: Evidence) -> Iterator[str]:
     """Checks that a job without an attempt takes no step, and that none is active."""
     tokens = {each["token"] for each in found.ladder.get("attempts", [])}
     for name, job in jobs(found).items():

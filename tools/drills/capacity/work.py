@@ -41,7 +41,7 @@ class Work(Protocol):
     def lay(self, mount: Path) -> None:
         """Copies the input files into the folder that replaces /gcs."""
 
-    def expected(self) -> bytes:
+    def expected_model(self) -> bytes:
         """Returns the model of an uninterrupted run."""
 
     def find_model(self, read: Any, mount: Path, uri: str) -> bytes | None:
@@ -78,7 +78,7 @@ class StandIn:
     def lay(self, mount: Path) -> None:
         pass
 
-    def expected(self) -> bytes:
+    def expected_model(self) -> bytes:
         state = "begin"
         for step in range(1, self.steps + 1):
             state = next_state(state, step)

@@ -73,7 +73,7 @@ def mount(folder: str) -> None:
 
     changes = {
         "kfp.dsl.types.artifact_types": lambda module: setattr(module, "_GCS_LOCAL_MOUNT_PREFIX", f"{folder}/"),
-        "vgp.base.storage.storage": lambda module: setattr(module, "uri", mapped(module.uri, folder)),
+        "vgp.base.storage.storage": lambda module: setattr(module, "uri", map_paths(module.uri, folder)),
     }
 
     class Finder(MetaPathFinder):
@@ -87,7 +87,7 @@ def mount(folder: str) -> None:
     sys.meta_path.insert(0, Finder())
 
 
-def mapped(uri, folder):  # type: ignore[no-untyped-def]
+def map_paths(uri, folder):  # type: ignore[no-untyped-def]
     return lambda path: uri(
         f"/gcs/{text.removeprefix(folder + '/')}" if (text := str(path)).startswith(f"{folder}/") else path
     )

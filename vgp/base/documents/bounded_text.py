@@ -76,7 +76,7 @@ def spend(name: str, amount: int = 1) -> None:
 FieldPath = tuple[str | int, ...]
 
 
-def dotted(path: FieldPath) -> str:
+def format_path(path: FieldPath) -> str:
     """Formats a path as `root.dag.tasks.train` or `workerPoolSpecs[0].machineSpec`."""
     text = ""
     for part in path:
@@ -92,7 +92,7 @@ class Unreadable(RequestError):
     """A file, or a part of it, that cannot be read; the message has the file, the path in it and the reason."""
 
     def __init__(self, file: str, reason: str, path: FieldPath = ()) -> None:
-        where = f"{file}: {dotted(path)}" if path else file
+        where = f"{file}: {format_path(path)}" if path else file
         self.reason, self.path = reason, path
         super().__init__(one_line(shorten_middle(f"{where}: {reason}")))
 

@@ -117,7 +117,7 @@ def parse(file: str, text: str) -> list[Document]:
 def _parse(file: str, text: str) -> list[Document]:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if file.lower().endswith(_JSON_LINES):
-        return numbered(list(_json_lines(file, text)))
+        return number_documents(list(_json_lines(file, text)))
     document = _json(file, text) if text.lstrip()[:1] in ("{", "[") else None
     if document is not None:
         return [document]
@@ -127,7 +127,7 @@ def _parse(file: str, text: str) -> list[Document]:
         if len(documents) > MAX_DOCUMENTS:
             documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=_too_many())]
             break
-    return numbered(documents)
+    return number_documents(documents)
 
 
 def _json_lines(file: str, text: str) -> Iterator[Document]:
@@ -144,7 +144,7 @@ def _json_lines(file: str, text: str) -> Iterator[Document]:
         yield replace(document, above=above)
 
 
-def numbered(documents: list[Document]) -> list[Document]:
+def number_documents(documents: list[Document]) -> list[Document]:
     """Returns the documents of one file, numbered if there are several."""
     if len(documents) < 2:
         return documents

@@ -133,7 +133,7 @@ class Node:
             for index, value in enumerate(self.value):
                 yield self._child(value, index)
 
-    def decoded(self) -> "Node":
+    def decode(self) -> "Node":
         """Returns the node with a JSON text of a list or object parsed, otherwise itself."""
         if isinstance(self.value, str) and self.value.lstrip()[:1] in ("[", "{"):
             value = _loads(self.value)
@@ -149,9 +149,9 @@ class Node:
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and isinstance(key, str):
             value = value[0] if value[0] and placeholder(value[0]) == value[0] else value  # YAML's [REGION] is a list
         child = Node(value, (*self.path, key), self.scope, assumed=self.assumed, depth=self.depth)
-        return child.resolved() if isinstance(value, str) else child
+        return child.resolve() if isinstance(value, str) else child
 
-    def resolved(self) -> "Node":
+    def resolve(self) -> "Node":
         """Returns the value with its placeholders resolved."""
         if not isinstance(self.value, str) or not self.known:
             return self

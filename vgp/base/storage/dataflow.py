@@ -64,7 +64,7 @@ class Jobs:
     def link(self, job: Job) -> str:
         return f"https://console.cloud.google.com/dataflow/jobs/{self.region}/{job.id}?project={self.project}"
 
-    def named(self, name: str) -> list[Job]:
+    def list_by_name(self, name: str) -> list[Job]:
         """Returns the jobs with the name, newest first."""
         jobs = self._list_jobs(name=name)
         return sorted((job for job in jobs if job.name == name), key=lambda job: job.created, reverse=True)

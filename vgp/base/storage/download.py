@@ -39,7 +39,7 @@ def copy(path: str, target: Path, *, most: int | None = None) -> None:
     arrived = _fetch(blob, path, target)
     if arrived != expected:  # a second download shows whether the object itself is damaged
         if _find_object(path).generation != blob.generation:
-            raise _replaced_error(path)
+            raise _explain_replaced(path)
         print(f"warning: {path} arrived damaged (wrong checksum); downloading again", file=sys.stderr, flush=True)
         arrived = _fetch(blob, path, target)
     if arrived != expected:
@@ -66,7 +66,7 @@ def local_copy(path: str, *, most: int | None = None) -> Iterator[str]:
 
 
 @contextmanager
-def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
+def open_object(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
     """Opens the object at gs://bucket/name#generation as a file whose chunks are fetched when read, without checksum.
 
     Raises:
@@ -84,13 +84,13 @@ def _find_object(path: str) -> "Blob":
     """Returns the current or pinned object, whose generation is read."""
     blob = storage.get_blob(path)
     if blob is None:
-        raise _gone_error(path)
+        raise _explain_missing(path)
     if not blob.crc32c:
         raise UserError(f"{path} has no readable checksum: is it encrypted with a customer-supplied key?")
     return blob
 
 
-def _gone_error(path: str) -> UserError:
+def _explain_missing(path: str) -> UserError:
     name, generation = storage.generation_of(path)
     if not generation:
         return UserError(f"{path} does not exist.")
@@ -121,10 +121,10 @@ def _chunk(blob: "Blob", path: str, start: int) -> bytes:
         try:
             return bytes(pinned.download_as_bytes(start=start, end=end, raw_download=True, checksum=None, retry=retry))
         except (NotFound, RequestRangeNotSatisfiable):
-            raise _replaced_error(path) from None
+            raise _explain_replaced(path) from None
 
 
-def _replaced_error(path: str) -> UserError:
+def _explain_replaced(path: str) -> UserError:
     return UserError(f"{path} was replaced or deleted while it was read: use objects that do not change, and retry.")
 
 

@@ -135,7 +135,7 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
             raise UserError(f"{pattern} is a pipe, a socket or a device, not a regular file.")
         paths = [pattern]
     elif "**" in pattern:
-        paths = list(_walked(pattern))
+        paths = list(_walk_pattern(pattern))
     else:
         paths = glob.glob(pattern)
     return [stat_file(path) for path in paths if os.path.isfile(path)]
@@ -154,7 +154,7 @@ def ending(path: str, suffixes: Sequence[str]) -> str:
     return next((suffix for suffix in suffixes if suffix and path.endswith(suffix)), "")
 
 
-def _walked(pattern: str) -> Iterator[str]:
+def _walk_pattern(pattern: str) -> Iterator[str]:
     """Yields the paths that a glob with `**` matches; hidden ones only if the fixed beginning of the pattern has
     them."""
     root = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]

@@ -129,7 +129,7 @@ def of_data(uri: str, data: bytes) -> Pinned:
     return document
 
 
-def unchanged(uri: str, data: bytes) -> list[File]:
+def read_unchanged_files(uri: str, data: bytes) -> list[File]:
     """Returns the files of the pins at `uri`, in their order; objects with their generation.
 
     Raises:
@@ -137,10 +137,10 @@ def unchanged(uri: str, data: bytes) -> list[File]:
     """
     document = of_data(uri, data)
     objects = [File(f"{o.name}#{o.generation}", o.bytes, o.generation, title=o.title) for o in document.objects]
-    return objects + [unchanged_file(file) for file in document.files]
+    return objects + [require_unchanged(file) for file in document.files]
 
 
-def unchanged_file(file: PinnedFile) -> File:
+def require_unchanged(file: PinnedFile) -> File:
     """Returns the file. Raises UserError if it changed after it was pinned."""
     expected = Version(file.bytes, file.modified_ns)
     try:

@@ -51,7 +51,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
             f"{pattern} is a table of BigQuery, but this task reads files: only a tabular task reads tables."
         )
     if pinned.digest(pattern):
-        return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
+        return pinned.read_unchanged_files(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
         deeper = _deeper(pattern, suffixes)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from vgp.base.documents.bounded_text import FieldPath, dotted
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import Document
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node
@@ -52,7 +52,7 @@ class LegacyInput:
         for path in leaves(self.data):
             if not any(path[:depth] in self.taken for depth in range(1, len(path) + 1)):
                 field = path[len(inner) :] if path[: len(inner)] == inner else path
-                self.result.note_dropped(dotted(field), self._explain_drop(field))
+                self.result.note_dropped(format_path(field), self._explain_drop(field))
 
     def _explain_drop(self, path: FieldPath) -> str:
         name = str(path[0]) if path else ""
@@ -104,7 +104,7 @@ def _take_machine(legacy: LegacyInput, role: Role) -> None:
     legacy.take(role.type_at)
     if role.type_at.path[-1:] != ("scaleTier",):
         legacy.take(legacy.node.get(f"{role.name}Count"))
-    accelerator = role.config_at.get("acceleratorConfig").decoded()
+    accelerator = role.config_at.get("acceleratorConfig").decode()
     if accelerator.value is not None:
         legacy.take(accelerator.get("type"))
         legacy.take(accelerator.get("count"))

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents.bounded_text import FieldPath, dotted, read, standard_input
+from vgp.base.documents.bounded_text import FieldPath, format_path, read, standard_input
 from vgp.base.documents.document import Document
 from vgp.base.documents.json_text import with_texts
 from vgp.base.documents.node import Computed
@@ -88,13 +88,13 @@ def _choose(name: str, documents: list[Document]) -> Document:
 
 
 def _note_the_rest(document: Document, documents: list[Document]) -> list[Note]:
-    notes = [Note(dotted(path), "given twice; the last value is used", True) for path in document.repeated]
+    notes = [Note(format_path(path), "given twice; the last value is used", True) for path in document.repeated]
     if len(documents) > 1:
         text = f"{len(documents) - 1} more in the file: only the one in line {document.line(())} is converted"
         notes.append(Note("documents", text, True))
     notes += [Note(field, why, True) for field, why in document.dropped]
-    notes += [Note(dotted(path) or "source", f"{text} {_AS_MEANT}") for path, text, _ in document.broken]
-    notes += [Note(dotted(path), text) for path, text in document.notes]
+    notes += [Note(format_path(path) or "source", f"{text} {_AS_MEANT}") for path, text, _ in document.broken]
+    notes += [Note(format_path(path), text) for path, text in document.notes]
     return notes + [Note("flags", text, True) for text in document.unread]
 
 
@@ -111,12 +111,16 @@ def _fill(value: Any, path: FieldPath, notes: list[Note], name: str) -> Any:
         return value
     field = conversion.camel_case(next((str(part) for part in reversed(path) if isinstance(part, str)), "value"))
     if field in _NEEDED:
-        raise RequestError(f"{name}: {dotted(path)} is known only at run time: {value}. Write its value into the file.")
+        raise RequestError(
+            f"{name}: {format_path(path)} is known only at run time: {value}. Write its value into the file."
+        )
     if field in _OPEN:
-        notes.append(Note(dotted(path), f"known only at run time: {value}", True))
+        notes.append(Note(format_path(path), f"known only at run time: {value}", True))
         return value
     variable = value.source or _name_variable(field, {note.became.partition(":")[0] for note in notes})
-    notes.append(Note(dotted(path), f"{variable}: known only at run time: {value}; write its value into the result"))
+    notes.append(
+        Note(format_path(path), f"{variable}: known only at run time: {value}; write its value into the result")
+    )
     return variable
 
 

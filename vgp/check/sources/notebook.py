@@ -12,7 +12,7 @@ from typing import Any
 
 from vgp.base.documents import json_text
 from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
-from vgp.base.documents.document import At, Document, Place, numbered
+from vgp.base.documents.document import At, Document, Place
 from vgp.check.sources import python_code, shell_commands, shell_script
 from vgp.check.sources.shell_commands import LATE_BACKSLASH
 
@@ -68,7 +68,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
         faults.append(
             Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells."))
         )
-    return numbered(faults)
+    return number_documents(faults)
 
 
 def _report_broken_cells(file: str, numbered: list[tuple[int, str]], text: str, origins: At) -> Iterator[Document]:

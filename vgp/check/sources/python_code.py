@@ -14,7 +14,7 @@ from typing import Any
 
 from vgp.base.documents import bounded_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.document import At, Document, Place, numbered
+from vgp.base.documents.document import At, Document, Place
 from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.documents.node import Computed
 from vgp.check.sources.constants import Constants, read_callable_name
@@ -78,7 +78,7 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
         ]
     except ValueError:
         return [_make_faulty_document(file, text, Unreadable(file, "no text"))]
-    return numbered([each.document(file, at) for each in sorted(requests, key=lambda each: each.line)])
+    return number_documents([each.document(file, at) for each in sorted(requests, key=lambda each: each.line)])
 
 
 def _make_faulty_document(

@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
-from vgp.base.documents.document import At, Document, Place, load, numbered, parse
+from vgp.base.documents.document import At, Document, Place, load, number_documents, parse
 from vgp.base.documents.json_text import with_texts
 from vgp.base.documents.node import Computed
 from vgp.base.errors import RequestError
@@ -98,7 +98,7 @@ def documents(
     elif len(every) > MAX_LINES and any(GCLOUD.search(line) for line in every[MAX_LINES:]):
         fault = Exhausted(f"The script has more than {MAX_LINES:,} lines.")
         found.append(Document(file, None, "", above=at(MAX_LINES).line, fault=fault))
-    return numbered([document for document in found if document is not None])
+    return number_documents([document for document in found if document is not None])
 
 
 def _document(command: Command, script: _Script) -> Document | None:

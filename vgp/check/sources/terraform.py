@@ -12,7 +12,7 @@ from typing import Any
 
 from vgp.base.documents import bounded_text, json_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.document import Document, Place, numbered
+from vgp.base.documents.document import Document, Place, number_documents
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed, spellings
 from vgp.check.sources import hcl
@@ -70,7 +70,7 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
             ours = [each for each in ours if each.labels[0].startswith(PREFIX)]
             resources = [each for block in ours for each in _instances(module, block)]
             region = module.region()
-        return numbered([each for resource in resources for each in _documents(file, resource, region)])
+        return number_documents([each for resource in resources for each in _documents(file, resource, region)])
     except (Unreadable, bounded_text.Exhausted) as error:
         return [Document(file, None, "", fault=error)]
     except RecursionError:

@@ -62,7 +62,7 @@ def _merge_all(
     count: int,
     merge: Callable[[Iterable[tuple[int, Value]]], Value],
 ) -> beam.PCollection[tuple[int, Value]]:
-    """Merges all values into one with the number 0, in the tree of `shards.merged_in_tree`."""
+    """Merges all values into one with the number 0, in the tree of `shards.merge_in_tree`."""
     level = 0
     while count > 1:
         level, count = level + 1, -(-count // tree.FAN_IN)

@@ -118,7 +118,7 @@ class Dataflow:
     def _find_finished(self, title: str) -> tuple[Manifest, Place] | None:
         """Returns the manifest and folders of the newest job of that name, if it is done and its shards still exist,
         because an earlier try of the step was killed before the commit."""
-        newest = next(iter(self.jobs.named(title)), None)
+        newest = next(iter(self.jobs.list_by_name(title)), None)
         if newest is None or newest.state != "DONE":
             return None
         place = _read_place(self._folder(title, newest))
@@ -156,7 +156,7 @@ class Dataflow:
     def _submit(
         self, title: str, name: str, task: Task, shards: Sequence[Shard], target: "Dataset", stop: threading.Event
     ) -> tuple[Job, Place]:
-        attempt = len(self.jobs.named(title))
+        attempt = len(self.jobs.list_by_name(title))
         folder = self._folder_of(title, attempt)
         place = Place(folder, f"{folder}/dataset" if target.is_complete() else target.path)
         if not objects.Folder(folder).create(PLACE_FILE, [memoryview(json.dumps(asdict(place)).encode())]):

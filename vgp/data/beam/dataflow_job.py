@@ -141,7 +141,7 @@ def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settin
 
 
 def _find_active(jobs: Jobs, title: str) -> Job | None:
-    return next((job for job in jobs.named(title) if job.active), None)
+    return next((job for job in jobs.list_by_name(title) if job.active), None)
 
 
 @contextmanager

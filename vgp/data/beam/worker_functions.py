@@ -90,7 +90,7 @@ class Work:
         """Yields the ids that the task set in the rows of a shard, by part."""
         if prepared.ids is not None:
             for part, ids in enumerate(id_parts(prepared.ids, self.id_parts)):
-                yield part, (item[0], shards.named(item[1]), ids)
+                yield part, (item[0], shards.format_shard(item[1]), ids)
 
     def compare_ids(self, part: int, ids: Iterable[ShardIds]) -> None:
         with self._failures("comparing ids", str(part)):
@@ -115,17 +115,17 @@ class Work:
 
     def merge_figures(self, group: Iterable[tuple[int, Figures]]) -> Figures:
         with self._failures("merging figures", "all"):
-            whole = tree.merged_in_tree((figures for _, figures in sorted(group, key=_number)), Figures.merge)
+            whole = tree.merge_in_tree((figures for _, figures in sorted(group, key=_number)), Figures.merge)
             assert whole is not None
             return whole
 
     def merge_scans(self, group: Iterable[NumberedScan]) -> Scan:
         with self._failures("merging scans", "all"):
-            return tree.merged_in_tree((scan for _, scan in sorted(group, key=_number)), self.task.merge)
+            return tree.merge_in_tree((scan for _, scan in sorted(group, key=_number)), self.task.merge)
 
     def _on_shard(self, title: str, function: Callable[[Numbered], Result], item: Numbered) -> Result:
         number, shard = item
-        with self._failures(title, str(number), f"shard {number}, {shards.named(shard)}"):
+        with self._failures(title, str(number), f"shard {number}, {shards.format_shard(shard)}"):
             current_place.forget_place()
             if not self.apart:
                 return function(item)

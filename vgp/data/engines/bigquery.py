@@ -21,8 +21,8 @@ from vgp.base.storage.bigquery import client, stream
 from vgp.base.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
-from vgp.data.engine import SOURCE, Row, Uncomputable, repeated
-from vgp.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
+from vgp.data.engine import SOURCE, Row, Uncomputable, query_repeated_values
+from vgp.data.engines.bigquery_source import NEVER_EMPTY, Source, open_sources, row_of
 from vgp.data.events import Events, sum_windows
 from vgp.data.schema import Field, arrow_schema, canonical_schema
 from vgp.data.sources.table_files import NoRows
@@ -44,7 +44,7 @@ class BigQuery:
 
     @classmethod
     @contextmanager
-    def opened(
+    def open(
         cls,
         relations: Sequence[PinnedRelation],
         fields: Sequence[Field],
@@ -63,7 +63,7 @@ class BigQuery:
                 that is not nullable, has no rows, or is larger than the settings allow. Only the last three may have
                 been billed.
         """
-        with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
+        with stoppable(), open_sources(relations, fields, settings, owner) as (jobs, sources):
             engine = cls(jobs, sources, fields)
             if values:
                 engine._check_values()
@@ -84,10 +84,10 @@ class BigQuery:
         self._own[table.table] = table
         return ibis.table(expression.schema(), name=table.table, catalog=table.project, database=table.dataset)
 
-    def named(self, name: str, expression: ir.Table) -> ir.Table:
+    def create_view(self, name: str, expression: ir.Table) -> ir.Table:
         return expression
 
-    def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
+    def create_window_sums(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
         return self.create(f"{name}_lately", sum_windows(sums, name, events))
 
     def read(self, expression: ir.Table) -> pa.Table:
@@ -100,8 +100,8 @@ class BigQuery:
         """Returns True, because a query over counts is billed for fewer bytes than one over the source."""
         return True
 
-    def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
-        return list(self.read(repeated(rows, column, most))[column].to_pylist())
+    def find_repeated_values(self, rows: ir.Table, column: str, most: int) -> list[int]:
+        return list(self.read(query_repeated_values(rows, column, most))[column].to_pylist())
 
     def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
         """Yields all rows, in no order; the caller sorts them if needed."""

@@ -67,7 +67,7 @@ class Source:
         """The columns by their names in lower case, because BigQuery ignores the case of names."""
         return {field.name.lower(): field for field in self.estimate.fields}
 
-    def stored(self, field: Field) -> str:
+    def find_stored_name(self, field: Field) -> str:
         """Returns the column's name in BigQuery, which may differ in case."""
         return str(self.columns[field.name.lower()].name)
 
@@ -118,12 +118,12 @@ class Source:
         if not table:
             table = names.parse(self.relation.tables[0].name)
             moment, restriction = self.moments[table], self.relation.restriction
-        columns = [self.stored(field) for field in fields if self.holds(field)]
+        columns = [self.find_stored_name(field) for field in fields if self.holds(field)]
         return stream.open_rows(self.name, jobs.project, table, columns, as_of_ms=moment, restriction=restriction)
 
 
 @contextmanager
-def opened_sources(
+def open_sources(
     relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
 ) -> Iterator[tuple[Jobs, list[Source]]]:
     """Opens the relations at their pinned moments and checks them. Drops the temporary tables at the end of the block;
@@ -220,7 +220,7 @@ def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequenc
         return pc.fill_null(typed, "") if pa.types.is_string(field.type) else typed
     try:
         exact = pa.types.is_integer(field.type) or pa.types.is_decimal(field.type)
-        typed = batch.column(source.stored(field)).cast(field.type, safe=exact)
+        typed = batch.column(source.find_stored_name(field)).cast(field.type, safe=exact)
     except pa.ArrowInvalid as error:
         raise UserError(f"{source.name}, column {field.name}: {error}") from None
     if pa.types.is_floating(field.type):
@@ -231,7 +231,7 @@ def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequenc
         position = pc.index(pc.equal(typed, "") if pa.types.is_string(field.type) else pc.is_null(typed), True).as_py()
         if position >= 0:
             present = [other for other in fields if source.holds(other)]
-            row = {other.name: batch.column(source.stored(other))[position].as_py() for other in present}
+            row = {other.name: batch.column(source.find_stored_name(other))[position].as_py() for other in present}
             raise UserError(f"{row_of(source.name, row)}: column {field.name} is empty, {NEVER_EMPTY}")
     return typed
 
@@ -248,9 +248,9 @@ def row_of(name: str, row: Row) -> str:
 
 
 @contextmanager
-def opened_rows(
+def open_table_rows(
     relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
 ) -> Iterator[TableRows]:
-    """Opens the rows of these relations for the duration of the block. Raises the errors of `opened_sources`."""
-    with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
+    """Opens the rows of these relations for the duration of the block. Raises the errors of `open_sources`."""
+    with stoppable(), open_sources(relations, fields, settings, owner) as (jobs, sources):
         yield TableRows(jobs, sources, fields)

@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
-from vgp.data.engine import PLACE, SOURCE, Row, Uncomputable, repeated
+from vgp.data.engine import PLACE, SOURCE, Row, Uncomputable, query_repeated_values
 from vgp.data.engines.row_store import store
-from vgp.data.events import FIGURES, Events, looked_back, sum_windows
+from vgp.data.events import FIGURES, Events, compute_window_sums, sum_windows
 from vgp.data.identity import number, register_float_texts
 from vgp.data.schema import Field, arrow_schema, canonical_schema
 
@@ -77,8 +77,8 @@ class DuckDB:
 
     @classmethod
     @contextmanager
-    def opened(cls, scratch: Path, memory_bytes: int, threads: int) -> Iterator["DuckDB"]:
-        connection = connected(scratch, memory_bytes, threads)
+    def open(cls, scratch: Path, memory_bytes: int, threads: int) -> Iterator["DuckDB"]:
+        connection = connect(scratch, memory_bytes, threads)
         try:
             yield cls(connection, scratch)
         finally:
@@ -151,17 +151,17 @@ class DuckDB:
         self._run(f"CREATE OR REPLACE TEMP TABLE {_quote(name)} AS {self._sql(expression)}")
         return ibis.table(expression.schema(), name=name)
 
-    def named(self, name: str, expression: ir.Table) -> ir.Table:
+    def create_view(self, name: str, expression: ir.Table) -> ir.Table:
         self._run(f"CREATE OR REPLACE TEMP VIEW {_quote(name)} AS {self._sql(expression)}")
         return ibis.table(expression.schema(), name=name)
 
-    def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
+    def create_window_sums(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
         places = [_quote(by) for by in events.by]
         figures = ", ".join(f'"{figure}"::BIGINT AS "{figure}"' for figure in FIGURES)
         condition = " AND ".join(f"{place} IS NOT NULL" for place in places)
         order = ", ".join([*places, "_hour"])
         sql = f"SELECT {order}, {figures} FROM ({self._sql(sums)}) WHERE {condition} ORDER BY {order}"
-        rows = looked_back(self._batches(sql, SUMS_ROWS), name, events)
+        rows = compute_window_sums(self._batches(sql, SUMS_ROWS), name, events)
         if (first := next(rows, None)) is None:
             return self.create(f"{name}_none", sum_windows(sums, name, events))
         path, view = self._scratch / f"lately-{next(self._stored)}.parquet", f"{name}_lately"
@@ -179,9 +179,9 @@ class DuckDB:
         (counts,) = self.read(rows.agg(distinct=distinct, rows=rows.count())).to_pylist()
         return bool(counts["distinct"] < FEW * counts["rows"])
 
-    def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
+    def find_repeated_values(self, rows: ir.Table, column: str, most: int) -> list[int]:
         if self._rows > MOST_SORTED:
-            return list(self.read(repeated(rows, column, most))[column].to_pylist())
+            return list(self.read(query_repeated_values(rows, column, most))[column].to_pylist())
         chunks = self.read(rows.select(column))[column].chunks
         values = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, chunks)])
         values.sort()  # in place, to save memory
@@ -213,7 +213,7 @@ class DuckDB:
             self._connection.execute(sql)
 
 
-def connected(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
+def connect(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
     """Opens a new database with its files in the scratch folder; its limits hold for each of its connections."""
     limit, spill = f"{memory_bytes >> 20}MiB", str(scratch / "spill")
     connection = duckdb.connect(config={"memory_limit": limit, "threads": threads, "temp_directory": spill})

@@ -52,7 +52,7 @@ def resolve_source(task: TabularTask, data: str, allowed: BigQuery) -> Source:
     from vgp.base.storage.bigquery import client
     from vgp.base.storage.bigquery.lookup import Lookup
 
-    relations = Lookup(client.project(allowed.project)).pinned(tables)
+    relations = Lookup(client.project(allowed.project)).pin(tables)
     return Source(task.files(rest) if rest else (), relations)
 
 
@@ -106,7 +106,7 @@ LEAST_BYTES, INPUT_SHARE, FREE_SHARE = 512 << 20, 8, 0.6
 
 
 @contextmanager
-def opened(
+def open_engine(
     task: TabularTask, data: str, target: Destination, workers: int | None, derived: Derived | None = None,
     check: Callable[[TabularTask], None] = lambda task: None, kind: Sequence[str] = (),
 ) -> Iterator[Engine]:  # fmt: skip
@@ -132,10 +132,10 @@ def opened(
         with duckdb(task, source.files, task.scratch, task.schema, workers, numbers, derived) as engine:
             yield engine
     elif engine_name == "duckdb":
-        from vgp.data.engines.bigquery_source import opened_rows
+        from vgp.data.engines.bigquery_source import open_table_rows
 
         with (
-            opened_rows(source.relations, task.schema, allowed, owner(target)) as rows,
+            open_table_rows(source.relations, task.schema, allowed, owner(target)) as rows,
             duckdb(task, source.files, task.scratch, task.schema, workers, numbers, derived, rows) as engine,
         ):
             yield engine
@@ -143,7 +143,7 @@ def opened(
         from vgp.data.engines.bigquery import BigQuery
 
         check(task)
-        with BigQuery.opened(source.relations, task.schema, allowed, owner(target)) as bigquery:
+        with BigQuery.open(source.relations, task.schema, allowed, owner(target)) as bigquery:
             yield bigquery
 
 
@@ -160,11 +160,11 @@ def duckdb(
 ) -> Iterator[DuckDB]:
     """Opens DuckDB with some of the declared columns of these files, and of the rows in `beside`.
 
-    `DuckDB.read_files` describes `numbers` and `derived`. Raises the errors of `opened`.
+    `DuckDB.read_files` describes `numbers` and `derived`. Raises the errors of `open_engine`.
     """
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
-    with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
+    with DuckDB.open(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
         read: Read = Files(files, task.schema, task.reading, scratch, threads=threads)
         if beside:
             read = CombinedRows(read, len(files), beside) if files else beside

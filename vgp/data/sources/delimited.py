@@ -15,7 +15,7 @@ from vgp.base.text.printable import join_names, quote
 from vgp.data.schema import Field
 from vgp.data.sources import records
 from vgp.data.sources.records import suggest_windows
-from vgp.data.sources.values import TEXT, Mistake, format_advice, held_type
+from vgp.data.sources.values import TEXT, Mistake, choose_memory_type, format_advice
 
 #: Arrow's default texts for a missing number.
 NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)
@@ -64,7 +64,7 @@ class Delimited:
         """Counts the records that end in a line end; an upper bound if there are blank lines or lone CRs."""
         return records.count(data, self.quote, self.separator)
 
-    def filled(self, data: bytes) -> int:
+    def find_filled_end(self, data: bytes) -> int:
         """Returns where the records with at least one filled field end; 0 if all fields are empty.
 
         Spreadsheets may export thousands of emptied rows below the data as lines of separators.
@@ -96,7 +96,7 @@ class Delimited:
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """Reads the fields of all records. Raises pa.ArrowInvalid with the number of the record, or Mistake."""
-        table = self._read(data, {field.name: held_type(field.type) for field in fields})
+        table = self._read(data, {field.name: choose_memory_type(field.type) for field in fields})
         self._check_text(data)
         self._check_quotes(data)
         self._check_header(data, table)

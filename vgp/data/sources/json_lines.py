@@ -33,7 +33,7 @@ class JsonLines:
     def count(self, data: bytes) -> int:
         return data.count(b"\n")
 
-    def filled(self, data: bytes) -> int:
+    def find_filled_end(self, data: bytes) -> int:
         return len(data)
 
     def line(self, data: bytes, record: int) -> int:

@@ -111,14 +111,14 @@ def read_parts(
         present = [field.name for field in fields if field.name in stored.names]
         names = None if len(stored) == len(present) else present
         if small and file.metadata.num_rows <= ROWS and (table := _whole(file, names)) is not None:
-            yield Stored(number, texts.counted(table).replace_schema_metadata())
+            yield Stored(number, texts.add(table).replace_schema_metadata())
             return
         by_differences = _by_differences(file.metadata, words)
         rows = DIFFERENCES_ROWS if by_differences else ROWS
         if plain_words := [*parquet_pages.find_plain_columns(source, file.metadata, words, rows), *by_differences]:
             file = _open(source, [name for name in words if name not in plain_words], file.metadata)
         for batch in file.iter_batches(rows, columns=names, use_threads=not small):
-            yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
+            yield Stored(number, texts.add(pa.Table.from_batches([batch])).replace_schema_metadata())
 
 
 def _open(

@@ -23,7 +23,7 @@ from vgp.data.sources.data_files import Reading
 from vgp.data.sources.file_bytes import open_local
 from vgp.data.sources.parquet import Stored
 from vgp.data.sources.text_blocks import Block, Layouts
-from vgp.data.sources.values import Mistake, check, held_type
+from vgp.data.sources.values import Mistake, check, choose_memory_type
 from vgp.protocol.cluster import cores
 from vgp.protocol.manifest import SourceFile
 
@@ -172,7 +172,7 @@ def _batch(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch
 
 
 def _schema(fields: Sequence[Field]) -> pa.Schema:
-    return pa.schema([*held_schema(fields), (FILE, pa.int32()), (RECORD, pa.int64())])
+    return pa.schema([*build_memory_schema(fields), (FILE, pa.int32()), (RECORD, pa.int64())])
 
 
 def _line(parts: Iterator[Block], record: int) -> int:
@@ -237,7 +237,7 @@ def _read_group(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
             # Combined, because each chunk of a column is converted separately.
             table = parquet.convert_table(pa.concat_tables(tables).combine_chunks(), fields)
         else:
-            texts = [part.ended() for part in group if isinstance(part, Block)]
+            texts = [part.with_line_end() for part in group if isinstance(part, Block)]
             counts = [text.count(b"\n") for text in texts]
             if any(b"\r" in text and b"\r" in text.replace(b"\r\n", b"") for text in texts):
                 return None
@@ -257,7 +257,7 @@ def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
     if isinstance(part, Stored):
         table = parquet.convert_table(part.table, fields)
     elif not re.search(rb"[^\r\n]", part.data):
-        table = held_schema(fields).empty_table()
+        table = build_memory_schema(fields).empty_table()
     else:
         try:
             table = part.layout.read(part.data, fields)
@@ -267,8 +267,8 @@ def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
     return table
 
 
-def held_schema(fields: Sequence[Field]) -> pa.Schema:
-    return pa.schema([(field.name, held_type(field.type)) for field in fields])
+def build_memory_schema(fields: Sequence[Field]) -> pa.Schema:
+    return pa.schema([(field.name, choose_memory_type(field.type)) for field in fields])
 
 
 def in_order(tasks: Generator[Callable[[], Result]], threads: int) -> Iterator[Result]:

@@ -64,12 +64,12 @@ class Layouts:
         self._note(name, usual, layout)
         return layout, end, head
 
-    def encoded(self, name: str, encoding: str) -> None:
+    def note_encoding(self, name: str, encoding: str) -> None:
         """Notes a detected encoding other than UTF-8."""
         if encoding != "utf-8":
             self.unusual.setdefault(f"text is {encoding}", []).append(name)
 
-    def left_out(self, name: str) -> None:
+    def note_empty_rows(self, name: str) -> None:
         """Notes empty rows at the end of a file."""
         self.unusual.setdefault("rows at its end have no field filled in, and are left out", []).append(name)
 
@@ -160,7 +160,7 @@ class Layout(Protocol):
     def line(self, data: bytes, record: int) -> int:
         """Returns the number of lines before a non-blank record; -1 - COUNT if there are only COUNT records."""
 
-    def filled(self, data: bytes) -> int:
+    def find_filled_end(self, data: bytes) -> int:
         """Returns where the records with at least one filled field end; 0 if all fields are empty."""
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
@@ -190,7 +190,7 @@ class Block:
     def size(self) -> int:
         return len(self.data)
 
-    def ended(self) -> bytes:
+    def with_line_end(self) -> bytes:
         """Returns the records with a line end after the last one."""
         return self.data if self.data.endswith(b"\n") else self.data + b"\n"
 
@@ -205,7 +205,7 @@ def read_blocks(number: int, opened: OpenedFile, layouts: Layouts) -> Iterator[B
     kind = KINDS[opened.suffix]
     encoded, texts = decode_text(opened.blocks(), opened.name, layouts.reading.encoding)
     if not layouts.reading.encoding:
-        layouts.encoded(opened.name, encoded)
+        layouts.note_encoding(opened.name, encoded)
     head, end = next(texts, b""), 0
     layout: Layout = JSON
     if kind == "json":
@@ -216,7 +216,7 @@ def read_blocks(number: int, opened: OpenedFile, layouts: Layouts) -> Iterator[B
     held = None
     try:
         for data in _whole(texts, layout):
-            if held is not None and len(held) < MAX_RECORD_BYTES and not layout.filled(data):
+            if held is not None and len(held) < MAX_RECORD_BYTES and not layout.find_filled_end(data):
                 held += data  # empty rows, dropped if the file ends with them
                 continue
             if held is not None:
@@ -227,9 +227,9 @@ def read_blocks(number: int, opened: OpenedFile, layouts: Layouts) -> Iterator[B
         yield Block(number, held or b"", layout, lines, last=False)
         raise mistake.after(0, number) from None
     if held is not None:
-        end = layout.filled(held)
+        end = layout.find_filled_end(held)
         if held[end:].strip(b"\r\n"):
-            layouts.left_out(opened.name)
+            layouts.note_empty_rows(opened.name)
         yield Block(number, held[:end], layout, lines, last=True)
 
 

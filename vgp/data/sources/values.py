@@ -46,7 +46,7 @@ WRITTEN = (
 )
 
 
-def held_type(declared: pa.DataType) -> pa.DataType:
+def choose_memory_type(declared: pa.DataType) -> pa.DataType:
     """Returns the Arrow type in which values of a declared type are held."""
     return TEXT if is_text(declared) else declared
 
@@ -138,7 +138,7 @@ class Texts:
         self.name, self.packed_bytes = name, packed_bytes
         self.bytes, self.most = 0, max(inflate.MAX_BYTES, inflate.MAX_RATIO * packed_bytes)
 
-    def counted(self, table: pa.Table) -> pa.Table:
+    def add(self, table: pa.Table) -> pa.Table:
         """Adds the texts of a table and returns the table. Raises UserError beyond the limits.
 
         Counts an upper bound for small tables, since exact counting takes as long as reading, and there may be

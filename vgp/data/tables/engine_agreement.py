@@ -32,7 +32,7 @@ _PART = re.compile(rf"(?P<other>{_NO_GROUP})|(?P<group>\((?!\?)|\(\?P?<\w+>)|(?P
 
 
 @ibis.udf.scalar.builtin(name="regexp_extract", signature=(("string", "string", "int64"), "string"))
-def _found(text, pattern, one):  # type: ignore[no-untyped-def]
+def _extract_group(text, pattern, one):  # type: ignore[no-untyped-def]
     """Returns the only group of the first match. `one` is the group in DuckDB, and the start position in BigQuery."""
 
 
@@ -96,7 +96,7 @@ def _by_offset(window: ops.WindowFunction) -> bool:
 def _first_group(node: ops.RegexExtract) -> ops.Node:
     """Extracts the group with a pattern in which it is the only one; "" without a match."""
     pattern = _capture_only(node.pattern.value, node.index.value)
-    return ops.Coalesce((_found(node.arg.to_expr(), pattern, 1).op(), ops.Literal("", dt.string)))
+    return ops.Coalesce((_extract_group(node.arg.to_expr(), pattern, 1).op(), ops.Literal("", dt.string)))
 
 
 def _capture_only(pattern: str, index: int) -> str:

@@ -17,7 +17,7 @@ from vgp.base.text.printable import quote
 from vgp.data.columns import Infinite
 from vgp.data.engine import ID, PLACE, Engine, Uncomputable
 from vgp.data.events import Events
-from vgp.data.identity import numbered
+from vgp.data.identity import number_rows
 from vgp.data.tables import engine_agreement, features, task_methods
 from vgp.data.tabular import TabularTask
 
@@ -71,7 +71,7 @@ class _Search:
         rows = engine.source()
         if not {ID, *PLACE} & set(rows.columns):
             key = task.key if set(task.key) <= set(rows.columns) else rows.columns
-            rows = numbered(rows, key, engine.dialect, ID)
+            rows = number_rows(rows, key, engine.dialect, ID)
         self._task, self._engine, self._rows = task, engine, rows
         self._kept = 0
         #: The columns that identify rows.

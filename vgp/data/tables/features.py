@@ -13,7 +13,7 @@ from vgp.base.text.printable import join_names
 from vgp.data import events as lookback
 from vgp.data.engine import ID, KIND, PLACE, Engine
 from vgp.data.events import Events, hours
-from vgp.data.identity import numbered, to_epoch
+from vgp.data.identity import number_rows, to_epoch
 from vgp.data.schema import DAY, RESERVED, Field, canonical_schema
 from vgp.data.split_hash import ByHash
 from vgp.data.split_parts import Planned
@@ -94,7 +94,7 @@ def add_kinds(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
         return rows
     if deciding == task.key:
         return rows if KIND in rows.columns else rows.mutate(**{KIND: rows[ID]})
-    return _set_kind(task, rows if KIND in rows.columns else numbered(rows, deciding, dialect, KIND))
+    return _set_kind(task, rows if KIND in rows.columns else number_rows(rows, deciding, dialect, KIND))
 
 
 def is_ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
@@ -134,7 +134,7 @@ def join_events(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table
     joined = source.mutate(**{HOUR: hours(source[task.time])})
     sums = _sums(engine, joined, placed)
     for name, events in placed.items():
-        history = engine.looked_back(name, sums[name], events)
+        history = engine.create_window_sums(name, sums[name], events)
         joined = lookback.join_history(joined, history, name, events, HOUR)
     return joined
 
@@ -194,8 +194,8 @@ def finish_rows(
         values[PAST] = (table[WHEN] < past[0]) & (table[ID] < past[1])
     kept = table.select(**values)
     if task.split.deciding and KIND not in kept.columns:
-        kept = _set_kind(task, numbered(kept, task.split.deciding, dialect, KIND))
-    kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
+        kept = _set_kind(task, number_rows(kept, task.split.deciding, dialect, KIND))
+    kept = kept.mutate(**{SPLIT: task.split.assign(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL or name in task.groups]
     kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)
     inside = (kept[SPLIT] >= 0) & kept[task.label].notnull()

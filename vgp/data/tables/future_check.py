@@ -46,7 +46,7 @@ class Past:
     #: The features, sorted by `row_id`.
     rows: pa.Table
 
-    def kept(self, batches: Generator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def drop_compared_rows(self, batches: Generator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the finished rows without those that are only compared.
 
         Raises:
@@ -91,7 +91,7 @@ def compute_past(task: TabularTask, engine: Engine, marked: ir.Table, planned: P
     if not before:
         return None
     early = engine.create("past_rows", marked.filter(marked[features.WHEN] < moment))
-    joined = features.join_events(task, engine, engine.named(features.ROWS, early))
+    joined = features.join_events(task, engine, engine.create_view(features.ROWS, early))
     width = len(task.schema)
     below = min(2**BITS, 2**BITS * min(MOST_ROWS, MOST_VALUES // width) // before)
     alone = features.finish_rows(task, joined, planned, engine.dialect, (moment, below))

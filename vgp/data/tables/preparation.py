@@ -19,7 +19,7 @@ from vgp.data import dataset_checks, leaks, split_hash, split_parts
 from vgp.data.columns import Sketch, sketch
 from vgp.data.destination import Destination
 from vgp.data.engine import KIND, Engine, Row
-from vgp.data.engines.engine_choice import opened
+from vgp.data.engines.engine_choice import open_engine
 from vgp.data.identity import with_ids
 from vgp.data.pool import stage
 from vgp.data.shard import encode_parquet
@@ -50,7 +50,9 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
                 derived = partial(features.derive_values, task)
                 kind = features.kind_columns(task)
                 kind = () if kind == task.key else kind  # `_row_id` is that number already
-                engine = stack.enter_context(opened(task, data, target, workers, derived, check_bigquery_names, kind))
+                engine = stack.enter_context(
+                    open_engine(task, data, target, workers, derived, check_bigquery_names, kind)
+                )
             with failed_rows.name_errors(task, engine):
                 counted = _finish(task, engine, finished)
             task.sources = engine.sources
@@ -63,7 +65,7 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
             "doubts": (*doubts, *dataset_checks.warn_missing_classes(task, _counts(finished))),
         }
         dataset_checks.print_notes([*statistics["notes"], *statistics["doubts"]])
-        return _written(name, task, finished, statistics, sample, target, workers or cores())
+        return _write_dataset(name, task, finished, statistics, sample, target, workers or cores())
 
 
 def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
@@ -79,13 +81,13 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
             planned |= split_hash.move_rare_units(engine, marked, task.split, kinds)
     with stage("looking back"):
         past = future_check.compute_past(task, engine, marked, planned)
-        joined = features.join_events(task, engine, engine.named(features.ROWS, marked))
+        joined = features.join_events(task, engine, engine.create_view(features.ROWS, marked))
     finished.expected = sum(counted.labelled.values())
     compared = (past.moment, past.below) if past else None
     said = features.ask_features(task, joined)
     rows = features.finish_rows(task, joined, planned, engine.dialect, compared, said)
     with stage("computing features") as work, closing(engine.batches(rows)) as batches:
-        for batch in work.counted(past.kept(batches) if past else batches):
+        for batch in work.count_rows(past.drop_compared_rows(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
     found = features.list_notes(task, said, engine.dialect)
@@ -94,7 +96,7 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
     return {**planned, "rows_read": counted.rows, "notes": notes}
 
 
-def _written(
+def _write_dataset(
     name: str,
     task: TabularTask,
     finished: Sorting,
@@ -232,7 +234,7 @@ class Shards:
 
     def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> Iterator[ShardFile]:
         """Writes the shards and yields each file when it is written."""
-        work = (partial(self._written, *numbered) for numbered in _numbered(_cut(tables)))
+        work = (partial(self._write_shard, *numbered) for numbered in _number_tables(_cut_tables(tables)))
         for split, file, figures in in_order(work, threads):
             self.files[split] = (*self.files.get(split, ()), file)
             for name, figure in figures.items():
@@ -248,7 +250,7 @@ class Shards:
             self._figures[name].counts.update(dict.fromkeys(values, 0))
         return tuple(figure.column(name, classes) for name, figure in self._figures.items())
 
-    def _written(self, split: str, number: int, rows: pa.Table) -> Written:
+    def _write_shard(self, split: str, number: int, rows: pa.Table) -> Written:
         columns = zip(rows.column_names, rows.combine_chunks().columns, strict=True)
         figures = {
             name: sketch(column.chunk(0), name == self._label, split == "train", self._values.get(name))
@@ -266,7 +268,7 @@ def rows_per_shard(schema: pa.Schema) -> int:
     return 1 << max(10, (SHARD_BYTES // width).bit_length() - 1)
 
 
-def _cut(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
+def _cut_tables(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
     """Yields tables of equally many rows with the names of their splits; the last of a split may have fewer."""
     held, rows, of = list[pa.Table](), 0, -1
     for split, table in tables:
@@ -284,7 +286,7 @@ def _cut(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table
         yield NAMES[of], pa.concat_tables(held)
 
 
-def _numbered(tables: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, int, pa.Table]]:
+def _number_tables(tables: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, int, pa.Table]]:
     counts = defaultdict[str, int](int)
     for split, table in tables:
         yield split, counts[split], table

@@ -114,7 +114,7 @@ class Sorting:
 
     def _begin(self, schema: pa.Schema) -> None:
         number = pa.float64() if self._regression else None
-        stored = {f.name: f.type if f.name in self._carried else _stored_type(f.type) for f in schema}
+        stored = {f.name: f.type if f.name in self._carried else _choose_scratch_type(f.type) for f in schema}
         self._stored_type = pa.schema({**stored, **({self._label: number} if number else {})})
         words = [field.name for field in schema if pa.types.is_string(field.type)]
         self._codes = {name: {} for name in words if name not in self._carried}
@@ -177,7 +177,7 @@ def width_of(kind: pa.DataType) -> int:
         return 16
 
 
-def _stored_type(kind: pa.DataType) -> pa.DataType:
+def _choose_scratch_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_string(kind):
         return pa.int32()
     return pa.float32() if pa.types.is_floating(kind) else kind

@@ -61,7 +61,7 @@ def call_method(task: TabularTask, method: str, rows: ir.Table) -> Any:
     """
     where = f"{type(task).__name__}.{method}"
     try:
-        answer = _bound(getattr(task, method)(rows), rows)
+        answer = _resolve_deferred(getattr(task, method)(rows), rows)
     except IntegrityError:
         raise UserError(
             f"{where} gives a column of another table than the `rows` that it was given. Join nothing: look back with "
@@ -103,7 +103,7 @@ def _rewrite(task: TabularTask, answer: object) -> object:
     return engine_agreement.make_agree(answer, never_null) if isinstance(answer, ir.Value | ir.Table) else answer
 
 
-def _bound(answer: object, rows: ir.Table) -> object:
+def _resolve_deferred(answer: object, rows: ir.Table) -> object:
     """Resolves deferred expressions of an answer. Raises IntegrityError for columns of another table."""
     if isinstance(answer, Mapping):
         answer = {name: part.resolve(rows) if isinstance(part, Deferred) else part for name, part in answer.items()}

@@ -36,7 +36,7 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, fl
         ProcessFailed: the predictions differ.
     """
     dataset = manifest.load(data)
-    work = tasks.load(task_names.trusted(dataset.task, data, task), dataset.options)
+    work = tasks.load(task_names.require_trusted(dataset.task, data, task), dataset.options)
     if not (Path(evaluation) / predictions.FILE_NAME).exists():  # a script's model: a person decides
         return _seen(0, 0, 0, 0.0)
     header = predictions.read(evaluation).header

@@ -23,7 +23,7 @@ from vgp.data.engines import engine_choice
 from vgp.data.engines.engine_choice import Source, resolve_source
 from vgp.data.identity import with_ids
 from vgp.data.periods import format_spans_as_days
-from vgp.data.prepare import pinned_input
+from vgp.data.prepare import read_pinned_input
 from vgp.data.schema import arrow_schema, canonical_schema
 from vgp.data.sources.table_files import NoRows
 from vgp.data.splits import ByTime
@@ -87,7 +87,7 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
         CannotLook: the sample would need all of the data, or no row is new.
         UserError: the data lacks a column, or `prepare` could not read it either.
     """
-    data, options = pinned_input(pins, task)
+    data, options = read_pinned_input(pins, task)
     work = tasks.load(task, options)
     if not isinstance(work, TabularTask):
         raise CannotLook(f"{type(work).__name__} is no task over a table, and nothing else is sampled")
@@ -118,7 +118,9 @@ def _days_of(
     task: TabularTask, source: Source, present: Mapping[str, data_days.Stretches], span: Span, run: str
 ) -> Look:  # fmt: skip
     chosen = [
-        file for file in source.files if _overlaps(present[data_days.versioned_path(file)], span.before, span.last)
+        file
+        for file in source.files
+        if _overlaps(present[data_days.path_with_generation(file)], span.before, span.last)
     ]
     _check_size(chosen)
     count = span.last - span.first + 1
@@ -131,9 +133,9 @@ def _days_of(
 def named(file: File) -> str:
     """Returns a name for this version of a file: an object's generation, or another file's modification time."""
     return (
-        f"{data_days.versioned_path(file)}@{file.version.modified_ns}"
+        f"{data_days.path_with_generation(file)}@{file.version.modified_ns}"
         if file.version
-        else data_days.versioned_path(file)
+        else data_days.path_with_generation(file)
     )
 
 
@@ -188,7 +190,7 @@ def _opened(task: TabularTask, source: Source, run: str) -> Iterator[Engine]:
         from vgp.data.engines.bigquery import BigQuery
 
         allowed, owner = settings.engines().bigquery, Owner(run, "resolve")
-        with BigQuery.opened(source.relations, task.schema, allowed, owner, values=False) as there:
+        with BigQuery.open(source.relations, task.schema, allowed, owner, values=False) as there:
             yield there
     else:
         key = task.key or [field.name for field in task.schema]
@@ -205,7 +207,7 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
     count = int(engine.read(inside.agg(rows=inside.count()))["rows"][0].as_py())
     if not count:
         raise CannotLook(f"there is no row in {words}")
-    joined = features.join_events(task, engine, engine.named(ROWS, rows))
+    joined = features.join_events(task, engine, engine.create_view(ROWS, rows))
     values = features.values_of(task, joined)
     if span and not span.whole and any(engine_agreement.takes_several_rows(value.op()) for value in values.values()):
         raise _LooksFar

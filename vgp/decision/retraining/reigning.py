@@ -9,7 +9,7 @@ from vgp.data import bundle, task_names
 from vgp.data.bundle import ModelCard
 from vgp.data.periods import Spans
 from vgp.data.task import Options
-from vgp.data.windows import dated_spans
+from vgp.data.windows import read_spans
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins, DataPins, RunPins
 from vgp.registry.documents import Record, Version
@@ -41,11 +41,11 @@ class Reigning:
     @property
     def trained_on(self) -> Spans:
         """Returns the days of its training window; () if its options have no dates."""
-        return dated_spans(self.card.options, "train")
+        return read_spans(self.card.options, "train")
 
     @property
     def tested_on(self) -> Spans:
-        return dated_spans(self.card.options, "test")
+        return read_spans(self.card.options, "test")
 
     @property
     def days_trained(self) -> int:

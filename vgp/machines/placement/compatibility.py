@@ -103,7 +103,7 @@ class _Parts:
             text = f"{COUNT} is {self.count}, but {TYPE} is missing: the count is dropped or refused."
             return [self._propose_built_in("GPU005", text, f"Name the accelerator, or remove {COUNT}.")]
         if self.machine and self.machine.accelerator:
-            text = f"{self.machine.name} has {_built_in(self.machine)} built in, and the request names neither."
+            text = f"{self.machine.name} has {_format_own_gpus(self.machine)} built in, and the request names neither."
             return [self._propose_built_in("GPU006", text)]
         return []
 
@@ -125,7 +125,7 @@ class _Parts:
     def _check_end_of_support(self, accelerator: Accelerator) -> list[Problem]:
         """Returns the problem of retired hardware; a warning in the half year before its end of support."""
         if accelerator.is_retired(self.as_of):
-            return [self._near("GPU011", TYPE, _retired(accelerator), self.count)]
+            return [self._near("GPU011", TYPE, _explain_retirement(accelerator), self.count)]
         end = accelerator.end_of_support
         if end is None or (end - self.as_of).days > 180:
             return []
@@ -135,9 +135,9 @@ class _Parts:
 
     def _explain_mismatch(self, machine: Machine, accelerator: Accelerator) -> str:
         if accelerator.is_retired(self.as_of):
-            return _retired(accelerator)
+            return _explain_retirement(accelerator)
         if machine.accelerator:
-            return f"{machine.name} comes with {_built_in(machine)}; it does not take {accelerator.name}."
+            return f"{machine.name} comes with {_format_own_gpus(machine)}; it does not take {accelerator.name}."
         if not machine.choices:
             return f"{machine.name} takes no accelerator; GPUs attach to N1 only, A2, A3, A4, G2 and G4 have them."
         if accelerator.name in catalog.document("machines.json")["attachable"]["max_vcpu_and_memory_gb"]:
@@ -168,10 +168,10 @@ def fields_of(combination: Combination) -> tuple[tuple[str, str | int], ...]:
     return (MACHINE, combination.machine_type), (TYPE, combination.accelerator.name), (COUNT, combination.count)
 
 
-def _built_in(machine: Machine) -> str:
+def _format_own_gpus(machine: Machine) -> str:
     return f"{machine.gpus} x {machine.accelerator}"
 
 
-def _retired(accelerator: Accelerator) -> str:
+def _explain_retirement(accelerator: Accelerator) -> str:
     when = f" since {accelerator.end_of_support}" if accelerator.end_of_support else ""
     return f"{accelerator.name} is retired{when}."

@@ -159,7 +159,7 @@ class Placement:
         Raises:
             PlacementError: no limits select it.
         """
-        chosen = plain.chosen_by_limits(self.combination)
+        chosen = plain.choose_by_limits(self.combination)
         if chosen != self.combination:
             got = f"Vertex AI would choose {chosen.machine_type}." if chosen else "No limits reach it."
             fix = f"Make it a custom job, or request {(chosen or plain.default()).machine_type}."

@@ -88,7 +88,7 @@ def limits_of(combination: Combination) -> tuple[int, float]:
     return combination.vcpu, min(combination.memory_gb, MAX_MEMORY_GB)
 
 
-def chosen_by_limits(combination: Combination) -> Combination | None:
+def choose_by_limits(combination: Combination) -> Combination | None:
     """Returns Vertex AI's choice for the limits of `combination`: itself, or a closer one; None above all limits."""
     vcpu, memory_gb = limits_of(combination)
     if vcpu > MAX_VCPU:
@@ -98,7 +98,7 @@ def chosen_by_limits(combination: Combination) -> Combination | None:
 
 def can_get(combination: Combination) -> bool:
     """Whether a plain step can get exactly this machine."""
-    return chosen_by_limits(combination) == combination
+    return choose_by_limits(combination) == combination
 
 
 @cache

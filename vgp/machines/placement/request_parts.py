@@ -165,7 +165,7 @@ class Size(Rung):
         return {**values, "capacity": values.get("capacity") or (only,)}
 
 
-def named_sizes(sizes: JsonObject) -> JsonObject:
+def require_valid_names(sizes: JsonObject) -> JsonObject:
     """Returns the sizes, or raises ValueError for a name that is not a valid parameter value."""
     for name in sizes:
         if not _NAME.fullmatch(name):

@@ -31,8 +31,8 @@ from vgp.machines.placement.request_parts import (
     ParameterServer,
     Rung,
     Size,
-    named_sizes,
     process_launcher,
+    require_valid_names,
 )
 from vgp.protocol import environment as variables
 
@@ -81,7 +81,7 @@ class Request(MachineNeed, JobOptions):
     #: Ladder of rungs: requests that are tried in order until one gets machines.
     capacity: tuple[Rung, ...] = ()
     #: Named sizes, of which each run takes one by the parameter `STEP_size`. All are checked and priced.
-    sizes: Annotated[dict[str, Size], AfterValidator(named_sizes)] = {}
+    sizes: Annotated[dict[str, Size], AfterValidator(require_valid_names)] = {}
     #: Size of a run that names none. Default: the first.
     size: str | None = None
     #: Time from the first attempt by which a step with a ladder must be done: `12h`, at most `7d`.

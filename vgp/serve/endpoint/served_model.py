@@ -48,7 +48,7 @@ def load(settings: ServingRequest) -> Served:
         tasks.find(settings.task)
     with local_files(settings.model, settings.sha256) as folder:
         if settings.task:
-            task_names.trusted(bundle.load_card(folder).task, f"{settings.model}/{bundle.CARD}", settings.task)
+            task_names.require_trusted(bundle.load_card(folder).task, f"{settings.model}/{bundle.CARD}", settings.task)
         predictor = Predictor.load(folder)
         version = settings.version or files_digest(Path(folder) / bundle.WEIGHTS)[:12]
     _warm(predictor)

@@ -72,7 +72,12 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
 
     return Starlette(
         routes=[Route(health, report_health), Route(predict, answer, methods=["POST"])],
-        exception_handlers={UserError: _mistake, HTTPException: _refusal, Exception: _failure, ClientDisconnect: _gone},
+        exception_handlers={
+            UserError: _mistake,
+            HTTPException: _refusal,
+            Exception: _failure,
+            ClientDisconnect: _answer_gone_client,
+        },
     )
 
 
@@ -108,7 +113,7 @@ async def _failure(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": f"the model failed: {type(error).__name__}; see the server's log"}, 500)
 
 
-async def _gone(_: Request, error: Exception) -> Response:
+async def _answer_gone_client(_: Request, error: Exception) -> Response:
     return Response(status_code=499)  # the client is gone
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import ibis.expr.operations as ops
 
-from vgp.data.engines.duckdb import DuckDB, connected
+from vgp.data.engines.duckdb import DuckDB, connect
 
 #: Memory limit for the rows of all concurrent requests.
 MEMORY_BYTES = 512 << 20
@@ -50,7 +50,7 @@ class Database:
             if process not in self._roots:
                 scratch = tempfile.mkdtemp(prefix="predict-")
                 weakref.finalize(self, _remove, scratch, process)
-                self._roots[process] = connected(Path(scratch), MEMORY_BYTES, 1), scratch
+                self._roots[process] = connect(Path(scratch), MEMORY_BYTES, 1), scratch
             if len(self._printed) > MOST_PRINTED:
                 self._printed = {}
             return self._roots[process]

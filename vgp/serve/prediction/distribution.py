@@ -17,7 +17,7 @@ from vgp.data.columns import elements
 from vgp.data.rows import read_shard
 from vgp.data.task import Task
 from vgp.evaluation import measure, predictions_writer
-from vgp.evaluation.drift import FREQUENT_VALUES, MOST_COLUMNS, SHOWN_VALUES, ColumnDrift, compared, places
+from vgp.evaluation.drift import FREQUENT_VALUES, MOST_COLUMNS, SHOWN_VALUES, ColumnDrift, compare_column, places
 from vgp.evaluation.predictions import Header
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
@@ -60,14 +60,14 @@ def distribution(task: Task, rows: NewRows, parts: Iterator[Part], scratch: Path
         for part in parts:
             spread.add(part.predicted)
         return spread.result(0, {})
-    labelled = (batch for part in parts if (batch := _labelled_rows(task, rows, spread, part)))
+    labelled = (batch for part in parts if (batch := _read_labelled_rows(task, rows, spread, part)))
     folder = scratch / "labelled"
     predictions_writer.write(folder, _header(task, rows), labelled)
     figures = measure.measure(folder).scalars
     return spread.result(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
 
 
-def _labelled_rows(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> JsonObject | None:
+def _read_labelled_rows(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> JsonObject | None:
     """Returns the rows of a part with a known label, in the form that evaluation saves; None if there are none."""
     spread.add(part.predicted)
     columns = rows.read(part.number)
@@ -170,7 +170,7 @@ def drift(task: Task, card: ModelCard, rows: NewRows) -> NewDrift:
                 counts[column.name] += bins.tally(values, np.asarray(column.edges))
     for name, codes in seen.items():
         np.add.at(counts[name], bin_of[name], codes)
-    drifts = [compared(c.name, _before(c), counts[c.name], *_unseen(c, own[c.name], seen)) for c in known]
+    drifts = [compare_column(c.name, _before(c), counts[c.name], *_unseen(c, own[c.name], seen)) for c in known]
     return NewDrift(
         rows=sum(shard.rows for shard in rows.shards),
         columns=tuple(sorted(drifts, key=lambda column: (-column.index, column.column))),

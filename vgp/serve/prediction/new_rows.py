@@ -23,7 +23,7 @@ from vgp.data.bundle import ModelCard
 from vgp.data.columns import category_values, fixed_width
 from vgp.data.destination import Destination
 from vgp.data.engine import ID, Engine
-from vgp.data.engines.engine_choice import opened, resolve_source
+from vgp.data.engines.engine_choice import open_engine, resolve_source
 from vgp.data.identity import with_ids
 from vgp.data.periods import Spans, date_of, parse, spans_of
 from vgp.data.pool import WorkerPool, stage
@@ -35,7 +35,7 @@ from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.serve.prediction import row_shards
-from vgp.serve.prediction.output_shards import renamed
+from vgp.serve.prediction.output_shards import rename_columns
 from vgp.serve.prediction.row_shards import NewRows, feature_columns
 
 #: The largest object that downloads in a few seconds, bytes.
@@ -99,14 +99,16 @@ def _of_table(
     with Sorting(task.scratch / "finished", task.label, regression=True, carried=stored) as finished:
         with ExitStack() as stack:
             with stage("reading the source"):
-                engine = stack.enter_context(opened(task, data, target, workers))
+                engine = stack.enter_context(open_engine(task, data, target, workers))
             with failed_rows.name_errors(task, engine):
                 _compute(task, engine, finished, window, stored)
             sources, notes = engine.sources, engine.notes
         values = finished.values()
         with stage("writing rows"):
             tables = (table for _, table in finished.tables())
-            return row_shards.write(task, card, tables, values, shard_rows, sources, notes, carried=renamed(stored))
+            return row_shards.write(
+                task, card, tables, values, shard_rows, sources, notes, carried=rename_columns(stored)
+            )
 
 
 def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
@@ -118,7 +120,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
     if task.time:
         more[DAY] = task_methods.move_to(rows, seen, features.day(task, seen))
     with stage("looking back"):
-        marked = engine.named(features.ROWS, rows.mutate(**more))
+        marked = engine.create_view(features.ROWS, rows.mutate(**more))
         chosen = _days(task, engine, marked, window) if window else ()
         joined = features.join_events(task, engine, marked)
     table = joined.select(
@@ -135,7 +137,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
     types = arrow_schema(table.schema())
     finished.expected = int(engine.read(rows.agg(rows=rows.count()))["rows"][0].as_py())
     with stage("computing features") as work, closing(engine.batches(table)) as batches:
-        for batch in work.counted(batches):
+        for batch in work.count_rows(batches):
             if batch.num_rows:
                 finished.add(_set_zone(batch, types))
 
@@ -157,7 +159,7 @@ def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> S
     chosen, day = parse(window, "window"), rows[DAY]
     first, last = engine.read(rows.agg(first=day.min(), last=day.max())).to_pylist()[0].values()
     if chosen.yearless:
-        chosen = chosen.dated(date_of(last).year)
+        chosen = chosen.with_year(date_of(last).year)
     length = chosen.length
     spans = ((length.before(last + 1), last + 1),) if length else spans_of(chosen.periods)
     if not any(start <= last and end > first for start, end in spans):

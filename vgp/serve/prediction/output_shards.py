@@ -84,13 +84,13 @@ def replace(table: TableName, uris: Sequence[str], name: str) -> str:
         ProcessFailed: BigQuery did not answer, or all attempts failed.
     """
     for attempt in range(MOST_ATTEMPTS):
-        if job := started(table, uris, f"{name}-{attempt}"):
+        if job := find_or_start_job(table, uris, f"{name}-{attempt}"):
             _wait(job, table)
             return str(job.job_id)
     raise ProcessFailed(f"{table.uri} was loaded {MOST_ATTEMPTS} times already (jobs {name}-0 and so on).")
 
 
-def started(table: TableName, uris: Sequence[str], job_id: str) -> Any:
+def find_or_start_job(table: TableName, uris: Sequence[str], job_id: str) -> Any:
     """Returns the job with this id, new or still running, or None if it has already ended."""
     from google.api_core.exceptions import Conflict
     from google.cloud import bigquery
@@ -189,7 +189,7 @@ def class_columns(classes: Sequence[str]) -> list[str]:
     return names
 
 
-def renamed(carried: Mapping[str, str]) -> dict[str, str]:
+def rename_columns(carried: Mapping[str, str]) -> dict[str, str]:
     """Returns the output names of columns of the data; a reserved name gets a trailing underscore."""
     reserved = ("probability_", "quantile_")
     return {k: f"{name}_" if name in OWN or name.startswith(reserved) else name for k, name in carried.items()}
@@ -210,7 +210,7 @@ class Part:
     predicted: np.ndarray
 
 
-def written_parts(task: Task, folder: PredictionFolder, count: int) -> Iterator[Part]:
+def write_parts(task: Task, folder: PredictionFolder, count: int) -> Iterator[Part]:
     """Yields the predictions of all shards, in order."""
     for number in range(count):
         table = pq.read_table(pa.BufferReader(folder.store.read(shard_name(number))))

@@ -103,7 +103,7 @@ def predict(
     """
     folder, options = PredictionFolder.checked(destination), options or Options()
     card = bundle.load_card(model)
-    work = tasks.load(task_names.trusted(card.task, f"{model}/{CARD}", task), card.options)
+    work = tasks.load(task_names.require_trusted(card.task, f"{model}/{CARD}", task), card.options)
     with scratch.scratch_folder() as work.scratch:
         rows = new_rows.prepare_rows(
             work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
@@ -218,7 +218,7 @@ def _finish(
     words: tuple[str, ...],
 ) -> Prediction:
     spread = distribution.distribution(
-        task, rows, output_shards.written_parts(task, folder, len(rows.shards)), task.scratch
+        task, rows, output_shards.write_parts(task, folder, len(rows.shards)), task.scratch
     )
     html = predictions_page(request, shifts, spread)
     figures = {"distribution": spread.model_dump(), "drift": shifts.model_dump()}
@@ -233,10 +233,10 @@ def _finish(
 
 def _document(folder: PredictionFolder, request: PredictionRequest, rows: NewRows) -> PredictionManifest:
     first = pq.read_schema(pa.BufferReader(folder.store.read(shard_name(0))))
-    shards = [folder.described(shard_name(number), shard.rows) for number, shard in enumerate(rows.shards)]
+    shards = [folder.describe(shard_name(number), shard.rows) for number, shard in enumerate(rows.shards)]
     return PredictionManifest(
         request=request, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
-        files=tuple(folder.described(name) for name in (PAGE, METRICS)),
+        files=tuple(folder.describe(name) for name in (PAGE, METRICS)),
     )  # fmt: skip
 
 

@@ -150,10 +150,10 @@ class PredictionFolder:
         self.store.delete(name)
         return False
 
-    def described(self, name: str, rows: int = 0) -> WrittenFile:
+    def describe(self, name: str, rows: int = 0) -> WrittenFile:
         return WrittenFile(name=name, rows=rows, bytes=self.store.size(name), crc32c=self.store.checksum(name))
 
-    def finished(self) -> PredictionManifest | None:
+    def read_manifest(self) -> PredictionManifest | None:
         """Returns the manifest, or None if there is none yet. Raises UserError if it cannot be read."""
         if MANIFEST not in self.names():
             return None

@@ -84,7 +84,7 @@ class RowLists:
             values.check(table, fields)
         except Mistake as mistake:
             raise UserError(f"{self.place(number, mistake.record)}{mistake.text}") from None
-        return table.cast(pa.schema([(field.name, values.held_type(field.type)) for field in fields]))
+        return table.cast(pa.schema([(field.name, values.choose_memory_type(field.type)) for field in fields]))
 
 
 def common_columns(rows: Sequence[Row]) -> set[str]:
@@ -197,7 +197,7 @@ def _of_table(
         lists = RowLists({ROWS: rows, HISTORY: history or ()}, task.schema)
         engine.read_files(lists, task.schema)
         with failed_rows.name_errors(task, engine):
-            joined = features.join_events(task, engine, engine.named(features.ROWS, engine.source()))
+            joined = features.join_events(task, engine, engine.create_view(features.ROWS, engine.source()))
             selected = joined.select(FILE, RECORD, **features.values_of(task, joined))
             return engine.read(selected.filter(selected[FILE] == 0).order_by(RECORD))
 
@@ -208,7 +208,7 @@ def _columns(task: TabularTask, names: Sequence[str], rows: Sequence[Row], histo
     after = {field.name for field in task.schema if field.known == "after"}
     in_history = common_columns(history) if history else set(declared)
     there = {name for name in declared if name in in_history and (name in after or name in common_columns(rows))}
-    required = row_shards.needed(task, names, (name for name in declared if name not in there))
+    required = row_shards.list_needed_columns(task, names, (name for name in declared if name not in there))
     require_columns(ROWS, rows, [name for name in required if name not in after], declared)
     require_columns(HISTORY, history, required, declared)
     return there

@@ -32,7 +32,7 @@ from vgp.protocol.manifest import Column, Manifest, ShardFile, SourceFile
 # A column is needed if the task's expressions cannot be built over a table without it.
 
 
-def needed(task: TabularTask, learned: Collection[str], absent: Iterable[str]) -> list[str]:
+def list_needed_columns(task: TabularTask, learned: Collection[str], absent: Iterable[str]) -> list[str]:
     """Returns the absent columns that the features need.
 
     Args:
@@ -55,7 +55,9 @@ def expect(task: TabularTask, learned: Collection[str]) -> None:
     """Adapts the task's schema to new data: columns known only after the outcome may be empty, and they and the split
     column may be missing unless `events` needs them."""
     after = [field.name for field in task.schema if field.known == "after"]
-    spare = {*after, task.split.column} - {*needed(task, learned, [*after, *filter(None, [task.split.column])])}
+    spare = {*after, task.split.column} - {
+        *list_needed_columns(task, learned, [*after, *filter(None, [task.split.column])])
+    }
     task.__dict__["schema"] = tuple(
         replace(field, optional=field.name in spare, nullable=field.nullable or field.name in {*after, *spare})
         for field in task.schema
@@ -144,7 +146,7 @@ def write(
     folder = task.scratch / "shards"
     folder.mkdir()
     files, labelled, schema = [], 0, pa.schema([])
-    for number, table in enumerate(_cut(tables, shard_rows)):
+    for number, table in enumerate(_cut_tables(tables, shard_rows)):
         schema, path = table.schema, folder / f"{SPLIT}-{number:05}.parquet"
         data = encode_parquet(table, [name for name in values if name in table.column_names])
         path.write_bytes(data)
@@ -170,7 +172,7 @@ def _require(task: Task, card: ModelCard, dataset: Manifest) -> None:
         raise UserError(f"the new rows lack columns that the model needs: {join_names(absent)}.")
 
 
-def _cut(tables: Iterator[pa.Table], shard_rows: int) -> Iterator[pa.Table]:
+def _cut_tables(tables: Iterator[pa.Table], shard_rows: int) -> Iterator[pa.Table]:
     """Yields tables with an equal number of rows; the last may have fewer."""
     held = None
     for table in tables:

@@ -138,7 +138,7 @@ def _find_sources(
 
 def _pin_relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
     allowed = engines().bigquery
-    relations = lookup.Lookup(client.project(allowed.project)).pinned(tables, past)
+    relations = lookup.Lookup(client.project(allowed.project)).pin(tables, past)
     names.check_one_place(relations, allowed.location)
     names.check_bucket(relations, folder)
     return relations
@@ -212,13 +212,13 @@ def _windows_in_dates(windows: Windows, present: Collection[int], moment: Moment
     if not present:
         raise UserError("the data has no rows to train and test with. Check data.")
     if moment is None:
-        train, test = windows.pinned(present, max(present))
+        train, test = windows.pin(present, max(present))
         return {"train": train, "test": test}
     last = moment.day if seen == "state" else moment.day_over
     if min(present) > last:
         raise UserError(f"{moment.text}: the data begins later, on {date_of(min(present))}.")
     try:
-        train, test = windows.pinned(present, last)
+        train, test = windows.pin(present, last)
     except UserError as error:
         raise UserError(f"{moment.text}: {error}" if last < max(present) else str(error)) from None
     return {"train": train, "test": test}
@@ -281,7 +281,7 @@ def _days_of_relations(
     fields = features.find_day_columns(task)
     settings, owner = engines().bigquery, Owner(run, "resolve")
     with (
-        BigQuery.opened(relations, fields, settings, owner, values=False) as engine,
+        BigQuery.open(relations, fields, settings, owner, values=False) as engine,
         failed_rows.name_errors(task, engine),
     ):
         rows = engine.source()

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgp.data.tensor_file import as_bytes, ordered
+from vgp.data.tensor_file import as_bytes, sort_tensors
 
 
 class Snapshot:
@@ -120,7 +120,7 @@ class Arena:
 
     def __init__(self, like: Mapping[str, Tensor]):
         places, self.bytes = {}, 0
-        for name, tensor in ordered(like).items():
+        for name, tensor in sort_tensors(like).items():
             places[name] = self.bytes
             self.bytes += -(-tensor.numel() * tensor.element_size() // _ALIGNMENT) * _ALIGNMENT
         self.memory = torch.frombuffer(mmap.mmap(-1, max(1, self.bytes)), dtype=torch.uint8)

@@ -15,7 +15,7 @@ from vgp.base.text import google_names
 from vgp.base.text.printable import one_line, printable
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.patient_reads import Patience, is_transient
 
 #: Seconds for one build, including the push of a new image of 8 GB.
@@ -134,7 +134,7 @@ def start(settings: Settings, build: Build) -> Build:
     Raises:
         WorkFailed: Cloud Build refuses, or cannot be reached.
     """
-    with explained("build the image", settings):
+    with explain_errors("build the image", settings):
         if running := _find_running(settings, build["tags"][0]):
             return running
         try:
@@ -168,7 +168,7 @@ def follow(settings: Settings, build: Build, log_line: Callable[[str], None], *,
 def _poll(settings: Settings, id_: str, log_line: Callable[[str], None], log: Log, clock: Clock) -> Build:
     patient = Patience(log_line, clock)
     while True:
-        with explained("follow the build", settings):
+        with explain_errors("follow the build", settings):
             build = patient(lambda: _read(settings, id_))
         for line in log.new():
             log_line(line)

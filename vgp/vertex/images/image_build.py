@@ -22,7 +22,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text import google_names
 from vgp.settings import FILE_NAME, Settings, write_values
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.images import cloud_build
 from vgp.vertex.images.cloud_build import Target
 from vgp.vertex.images.source import Source, archive, find_source
@@ -147,7 +147,7 @@ def read_order(settings: Settings, options: Options, root: Path) -> Order:
             "Commit, or build all the same: --allow-dirty."
         )
     text = (source.root / source.dockerfile).read_text(encoding="utf-8")
-    extras, untagged = _list_extras(settings, text), untagged_name(image)
+    extras, untagged = _list_extras(settings, text), strip_tag(image)
     base = {"BASE": options.base} if options.base else {}
     tags = _list_tags(source, {**base, **extras})
     targets = [Target(GPU, [f"{untagged}:{tag}" for tag in tags], {**base, **extras})]
@@ -271,7 +271,7 @@ def upload(settings: Settings, digest: str, content: bytes) -> dict[str, str]:
 
     bucket, inside = google_names.split_uri(builds_folder(settings))
     name = f"{inside}/source/{digest}.tgz"
-    with explained("upload the source", settings), closing(clients.storage(settings)) as client:
+    with explain_errors("upload the source", settings), closing(clients.storage(settings)) as client:
         blob = client.bucket(bucket).blob(name)
         with suppress(exceptions.PreconditionFailed):  # the object exists already
             blob.upload_from_string(
@@ -295,7 +295,7 @@ def read_image(settings: Settings) -> Image:
     return image
 
 
-def untagged_name(image: Image) -> str:
+def strip_tag(image: Image) -> str:
     """Returns the image's name without tag and digest: REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE."""
     return f"{image.location}-docker.pkg.dev/{image.project}/{image.repository}/{image.path}"
 
@@ -309,7 +309,7 @@ def read_registered_digest(settings: Settings, image: Image, tag: str) -> str | 
 
     client = clients.artifact_registry(settings)
     name = f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{tag}"
-    with explained(f"look up {image.path}:{tag}", settings):
+    with explain_errors(f"look up {image.path}:{tag}", settings):
         try:
             version = client.get_tag(name=name, **clients.reading()).version
         except exceptions.NotFound:

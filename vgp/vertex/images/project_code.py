@@ -21,8 +21,8 @@ from vgp.base.text.printable import is_secret
 from vgp.protocol import code_archive
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
-from vgp.vertex.images.source import IgnoreRules, known_files, matches_any, read_text, refuse_foreign
+from vgp.vertex.google_errors import explain_errors
+from vgp.vertex.images.source import IgnoreRules, list_known_files, matches_any, read_text, refuse_foreign
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
@@ -63,7 +63,7 @@ def pack(settings: Settings, *, schedule: bool = False) -> ProjectCode:
     _refuse_forbidden(settings, schedule=schedule)
     root = settings.repository.root
     ignored = IgnoreRules.read(read_text(root / ".dockerignore"))
-    listed = (name for name in known_files(root) if matches_any(settings.code, name))
+    listed = (name for name in list_known_files(root) if matches_any(settings.code, name))
     files = tuple(name for name in listed if not ignored.excludes(name))
     if not files:
         raise RequestError(
@@ -88,7 +88,7 @@ def upload(code: ProjectCode) -> bool:
     from google.api_core import exceptions
 
     bucket, name = google_names.split_uri(code.uri)
-    with explained("upload the code", code.settings), closing(clients.storage(code.settings)) as client:
+    with explain_errors("upload the code", code.settings), closing(clients.storage(code.settings)) as client:
         blob = client.bucket(bucket).get_blob(name, timeout=clients.ATTEMPT_S)
         if blob is None:
             with suppress(exceptions.PreconditionFailed):  # uploaded by someone else meanwhile

@@ -91,7 +91,7 @@ def _to_regular(part: re.Match[str]) -> str:
     return re.escape(part["as_is"])
 
 
-def copied_files(text: str) -> tuple[str, ...]:
+def list_copied_files(text: str) -> tuple[str, ...]:
     """Returns the files, folders and patterns that the instructions of a Dockerfile copy; `.` for one in a variable."""
     sources = [source for instruction in _list_instructions(text) for source in _list_sources(*instruction)]
     return tuple(dict.fromkeys("." if "$" in source else source for source in sources))
@@ -168,7 +168,7 @@ class Selection:
                 f"{root} has no {' and no '.join(choices)}, from which the image is built. Write it, or name yours in "
                 'pipelines.toml: dockerfile = "docker/Dockerfile".'
             )
-        return cls(name, copied_files(read_text(root / name)), IgnoreRules.read(read_text(root / ".dockerignore")))
+        return cls(name, list_copied_files(read_text(root / name)), IgnoreRules.read(read_text(root / ".dockerignore")))
 
     def copies(self, name: str) -> bool:
         """Whether the Dockerfile copies the file or one of its folders."""
@@ -188,13 +188,13 @@ def find_source(root: Path, dockerfile: str | None = None) -> Source:
             link leads out of the repository.
     """
     selection = Selection.read(root, dockerfile)
-    files = tuple(name for name in known_files(root) if selection.includes(name))
+    files = tuple(name for name in list_known_files(root) if selection.includes(name))
     _refuse_missing(selection, files)
     refuse_foreign(root, files)
     return Source(root, selection.dockerfile, files, _compute_digest(root, files), _list_changed(root, selection))
 
 
-def known_files(root: Path) -> list[str]:
+def list_known_files(root: Path) -> list[str]:
     """Returns the files below `root` that git has or does not ignore, sorted.
 
     Raises:

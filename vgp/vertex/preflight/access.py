@@ -13,8 +13,8 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
-from vgp.vertex.permissions import holders, needed, role_for
+from vgp.vertex.google_errors import explain_errors
+from vgp.vertex.permissions import holders, list_needed_permissions, role_for
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, call_options
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from google.api_core.iam import Policy as StoragePolicy
     from google.iam.v1.policy_pb2 import Policy as IamPolicy
 
-JOBS = needed("runner", "project", "aiplatform")
-LOGS = needed("runner", "project", "logging")
-LADDER = needed("runner", "ladder")
-OBJECTS = needed("runner", "bucket", "storage.objects")
-IMAGES = needed("runner", "images")
-KEYS = needed("aiplatform", "key")
+JOBS = list_needed_permissions("runner", "project", "aiplatform")
+LOGS = list_needed_permissions("runner", "project", "logging")
+LADDER = list_needed_permissions("runner", "ladder")
+OBJECTS = list_needed_permissions("runner", "bucket", "storage.objects")
+IMAGES = list_needed_permissions("runner", "images")
+KEYS = list_needed_permissions("aiplatform", "key")
 EVERYTHING = ("roles/owner", "roles/editor")
 
 #: Prefixes of members that stand for several accounts.
@@ -190,7 +190,7 @@ class Policies:
         options = GetPolicyOptions(requested_policy_version=3)
         request = GetIamPolicyRequest(resource=f"projects/{project}", options=options)
         try:
-            with explained(f"the policy of {project} is not seen", self._settings):
+            with explain_errors(f"the policy of {project} is not seen", self._settings):
                 client = clients.projects(self._settings)
                 return Policy.from_message(client.get_iam_policy(request=request, **call_options()))
         except (WorkFailed, RequestError) as failure:

@@ -15,7 +15,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.request_parts import BigQuery
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
-from vgp.vertex.permissions import needed, role_for
+from vgp.vertex.permissions import list_needed_permissions, role_for
 from vgp.vertex.preflight.access import Policies, Policy, Resource, find_runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options
@@ -56,7 +56,9 @@ def _list_tables(settings: Settings, spec: PipelineSpec) -> list[str]:
 def _check_runner(settings: Settings, project: Project, paying: str, policies: Policies) -> Iterator[Finding]:
     grant = f"gcloud projects add-iam-policy-binding {paying}"
     thing = Resource("bigquery.runner", paying, paying, Policy(), grant)
-    yield policies.check(find_runner(settings, project), needed("runner", "project", "bigquery"), thing)
+    yield policies.check(
+        find_runner(settings, project), list_needed_permissions("runner", "project", "bigquery"), thing
+    )
 
 
 def _check_table(
@@ -78,7 +80,7 @@ def _check_table(
     yield _check_size(uri, table, min(one.max_gb for one in requests))
     yield from _check_location(settings, uri, str(dataset.get("location", "")), requests)
     thing = Resource("bigquery.reader", uri, owner, _read_policy(dataset, owner), "")
-    reader, permissions = find_runner(settings, project), needed("runner", "tables")
+    reader, permissions = find_runner(settings, project), list_needed_permissions("runner", "tables")
     finding = policies.check(reader, permissions, thing)
     role = role_for(*permissions)
     grant = f'GRANT `{role}` ON SCHEMA `{owner}`.`{dataset_id}` TO "serviceAccount:{reader}"'

@@ -10,7 +10,7 @@ from dataclasses import replace
 from vgp.base.text import google_names
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
-from vgp.vertex.permissions import ACT_AS, act_as, needed
+from vgp.vertex.permissions import ACT_AS, act_as, list_needed_permissions
 from vgp.vertex.preflight.access import Policies, Policy, Resource
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options, skip_question
@@ -40,9 +40,9 @@ def _check_account(settings: Settings, project: Project, policies: Policies, ima
     if not email.endswith(_LEGACY):
         yield from _check_act_as(settings, email, project)
     may = [
-        policies.check(email, needed("builder", "images"), _image_repository(settings, image)),
+        policies.check(email, list_needed_permissions("builder", "images"), _image_repository(settings, image)),
         *(policies.check(email, permissions, thing) for permissions, thing in _list_bucket_needs(settings, project)),
-        policies.check(email, needed("builder", "project"), _project(project)),
+        policies.check(email, list_needed_permissions("builder", "project"), _project(project)),
     ]
     yield from (replace(one, level="warning") if one.level == "error" else one for one in may)
 
@@ -103,9 +103,12 @@ def _list_bucket_needs(settings: Settings, project: Project) -> Iterator[tuple[t
     below = Policy.from_json(
         {"bindings": [_drop_infra_condition(binding, f"{name}/objects/{folder}") for binding in policy.bindings]}
     )
-    yield needed("builder", "builds"), Resource("builds.source", f"gs://{name}/{folder}", project.id, below, grant)
     yield (
-        needed("builder", "bucket"),
+        list_needed_permissions("builder", "builds"),
+        Resource("builds.source", f"gs://{name}/{folder}", project.id, below, grant),
+    )
+    yield (
+        list_needed_permissions("builder", "bucket"),
         Resource("builds.source", f"gs://{name}", project.id, Policy.from_storage(policy), grant),
     )
 

@@ -9,7 +9,7 @@ from vgp.machines.catalog import catalog
 from vgp.machines.placement.request_parts import Job
 from vgp.settings import Settings
 from vgp.vertex import clients, permissions, rest
-from vgp.vertex.permissions import ACT_AS, needed
+from vgp.vertex.permissions import ACT_AS, list_needed_permissions
 from vgp.vertex.preflight import quota, region, run_bucket, step_image
 from vgp.vertex.preflight.access import IMAGES, Policies, Policy, Resource, find_runner
 from vgp.vertex.preflight.account import Project
@@ -54,13 +54,13 @@ def _list_job_questions(
 
 def _check_jobs(own: str | None, project: Project, policies: Policies) -> Iterator[Finding]:
     thing = Resource("dataflow.jobs", project.id, project.id, Policy(), _grant_command(project))
-    yield policies.check(own, needed("runner", "project", "dataflow"), thing)
+    yield policies.check(own, list_needed_permissions("runner", "project", "dataflow"), thing)
 
 
 def _check_worker(worker: str | None, project: Project, policies: Policies) -> Iterator[Finding]:
     """https://cloud.google.com/dataflow/docs/concepts/security-and-permissions#worker-service-account"""
     thing = Resource("dataflow.worker", project.id, project.id, Policy(), _grant_command(project))
-    yield policies.check(worker, needed("worker", "project"), thing)
+    yield policies.check(worker, list_needed_permissions("worker", "project"), thing)
 
 
 def _check_act_as(

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from vgp.settings import Settings
 from vgp.vertex import rest
-from vgp.vertex.permissions import needed
+from vgp.vertex.permissions import list_needed_permissions
 from vgp.vertex.preflight.access import Policies, Policy, Resource, find_runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, call_options, skip_question
@@ -49,5 +49,5 @@ def _check_reader(
         return
     grant = f"gcloud secrets add-iam-policy-binding {name} --project {home}"
     thing = Resource(question, secret, home, own, grant)
-    finding = policies.check(find_runner(settings, project), needed("runner", "secret"), thing)
+    finding = policies.check(find_runner(settings, project), list_needed_permissions("runner", "secret"), thing)
     yield replace(finding, level="warning") if finding.level == "error" else finding

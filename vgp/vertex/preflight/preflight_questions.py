@@ -14,7 +14,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.printable import one_line, printable
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 
 #: ok; warning: works, or may; error: would fail; unknown: could not be checked; skipped: nothing to check.
 Level = Literal["ok", "warning", "error", "unknown", "skipped"]
@@ -86,7 +86,7 @@ def answer_question(settings: Settings, question: Question) -> list[Finding]:
     """Returns the findings of one question; after a failure those until then, and a finding about the failure."""
     findings: list[Finding] = []
     try:
-        with explained("not seen", settings):
+        with explain_errors("not seen", settings):
             for finding in question.look():
                 findings.append(finding)
     except (WorkFailed, RequestError) as failure:

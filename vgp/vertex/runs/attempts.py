@@ -22,7 +22,7 @@ from vgp.protocol import placeholders
 from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names, rest
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.pipeline_job import (
     ATTEMPT,
@@ -58,7 +58,7 @@ def start(settings: Settings, body: JsonObject, policy: Policy | None = None) ->
     """
     policy, first = policy or Policy(), job_id(body)
     client = clients.pipeline_service(settings)
-    with explained(f"start {first}", settings):
+    with explain_errors(f"start {first}", settings):
         now = rest.now(settings, "aiplatform", f"v1/{resource_names.job(settings, first)}")
         job, number = _latest_attempt(client, settings, body, first)
         while job is None or not policy.answers(job, now):
@@ -150,7 +150,7 @@ def _may_have_bad_pins(run: Run) -> bool:
 
     The pinned data may be deleted or wrong, and there is no finished step to reuse.
     """
-    failed = run.failed()
+    failed = run.list_failed_steps()
     before = takewhile(lambda step: step not in failed, run.steps)
     has_results = any(step.state in _DONE and step.task != STEP for step in before)
     return PINNED_BY in run.labels and bool(failed) and not has_results

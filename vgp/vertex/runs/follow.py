@@ -21,7 +21,7 @@ from vgp.base.text.printable import one_line
 from vgp.protocol.capacity.ladder_view import Way
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import outputs, run_cost, run_search, run_view
 from vgp.vertex.runs.remote_run import Run, read
@@ -77,7 +77,7 @@ def follow(
 
     display = Display(console, clock, stop_if_late)
     try:
-        with explained(f"follow {resource_names.short(reference)}", settings), display:
+        with explain_errors(f"follow {resource_names.short(reference)}", settings), display:
             _watch(settings, reference, display, stop_if_late)
         code = EXIT_CODES[display.run.state] if display.run else 1
     except (KeyboardInterrupt, _Late) as reason:
@@ -221,7 +221,7 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
     if run.over or run.state == "cancelling":
         return run, False
     client = clients.pipeline_service(settings)
-    with explained(f"cancel {run.id}", settings):
+    with explain_errors(f"cancel {run.id}", settings):
         try:
             client.cancel_pipeline_job(name=run.name, **clients.reading())
         except BadRequest:  # FAILED_PRECONDITION over HTTP: it ended between the two calls
@@ -232,7 +232,7 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
         return read(client.get_pipeline_job(name=run.name, **clients.reading())), True
 
 
-def cancelled_json(settings: Settings, run: Run, requested: bool) -> JsonObject:
+def cancellation_json(settings: Settings, run: Run, requested: bool) -> JsonObject:
     """Returns the result of `cancel` for --json."""
     link = resource_names.run_link(settings, run.id)
     return {"id": run.id, "name": run.name, "state": run.state, "asked": requested, "url": link}

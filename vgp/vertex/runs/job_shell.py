@@ -16,7 +16,7 @@ from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
@@ -70,7 +70,7 @@ def wait_for_shells(
     """
     clock = clock or Clock()
     began, last_state = clock.moment(), ""
-    with explained(f"look for the shells of {name}", settings):
+    with explain_errors(f"look for the shells of {name}", settings):
         patience = Patience(log, clock)
         job_name = run_search.find(settings, reference).name
         while True:

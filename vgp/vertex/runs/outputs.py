@@ -129,7 +129,7 @@ def brief_report(settings: Settings, run: Run, now: datetime) -> JsonObject:
         "created": rfc3339(run.created),
         "started": rfc3339(run.started),
         "ended": rfc3339(run.ended),
-        "seconds": _rounded(run.seconds(now)),
+        "seconds": _round(run.seconds(now)),
         "error": run.error,
         "labels": dict(run.labels),
         "schedule": resource_names.short(run.job.schedule_name),
@@ -185,7 +185,7 @@ def _step_report(step: Step, rows: Rows, now: datetime) -> JsonObject:
         "state": step.state,
         "started": rfc3339(step.start),
         "ended": rfc3339(step.end),
-        "seconds": _rounded(step.seconds(now)),
+        "seconds": _round(step.seconds(now)),
         "machines": [row.as_json() for row in run_cost.step_rows(step, rows)],
         "usd": None if spent is None else round(spent, 4),
         "custom_jobs": list(step.jobs),
@@ -193,5 +193,5 @@ def _step_report(step: Step, rows: Rows, now: datetime) -> JsonObject:
     }
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)

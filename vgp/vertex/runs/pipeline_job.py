@@ -14,7 +14,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache, uses_regist
 from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names, rest
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs.remote_run import restore_integers
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def create(settings: Settings, body: JsonObject, job_id: str) -> tuple["Pipeline
         RequestError: the id belongs to a run of another request.
     """
     client = clients.pipeline_service(settings)
-    with explained(f"start {job_id}", settings):
+    with explain_errors(f"start {job_id}", settings):
         job = find(client, settings, job_id)
         if job is None:
             return create_free(client, settings, body, job_id)

@@ -177,7 +177,7 @@ def _job_ids(detail: "PipelineTaskDetail") -> tuple[str, ...]:
     """Returns the ids of the jobs that run the step, and of a job that the step started (`gcp_resources`)."""
     names = _jobs_of_tries(detail)
     if detail.state.name != "SKIPPED":  # the outputs of a cached step name the job of an earlier run
-        names += _started_jobs(detail.execution.metadata or {})
+        names += _parse_started_jobs(detail.execution.metadata or {})
     return tuple(dict.fromkeys(number for number in map(resource_names.short, names) if number.isdigit()))
 
 
@@ -188,7 +188,7 @@ def _jobs_of_tries(detail: "PipelineTaskDetail") -> list[str]:
     return list(dict.fromkeys(filter(None, names)))
 
 
-def _started_jobs(metadata: Any) -> list[str]:
+def _parse_started_jobs(metadata: Any) -> list[str]:
     """Returns the URIs of the custom jobs in the output `gcp_resources`, whose format is
     https://github.com/kubeflow/pipelines/blob/master/components/google-cloud/google_cloud_pipeline_components/proto/gcp_resources.proto
     """
@@ -253,7 +253,7 @@ class Run:
 
         return summary_of(json_format.MessageToDict(type(self.job).pb(self.job)))
 
-    def failed(self) -> list[Step]:
+    def list_failed_steps(self) -> list[Step]:
         return [step for step in self.steps if step.state == "failed"]
 
 

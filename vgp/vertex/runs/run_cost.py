@@ -29,7 +29,7 @@ from vgp.check.cost_bound import price_dates as dates_of
 from vgp.machines.catalog.catalog import short_name
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
 
@@ -203,7 +203,7 @@ def last_runs(settings: Settings, pipeline: str, *, without: str = "") -> LastRu
 
 def _read_last_runs(settings: Settings, pipeline: str, without: str) -> LastRuns:
     try:
-        with explained("list the last runs", settings):
+        with explain_errors("list the last runs", settings):
             runs = [read(job) for job in _newest_jobs(settings, pipeline) if resource_names.short(job.name) != without]
         return summarize_costs(runs)
     except (RequestError, WorkFailed) as error:

@@ -23,7 +23,7 @@ from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.clients import project
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
@@ -187,7 +187,7 @@ def read_entries(settings: Settings, run: Run, selection: Selection, *, clock: C
     begin = parse_since(selection.since, (clock or Clock()).moment()) if selection.since else None
     texts = filter_expressions(run, selection.steps(run), begin=begin, severity=selection.severity)
     client = clients.logging(settings)
-    with explained("read the logs", settings):
+    with explain_errors("read the logs", settings):
         retried = clients.repeating()(_list_entries)
         entries = [entry for text in texts for entry in retried(client, run, text, selection.limit)]
     entries.sort(key=_sort_key)
@@ -204,7 +204,7 @@ def follow_entries(
     begin = parse_since(selection.since, clock.moment()) if selection.since else None
     last_polls = 0
     while last_polls < _LAST_POLLS:
-        with explained("follow the logs", settings):
+        with explain_errors("follow the logs", settings):
             run = read(patience(lambda: jobs.get_pipeline_job(name=job_name, **clients.once())))
             run = patience(lambda run=run: with_started_jobs(settings, run, calls=clients.once))  # type: ignore[misc]
             is_complete = run.ended is not None and (clock.moment() - run.ended).total_seconds() > _LATE_S

@@ -15,7 +15,7 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.times import parse_duration
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs.remote_run import Run, read
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def find(settings: Settings, reference: str) -> Run:
     Raises:
         RequestError: there is no such run, or several ids have the prefix.
     """
-    with explained(f"look for the run {reference}", settings):
+    with explain_errors(f"look for the run {reference}", settings):
         return read(find_job(settings, reference))
 
 
@@ -109,7 +109,7 @@ def list_runs(
     text = filter_expression(conditions, now or datetime.now(UTC))
     if limit < 0:
         raise RequestError(f"--limit {limit}: give a number of runs, or 0 for all.")
-    with explained("list the runs", settings):
+    with explain_errors("list the runs", settings):
         schedules = _schedule_ids(settings, conditions.schedule) if conditions.schedule else set()
         client = clients.pipeline_service(settings)
         runs: list[Run] = []

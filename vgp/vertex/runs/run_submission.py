@@ -21,7 +21,7 @@ from vgp.check.spec.parameters import parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.images import image_contents, project_code
 from vgp.vertex.images.project_code import ProjectCode
 from vgp.vertex.preflight import require_basics
@@ -189,7 +189,7 @@ def associate(settings: Settings, job_name: str, experiment: str, *, patience_s:
     Raises:
         WorkFailed: Google refused, or the run has no context in ML Metadata after `patience_s` seconds.
     """
-    with explained(f"add the run to the experiment {experiment}", settings):
+    with explain_errors(f"add the run to the experiment {experiment}", settings):
         client = clients.metadata_service(settings)
         parent = _find_or_create_experiment(client, settings, experiment)
         context = _wait_for_run_context(settings, job_name, patience_s)

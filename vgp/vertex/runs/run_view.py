@@ -102,7 +102,7 @@ def render_list(runs: Sequence[Run], now: datetime) -> Table:
 
 def render_failures(run: Run, settings: Settings, rows: Rows) -> RenderableType:
     """Renders the failed steps, each with its error, advice and log; without any, the error of the run."""
-    failed = run.failed()
+    failed = run.list_failed_steps()
     parts = [_render_failure(run, step, settings, rows) for step in failed[:_MAX_FAILURES]]
     if len(failed) > _MAX_FAILURES:
         parts.append(Text(f"and {len(failed) - _MAX_FAILURES} more failed steps"))

@@ -22,7 +22,7 @@ from vgp.protocol.capacity import job_service
 from vgp.protocol.capacity.ladder_view import MOST, Attempt, Way, has_ladder, of_run
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs.remote_run import Run, Step
 from vgp.vertex.runs.run_search import Calls, quote_literal
 
@@ -72,7 +72,7 @@ def _job_region(run: Run, step: Step) -> str:
 
 def with_started_jobs_if_allowed(settings: Settings, run: Run) -> Run:
     """Returns the run like `with_started_jobs`, or unchanged if Google refuses to list the jobs."""
-    with suppress(WorkFailed), explained("look for the jobs of the run", settings):
+    with suppress(WorkFailed), explain_errors("look for the jobs of the run", settings):
         return with_started_jobs(settings, run)
     return run
 
@@ -93,7 +93,7 @@ def with_ladders(settings: Settings, run: Run) -> Run:
     if not has_ladder(run.spec.content):
         return run
     root = run.job.runtime_config.gcs_output_directory
-    with explained(f"read the ladders of {run.id}", settings):
+    with explain_errors(f"read the ladders of {run.id}", settings):
         ways = of_run(clients.storage(settings), root, run.id)
     return replace(run, ways=ways, steps=tuple(replace(step, ladder_usd=_usd(step, run, ways)) for step in run.steps))
 

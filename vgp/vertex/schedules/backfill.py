@@ -18,7 +18,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import resource_names, rest
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.preflight import require_basics
 from vgp.vertex.runs import attempts, pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
@@ -93,7 +93,7 @@ def backfill(
     """
     (declaration,) = declared_schedule.read_declarations(settings, [name])
     _refuse_without_as_of(declaration)
-    with explained(f"backfill {name}", settings):
+    with explain_errors(f"backfill {name}", settings):
         now = rest.now(
             settings, "aiplatform", f"v1/{resource_names.location(settings)}/schedules", fields="nextPageToken"
         )

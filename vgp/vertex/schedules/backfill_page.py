@@ -20,7 +20,7 @@ from vgp.base.text.google_names import split_uri
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_view import render_state
@@ -52,7 +52,7 @@ def read_data_state(settings: Settings, run: Run) -> str:
 
 def _read_record(settings: Settings, uri: str) -> Any:
     bucket, name = split_uri(uri)
-    with explained(f"read {uri}", settings):
+    with explain_errors(f"read {uri}", settings):
         blob = clients.storage(settings).bucket(bucket).blob(name)
         return json.loads(blob.download_as_bytes(end=_MOST_BYTES, timeout=clients.ATTEMPT_S))
 

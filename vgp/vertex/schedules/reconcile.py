@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.patient_reads import is_transient
 from vgp.vertex.preflight import require_basics
 from vgp.vertex.resource_names import schedule_link, short
@@ -62,7 +62,7 @@ def plan_all(settings: Settings, names: Sequence[str] = (), *, prune: bool = Fal
     """
     undeclared = [name for name in names if name not in settings.schedules]
     if undeclared and prune:
-        with explained("read the schedules", settings):
+        with explain_errors("read the schedules", settings):
             own_schedules = schedule_list.group_by_name(settings, schedule_list.existing_schedules(settings))
         undeclared = [name for name in undeclared if name not in own_schedules]
     refuse_undeclared(settings, undeclared)
@@ -110,7 +110,7 @@ def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[floa
         WorkFailed: Google refused or could not be reached; repeating the command is safe.
     """
     outcome = Outcome(declaration.name)
-    with explained(f"apply the schedule {declaration.name}", settings):
+    with explain_errors(f"apply the schedule {declaration.name}", settings):
         for _ in range(ROUNDS):
             kept = _ensure_one(settings, declaration, outcome, pause)
             if kept is None or _apply_differences(settings, declaration, kept.name, outcome):
@@ -123,7 +123,7 @@ def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[floa
 
 def prune(settings: Settings, name: str, resources: Sequence[str]) -> Outcome:
     """Deletes schedules of vgp that are no longer declared."""
-    with explained(f"delete the schedule {name}", settings):
+    with explain_errors(f"delete the schedule {name}", settings):
         for resource in resources:
             schedule_control.remove(settings, resource)
     return Outcome(name, ["deleted"])
@@ -200,7 +200,7 @@ def _apply_differences(settings: Settings, declaration: Declaration, name: str, 
     except exceptions.NotFound:
         return False
     except exceptions.BadRequest:
-        if _completed_meanwhile(client, schedule):
+        if _has_completed(client, schedule):
             return False
         raise
     return True
@@ -236,6 +236,6 @@ def _update(settings: Settings, declaration: Declaration, name: str, changes: Se
     return client.update_schedule(schedule=new, update_mask=mask, **clients.reading())
 
 
-def _completed_meanwhile(client: "ScheduleServiceClient", before: "LiveSchedule") -> bool:
+def _has_completed(client: "ScheduleServiceClient", before: "LiveSchedule") -> bool:
     now = client.get_schedule(name=before.name, **clients.reading())
     return schedule_list.read_state(now) == "completed" and schedule_list.read_state(before) != "completed"

@@ -10,7 +10,7 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.settings import Settings
 from vgp.settings.schedule_settings import NAME
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.schedule_list import last_run
 
@@ -28,7 +28,7 @@ def find(settings: Settings, name: str) -> list["LiveSchedule"]:
     Raises:
         RequestError: vgp did not make the schedule, or it belongs to another environment.
     """
-    with explained("read the schedules", settings):
+    with explain_errors("read the schedules", settings):
         schedules = schedule_list.existing_schedules(settings)
     own_schedules = schedule_list.group_by_name(settings, schedules)
     if name in own_schedules:
@@ -63,7 +63,7 @@ def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | No
                 f"{name} is completed: it neither runs nor pauses. A later end or more runs start it anew."
             )
         if state != target:
-            with explained(f"{'pause' if target == 'paused' else 'resume'} {name}", settings):
+            with explain_errors(f"{'pause' if target == 'paused' else 'resume'} {name}", settings):
                 if target == "paused":
                     pause(settings, schedule.name)
                 else:
@@ -85,7 +85,7 @@ def delete(settings: Settings, name: str, *, confirm: Callable[[], None] = lambd
         confirm()
     elif name not in settings.schedules and not _had_runs(settings, name):
         raise _unknown_name(settings, name)
-    with explained(f"delete {name}", settings):
+    with explain_errors(f"delete {name}", settings):
         for resource in resources:
             remove(settings, resource)
     return resources
@@ -113,7 +113,7 @@ def remove(settings: Settings, resource: str) -> None:
         client.delete_schedule(name=resource, **clients.reading()).result(timeout=DELETE_S)
 
 
-def declared_state(settings: Settings, changes: Sequence[JsonObject]) -> str | None:
+def find_declared_state(settings: Settings, changes: Sequence[JsonObject]) -> str | None:
     """Returns the state to which the next `apply` would set a changed schedule, or None if it would keep the change."""
     for change in changes:
         declared = settings.schedules.get(change["name"])

@@ -21,7 +21,7 @@ from vgp.base.text.printable import one_line
 from vgp.base.text.times import moment, rfc3339
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names, rest
-from vgp.vertex.google_errors import advice, explained
+from vgp.vertex.google_errors import advice, explain_errors
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.schedules import schedule_fields, schedule_list
@@ -147,7 +147,7 @@ def diagnose_schedules(settings: Settings, only: Sequence[str], since: str) -> l
     Raises:
         RequestError: there is no schedule of a name, or `since` is no time.
     """
-    with explained("examine the schedules", settings):
+    with explain_errors("examine the schedules", settings):
         now = rest.now(
             settings, "aiplatform", f"v1/{resource_names.location(settings)}/schedules", fields="nextPageToken"
         )

@@ -76,7 +76,7 @@ def list_changes(declared: "LiveSchedule", live: "LiveSchedule", *, now: datetim
     return [
         Change(key, before.get(key), after.get(key))
         for key in keys
-        if key != _COMMIT and before.get(key) != after.get(key) and not _added_by_google(key, after)
+        if key != _COMMIT and before.get(key) != after.get(key) and not _is_added_by_google(key, after)
     ]
 
 
@@ -126,7 +126,7 @@ def _flatten_job(job: "PipelineJob") -> JsonObject:
     }
 
 
-def _added_by_google(key: str, declared: JsonObject) -> bool:
+def _is_added_by_google(key: str, declared: JsonObject) -> bool:
     return key not in declared and key.removeprefix("labels.").startswith(_GOOGLES_LABELS)
 
 

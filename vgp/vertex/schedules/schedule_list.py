@@ -9,7 +9,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment, rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs.pipeline_job import MANAGED_BY
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_search import Filter, list_runs
@@ -99,7 +99,7 @@ class Row:
 
 def list_rows(settings: Settings) -> list[Row]:
     """Lists all schedules as rows by name, those of vgp in this environment first."""
-    with explained("list the schedules", settings):
+    with explain_errors("list the schedules", settings):
         schedules = [_row(settings, schedule) for schedule in existing_schedules(settings)]
     return sorted(schedules, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
 

@@ -10,7 +10,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_difference import Difference
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.schedules import schedule_fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.schedule_fields import Change
@@ -68,7 +68,7 @@ def plan(
 
     `only` restricts the plan to schedules of vgp with these names.
     """
-    with explained("read the schedules", settings):
+    with explain_errors("read the schedules", settings):
         schedules = schedule_list.existing_schedules(settings)
         ours = schedule_list.group_by_name(settings, schedules)
         actions = [_plan_declared(settings, one, ours.get(one.name, [])) for one in declarations]

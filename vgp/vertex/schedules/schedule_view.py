@@ -115,11 +115,11 @@ def _render_differences(changes: Sequence[Change | Difference], indent: int) -> 
 def _both_sides(change: Change | Difference) -> Text:
     value = Text()
     if change.before is not None:
-        value.append(_shown(change.before), style="red").append(" -> ")
-    return value.append(_shown(change.after) if change.after is not None else "(none)", style="green")
+        value.append(_format_value(change.before), style="red").append(" -> ")
+    return value.append(_format_value(change.after) if change.after is not None else "(none)", style="green")
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return '""' if value == "" else one_line(summarise_texts(value), _WIDE)
 
 
@@ -131,7 +131,7 @@ def _render_forecast(declaration: Declaration, now: datetime, last: LastRuns | N
         yield Text(f"{_label(label)}  {local[number]:<{width}}  {run.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
     if declaration.steps:
         first, *more = list_costs(declaration, now)
-        derived = derived_parameters(declaration)
+        derived = describe_derived_parameters(declaration)
         rows = [
             *([("follows", derived)] if derived else []),
             ("cost", first),
@@ -198,7 +198,7 @@ def list_costs(declaration: Declaration, now: datetime) -> list[str]:
     ]
 
 
-def derived_parameters(declaration: Declaration) -> str:
+def describe_derived_parameters(declaration: Declaration) -> str:
     """Returns the parameters that follow from the schedule and not from pipelines.toml; empty if there are none."""
     values = declaration.job.get("runtimeConfig", {}).get("parameterValues", {})
     names = [name for name in (CHAMPION, NIGHTS) if name in values and name not in declaration.declared.parameters]

@@ -21,7 +21,7 @@ from vgp.base.text.google_names import join_uri, split_uri
 from vgp.settings import Settings
 from vgp.settings.schedule_settings import PREFIX
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.templates.template_store import Package, Version
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Bucket:
     def explaining(self, doing: str) -> Iterator[None]:
         from google.api_core import exceptions
 
-        with explained(doing, self.settings):
+        with explain_errors(doing, self.settings):
             try:
                 yield
             except exceptions.NotFound:

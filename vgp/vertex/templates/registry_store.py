@@ -17,7 +17,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.google_errors import explained
+from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.resource_names import short
 from vgp.vertex.templates.template_store import Package, Version
 
@@ -60,7 +60,7 @@ class Repository:
     def explaining(self, doing: str) -> Iterator[None]:
         from google.api_core import exceptions
 
-        with explained(doing, self.settings):
+        with explain_errors(doing, self.settings):
             try:
                 yield
             except (exceptions.NotFound, exceptions.BadRequest):

@@ -58,7 +58,7 @@ def good():
     ladder = {"attempts": [lost, attempt(2, "succeeded", 6, step_to=6, steps_lost=None)]}
     resources = '{"resources": [{"resourceType": "CustomJob", "resourceUri": "https://x/v1/customJobs/2"}]}'
     region = SimpleNamespace(jobs=jobs)
-    return Evidence(0, "", BEGAN, BEGAN, region, ladder, steps, TASK.expected(), resources, 1)
+    return Evidence(0, "", BEGAN, BEGAN, region, ladder, steps, TASK.expected_model(), resources, 1)
 
 
 def test_nothing_is_wrong_with_a_good_climb(good):

@@ -77,7 +77,7 @@ def large(place, tmp_path):
 
 
 def downloads(place, tmp_path):
-    with download.local_copy(f"{place}/one") as path, download.opened(f"{place}/one", chunk_bytes=1024) as file:
+    with download.local_copy(f"{place}/one") as path, download.open_object(f"{place}/one", chunk_bytes=1024) as file:
         return Path(path).read_bytes() == file.read() == ONE
 
 
@@ -133,7 +133,7 @@ def predictions(place, tmp_path):
     asked = PredictionRequest(weights={"model.json": "0"}, task="flights", rows=2, shards=(2,))
     given.begin(asked)
     given.begin(asked)
-    done = [given.commit(shard_name(0), ONE), given.described(shard_name(0)), given.finished(), given.names()]
+    done = [given.commit(shard_name(0), ONE), given.describe(shard_name(0)), given.read_manifest(), given.names()]
     given.tidy()
     return done, given.holds(0, 2, "key")
 

@@ -2,7 +2,7 @@
 
 import random
 
-from vgp.base.whole_files import unified
+from vgp.base.whole_files import diff_lines
 
 
 def test_a_diff_gives_the_new_text_back():
@@ -11,7 +11,7 @@ def test_a_diff_gives_the_new_text_back():
         before = [random.choice("abc") for _ in range(random.randrange(30))]
         after = [word for line in before for word in random.choice([[line], [line], [line, "x"], ["y"]])]
         old, new = "\n".join(before), "\n".join(after)
-        assert _applied(before or [""], list(unified(old, new, "f"))) == new.split("\n")
+        assert _applied(before or [""], list(diff_lines(old, new, "f"))) == new.split("\n")
 
 
 def _applied(before, diff):
@@ -30,4 +30,4 @@ def _applied(before, diff):
 
 
 def test_a_new_line_is_one_line_of_the_diff():
-    assert list(unified("a\nb", "a\nx\nb", "f"))[2:] == ["@@ -1,2 +1,3 @@", " a", "+x", " b"]
+    assert list(diff_lines("a\nb", "a\nx\nb", "f"))[2:] == ["@@ -1,2 +1,3 @@", " a", "+x", " b"]

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.vgp.check.convert.verb import convert
-from vgp.base.documents.bounded_text import dotted
+from vgp.base.documents.bounded_text import format_path
 from vgp.base.errors import RequestError
 from vgp.check.convert.any_request import convert_document, source_document
 from vgp.check.convert.conversion import as_yaml, leaves
@@ -129,7 +129,7 @@ def missing(data, printed, lost, notes=()):
     """Where something is given that is neither printed nor lost."""
     names = [plain(name) for name in (*lost, *(note for note in notes if note.split(".")[-1] in RENAMED))]
     for path in leaves(data):
-        field, value = dotted(path), data
+        field, value = format_path(path), data
         for part in path:
             value = value[part]
         field = plain(field.removeprefix("trainingInput."))

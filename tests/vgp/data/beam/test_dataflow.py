@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from google.cloud import storage as client
 
-from tools.emulator.cloud import late, lost_response, reset, slow, status
+from tools.emulator.cloud import late, lose_response, reset, slow, status
 from tools.emulator.dataflow import Job
 from tools.emulator.errors import ApiError
 from vgp.base.exits import Preempted, ProcessFailed, UserError
@@ -65,8 +65,8 @@ def words(dataflow) -> str:
 
 
 def test_a_job_writes_what_processes_here_write_whatever_answer_is_lost(dataflow, words, here, capsys):
-    dataflow.fail("dataflow.projects.locations.jobs.create", lost_response())
-    dataflow.fail("dataflow.projects.locations.jobs.get", status(503), reset(), lost_response())
+    dataflow.fail("dataflow.projects.locations.jobs.create", lose_response())
+    dataflow.fail("dataflow.projects.locations.jobs.get", status(503), reset(), lose_response())
     dataflow.fail("dataflow.projects.locations.jobs.messages.list", status(503))
     made = prepare("letters:Letters", words, OUT)
     assert objects("out/data/") == here(words) and (made.rows("train"), made.rows("test")) == (160, 80)

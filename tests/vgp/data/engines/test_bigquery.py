@@ -15,7 +15,7 @@ from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage.bigquery.jobs import Jobs, Owner
 from vgp.base.storage.bigquery.lookup import Lookup
 from vgp.data.engines.bigquery import BigQuery
-from vgp.data.engines.bigquery_source import opened_rows
+from vgp.data.engines.bigquery_source import open_table_rows
 from vgp.data.events import Events
 from vgp.data.prepare import prepare
 from vgp.data.schema import Field
@@ -344,10 +344,10 @@ def test_a_server_that_is_down_is_a_failure_not_a_mistake(warehouse, prepared, c
 
 def counted(cloud, warehouse, data=""):
     """The rows of a source as BigQuery counts them, and as they are streamed here."""
-    relations = Lookup("test-project").pinned([data or warehouse.URI])
-    with BigQuery.opened(relations, warehouse.Parcels.schema, Settings(), OWNER) as engine:
+    relations = Lookup("test-project").pin([data or warehouse.URI])
+    with BigQuery.open(relations, warehouse.Parcels.schema, Settings(), OWNER) as engine:
         there = engine.read(engine.source().agg(rows=engine.source().count())).to_pylist()[0]["rows"]
-    with opened_rows(relations, warehouse.Parcels.schema, Settings(), OWNER) as rows:
+    with open_table_rows(relations, warehouse.Parcels.schema, Settings(), OWNER) as rows:
         batches = list(rows.batches())
     assert len({id for batch in batches for id in batch["id"].to_pylist()}) == there
     return there, sum(batch.num_rows for batch in batches)
@@ -363,8 +363,8 @@ def test_a_table_that_wants_a_filter_is_read_whole(cloud, warehouse):
 @pytest.mark.parametrize("asked", ["read", "batches"])
 def test_columns_that_bigquery_gives_in_other_letters_are_the_same(cloud, warehouse, asked):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
-    relations = Lookup("test-project").pinned([warehouse.URI])
-    with BigQuery.opened(relations, warehouse.Parcels.schema, Settings(), OWNER) as engine:
+    relations = Lookup("test-project").pin([warehouse.URI])
+    with BigQuery.open(relations, warehouse.Parcels.schema, Settings(), OWNER) as engine:
         source = engine.source()
         made = engine.create("few", source.select(ID=source.id, Floor=source.floor)).op()
         schema = ibis.schema({"floor": "int16", "id": "int64"})
@@ -405,10 +405,10 @@ IDS = "SELECT id FROM `test-project.shop.parcels`"
 
 
 def test_a_job_whose_answer_was_lost_is_found_and_not_run_twice(cloud, jobs):
-    from tools.emulator.cloud import lost_response
+    from tools.emulator.cloud import lose_response
     from tools.emulator.faults import Fault
 
-    cloud.fail("bigquery.jobs.insert", Fault(), lost_response())  # the dry run, and what it was for
+    cloud.fail("bigquery.jobs.insert", Fault(), lose_response())  # the dry run, and what it was for
     first = jobs().table("ids", IDS, "ids")
     assert len(cloud.bigquery.jobs) == 1
     assert jobs().table("ids", IDS, "ids") == first and len(cloud.bigquery.jobs) == 1

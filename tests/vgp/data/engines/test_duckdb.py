@@ -17,7 +17,7 @@ def test_what_is_made_of_a_row_alone_is_kept_and_what_looks_at_others_is_not(tmp
         return {"twice": rows.n * 2, "latest": latest, "of all": rows.n - rows.n.mean()}
 
     rows = Rows(pa.table({"k": [1, 1, 1], "n": [1, 2, 3]}), batch_rows=2)
-    with DuckDB.opened(tmp_path, 256 << 20, 2) as engine:
+    with DuckDB.open(tmp_path, 256 << 20, 2) as engine:
         engine.read_files(rows, (Field("k", pa.int64()), Field("n", pa.int64())), {}, derived)
         source = engine.source()
         assert source.columns == ("k", "n", "_file", "_record", "twice")
@@ -26,11 +26,11 @@ def test_what_is_made_of_a_row_alone_is_kept_and_what_looks_at_others_is_not(tmp
 
 def test_a_name_that_is_given_again_stands_for_what_it_was_given_last(tmp_path):
     rows = Rows(pa.table({"n": [1, 2, 3]}))
-    with DuckDB.opened(tmp_path, 256 << 20, 2) as engine:
+    with DuckDB.open(tmp_path, 256 << 20, 2) as engine:
         engine.read_files(rows, (Field("n", pa.int64()),))
         source, sums = engine.source(), []
         for most in (1, 3):
-            named = engine.named("rows", source.filter(source.n <= most))
+            named = engine.create_view("rows", source.filter(source.n <= most))
             sums.append(engine.read(engine.create("sum", named.agg(n=named.n.sum())))["n"].to_pylist())
         assert sums == [[1], [6]]
 
@@ -38,6 +38,6 @@ def test_a_name_that_is_given_again_stands_for_what_it_was_given_last(tmp_path):
 @pytest.mark.parametrize(("places", "few"), [(8, True), (1000, False)])
 def test_rows_are_few_by_columns_that_most_of_them_share(tmp_path, places, few):
     rows = Rows(pa.table({"place": [f"p{i % places}" for i in range(1000)], "hour": [i % 5 for i in range(1000)]}))
-    with DuckDB.opened(tmp_path, 256 << 20, 2) as engine:
+    with DuckDB.open(tmp_path, 256 << 20, 2) as engine:
         engine.read_files(rows, (Field("place", pa.string()), Field("hour", pa.int64())))
         assert engine.few(engine.source(), ["place", "hour"]) is few

@@ -12,7 +12,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import inflate
 from vgp.data.schema import Field
 from vgp.data.sources import parquet as sources_parquet
-from vgp.data.sources.values import held_type
+from vgp.data.sources.values import choose_memory_type
 
 MOMENT = pa.timestamp("us", tz="UTC")
 
@@ -51,7 +51,7 @@ def parquet(table: pa.Table | dict, **kwargs: object) -> bytes:
 def test_values_come_in_the_declared_type_however_they_are_stored(read, stored, declared, value):
     rows = read({"x.parquet": parquet({"a": stored, "more": ["x"]})}, [Field("a", declared, True)])
     assert rows.to_pylist() == [{"a": value, "_file": 0, "_record": 0}]
-    assert rows.schema.field("a").type == held_type(declared)
+    assert rows.schema.field("a").type == choose_memory_type(declared)
 
 
 @pytest.mark.parametrize(

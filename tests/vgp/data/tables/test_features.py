@@ -57,7 +57,7 @@ def test_how_the_rows_themselves_were_made_is_no_matter():
     numbered = ROWS.mutate(_row_id=ibis.row_number().over(ibis.window(order_by="x")))
     assert noted(task(lambda rows: {"x": rows.x}), numbered, "duckdb") == ()
     for dialect in ("duckdb", "bigquery"):
-        hashed = identity.numbered(ROWS, ["day", "x"], dialect, "_row_id")
+        hashed = identity.number_rows(ROWS, ["day", "x"], dialect, "_row_id")
         assert noted(task(lambda rows: {"x": rows.x}), hashed, dialect) == ()
 
 

@@ -66,7 +66,7 @@ def kept(task: TabularTask, table: pa.Table, scratch) -> pa.Table:
         joined = features.join_events(task, engine, marked)
         finished = features.finish_rows(task, joined, planned, engine.dialect, compared)
         batches = engine.batches(finished)
-        return pa.Table.from_batches(past.kept(batches) if past else batches)
+        return pa.Table.from_batches(past.drop_compared_rows(batches) if past else batches)
 
 
 by_visitor = partial(ibis.window, group_by="visitor", order_by="time")

@@ -7,7 +7,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.base.storage import client, download
-from vgp.data.prepare import pinned_input, prepare
+from vgp.data.prepare import prepare, read_pinned_input
 from vgp.data.tasks import files
 from vgp.data.tasks.files import find_files
 from vgp.protocol import manifest
@@ -137,7 +137,7 @@ def test_exactly_the_pinned_files_are_copied(folder, tmp_path):
     uri = pinned(folder, tmp_path)
     assert pinned(folder, tmp_path) == uri and [f.title for f in store.load(uri, DataPins).files] == sorted(FILES)
     (folder / "later").write_text("after the pins")
-    given, options = pinned_input(uri, "files")
+    given, options = read_pinned_input(uri, "files")
     prepare("files", given, tmp_path / "data", options=options)
     assert contents(tmp_path / "data") == FILES
     (folder / "empty").write_text("written to")
@@ -149,7 +149,7 @@ def test_a_script_that_brings_its_own_data_runs_every_night(tmp_path):
     """Nothing shows whether the file has changed: the pins are those of one run, so no later one takes its results."""
     first, second = (pinned("", tmp_path, run) for run in ("r", "s"))
     assert first != second and store.load(first, DataPins).unpinned
-    given, options = pinned_input(first, "files")
+    given, options = read_pinned_input(first, "files")
     assert prepare("files", given, tmp_path / "none", options=options).sources == ()
 
 

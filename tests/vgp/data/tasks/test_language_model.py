@@ -208,10 +208,10 @@ def test_text_in_cloud_storage_is_found_by_folder_glob_and_name_and_read(bucket,
     by_folder, by_glob = text.find(f"{bucket}/texts"), text.find(f"{bucket}/texts/**/*.txt")
     assert [each.name for each in by_folder] == ["a/0.txt", "a/3.txt", "b/1.txt"] == [each.name for each in by_glob]
     assert [each.name for each in text.find(f"{bucket}/texts/a/3.txt")] == ["3.txt"]
-    shards, sources = text.cut(by_folder, tmp_path)
+    shards, sources = text.cut_texts(by_folder, tmp_path)
     assert [p.read() for shard in shards for p in shard] == [(corpus / each.name).read_bytes() for each in by_folder]
     assert sources[0].path == f"{bucket}/texts/a/0.txt"
-    elsewhere, same = text.cut(by_folder, tmp_path, elsewhere=True)
+    elsewhere, same = text.cut_texts(by_folder, tmp_path, elsewhere=True)
     assert same == sources and [p.read() for shard in elsewhere for p in shard] == [
         (corpus / each.name).read_bytes() for each in by_folder
     ]
@@ -225,7 +225,7 @@ def test_passages_of_a_large_file_are_its_whole_lines_in_order(tmp_path, monkeyp
     path = tmp_path / "large.txt"
     path.write_bytes(b"".join(b"x" * (i * 7 % 40) + b"\n" for i in range(200)) + b"no newline at the end")
     monkeypatch.setattr(text, "SHARD_BYTES", 100)
-    shards, (source,) = text.cut(text.find(str(path)), tmp_path)
+    shards, (source,) = text.cut_texts(text.find(str(path)), tmp_path)
     pieces = [passage.read() for shard in shards for passage in shard]
     assert len(pieces) > 20 and b"".join(pieces) == path.read_bytes() and source.bytes == path.stat().st_size
     assert all(piece.endswith(b"\n") for piece in pieces[:-1] if piece)
@@ -399,7 +399,7 @@ def test_a_model_of_before_wide_heads_is_the_network_that_it_was_and_a_new_one_h
 
 def test_a_text_that_is_written_to_while_it_is_read_is_an_error_with_its_name(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    shards, _ = text.cut(text.find(str(tmp_path)), tmp_path)
+    shards, _ = text.cut_texts(text.find(str(tmp_path)), tmp_path)
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
     with pytest.raises(UserError, match=r"a.txt changed while it was read"):
         shards[0][0].read()

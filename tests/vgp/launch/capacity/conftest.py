@@ -177,7 +177,7 @@ class Launcher:
     def jobs(self) -> dict[str, str]:
         """State of every job that was made, by its name."""
         now = self.cloud.clock.now()
-        return {name: int_state(job.shown(now)) for name, job in self.cloud.custom_jobs.jobs.items()}
+        return {name: int_state(job.render(now)) for name, job in self.cloud.custom_jobs.jobs.items()}
 
     @property
     def calls(self) -> list[str]:

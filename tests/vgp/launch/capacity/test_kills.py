@@ -73,7 +73,7 @@ def climb(cloud: Cloud, launcher: Launcher, fatal: int, after: bool, tasks: tupl
 def assert_one_after_another(launcher: Launcher) -> None:
     """No two jobs at once, none left, and one attempt for each."""
     now = launcher.cloud.clock.now()
-    jobs = [job.shown(now) for job in launcher.cloud.custom_jobs.jobs.values()]
+    jobs = [job.render(now) for job in launcher.cloud.custom_jobs.jobs.values()]
     spans = sorted((job.create_time.ToDatetime(), job.end_time.ToDatetime()) for job in jobs)
     assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False)), spans
     attempts = launcher.ladder["attempts"]

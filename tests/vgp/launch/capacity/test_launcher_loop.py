@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from tools.emulator.cloud import lost_response, repeated, reset, status
+from tools.emulator.cloud import lose_response, repeat_request, reset, status
 from tools.emulator.errors import ApiError
 from vgp.launch.capacity import attempt
 
@@ -196,7 +196,7 @@ def test_a_region_that_answers_no_creation_is_left_for_another(launcher):
 
 
 def test_a_lost_answer_of_create_is_found_by_its_label(launcher):
-    launcher.cloud.fail(CREATE, lost_response())
+    launcher.cloud.fail(CREATE, lose_response())
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
 
 
@@ -207,14 +207,14 @@ def test_a_creation_that_timed_out_is_looked_for_and_no_mistake_of_the_users(lau
 
 def test_a_list_that_lags_for_long_leaves_a_job_that_is_cancelled_once_it_is_seen(launcher):
     launcher.cloud.custom_jobs.list_lag_s = 200
-    launcher.cloud.fail(CREATE, lost_response())
+    launcher.cloud.fail(CREATE, lose_response())
     launcher.jobs_do({"seconds": 900})
     assert launcher.run() == 0 and launcher.outcomes == ["lost", "succeeded"]
     assert list(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
 
 
 def test_a_request_that_arrives_twice_leaves_one_job(launcher):
-    launcher.cloud.fail(CREATE, repeated())
+    launcher.cloud.fail(CREATE, repeat_request())
     launcher.jobs_do({"seconds": 900})
     assert launcher.run() == 0 and sorted(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
 
@@ -235,7 +235,7 @@ def test_sigterm_cancels_the_job_and_waits_for_its_end(launcher, capsys):
 
 def test_sigterm_while_the_job_is_being_created_cancels_it_too(launcher):
     launcher.jobs_do({"seconds": 36_000})
-    launcher.cloud.fail(CREATE, lost_response())
+    launcher.cloud.fail(CREATE, lose_response())
     launcher.cloud.on(LIST, lambda call: launcher.stop_once())
     assert launcher.run() == 143 and list(launcher.jobs.values()) == ["CANCELLED"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.emulator.cloud import lost_response, repeated, status
+from tools.emulator.cloud import lose_response, repeat_request, status
 from tools.emulator.faults import Fault
 from vgp.base.clock import parse_time
 from vgp.launch.capacity import attempt, waiting_job
@@ -155,14 +155,14 @@ def test_one_that_google_will_not_have_is_the_last_and_the_training_goes_on(on_d
 
 
 def test_one_that_google_makes_without_an_answer_is_found_by_its_token(on_demand):
-    on_demand.cloud.fail(CREATE, Fault(), lost_response())
+    on_demand.cloud.fail(CREATE, Fault(), lose_response())
     assert on_demand.run() == 0
     (waited,) = waiting(on_demand)
     assert waited["outcome"] == "granted" and len(on_demand.jobs) == 2
 
 
 def test_one_that_no_list_has_in_time_is_given_up_and_ended_once_it_is_seen(on_demand):
-    on_demand.cloud.fail(CREATE, Fault(), lost_response())
+    on_demand.cloud.fail(CREATE, Fault(), lose_response())
     on_demand.cloud.custom_jobs.list_lag_s = 200
     on_demand.waiting_jobs_do({"waits_s": 86_400}, {"seconds": 60})
     assert on_demand.run() == 0
@@ -172,7 +172,7 @@ def test_one_that_no_list_has_in_time_is_given_up_and_ended_once_it_is_seen(on_d
 
 
 def test_of_a_request_that_arrives_twice_one_job_is_followed_and_the_other_ended(on_demand):
-    on_demand.cloud.fail(CREATE, Fault(), repeated())
+    on_demand.cloud.fail(CREATE, Fault(), repeat_request())
     on_demand.waiting_jobs_do({"waits_s": 400})
     assert on_demand.run() == 0
     names = [name for name, job in on_demand.cloud.custom_jobs.jobs.items() if is_waiting(job.message)]

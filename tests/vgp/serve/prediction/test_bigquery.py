@@ -79,7 +79,9 @@ def test_a_job_that_a_kill_left_running_is_waited_for(cloud, written):
     folder, manifest = written
     cloud.bigquery.held = True
     uris = [f"{folder.path}/{name}" for name in folder.names()]
-    assert output_shards.started(TABLE, uris, f"{output_shards.job_name(manifest, TABLE)}-0").state == "RUNNING"
+    assert (
+        output_shards.find_or_start_job(TABLE, uris, f"{output_shards.job_name(manifest, TABLE)}-0").state == "RUNNING"
+    )
     threading.Timer(0.3, cloud.bigquery.release).start()
     output_shards.load_table(folder, manifest, TABLE)
     assert len(cloud.bigquery.jobs) == 1 and rows(cloud) == [0, 1, 2, 3]

@@ -148,8 +148,8 @@ def test_a_row_may_lack_the_label_and_what_no_feature_is_made_of_and_nothing_els
 
 
 def test_requests_of_several_threads_share_one_database_and_no_row_and_leave_no_file(prices, tmp_path, monkeypatch):
-    opened = create_autospec(database.connected, side_effect=database.connected)
-    monkeypatch.setattr(database, "connected", opened)
+    opened = create_autospec(database.connect, side_effect=database.connect)
+    monkeypatch.setattr(database, "connect", opened)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     predictor = Predictor.load(prices.trained(tmp_path / "model", prices.data, steps=1))
     asked = [[{"city": "Ulm", "area": 10.0 + number, "street": 7}] * (number + 1) for number in range(8)]

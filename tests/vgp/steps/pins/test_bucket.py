@@ -7,7 +7,7 @@ import pytest
 from vgp.base.exits import UserError
 from vgp.base.storage import client, storage
 from vgp.data import bundle, data_days
-from vgp.data.prepare import pinned_input, prepare
+from vgp.data.prepare import prepare, read_pinned_input
 
 OPTIONS = {"train": "2 weeks", "test": "1 week"}
 
@@ -23,7 +23,7 @@ def raw(bucket, visits, request):
 
 def test_a_step_reads_the_generations_that_were_pinned_and_no_object_that_came_later(raw, pin, visits, tmp_path):
     result = pin(f"{raw}/*.csv", folder=f"{raw}/pins", options=OPTIONS)
-    data, options = pinned_input(result.data, visits.TASK)
+    data, options = read_pinned_input(result.data, visits.TASK)
     before = prepare(visits.TASK, f"{raw}/*.csv", tmp_path / "straight", options=options)
     storage.overwrite(f"{raw}/d.csv", visits.table(46, 50))
     made = prepare(visits.TASK, data, tmp_path / "made", options=options)

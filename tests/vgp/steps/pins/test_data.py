@@ -13,7 +13,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
-from vgp.data.prepare import pinned_input, prepare
+from vgp.data.prepare import prepare, read_pinned_input
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_step_reads_what_was_pinned_and_nothing_that_came_later(raw, pin, visi
     result = pin(raw)
     straight = prepare(visits.TASK, str(raw), tmp_path / "straight", options={"train": "2026-01", "test": "2026-02"})
     (raw / "c.csv").write_bytes(visits.table(41, 45))
-    data, options = pinned_input(result.data, visits.TASK)
+    data, options = read_pinned_input(result.data, visits.TASK)
     made = prepare(visits.TASK, data, tmp_path / "made", options=options)
     assert made.splits == straight.splits and made.sources == straight.sources
 
@@ -143,12 +143,12 @@ def test_a_name_that_is_no_text_is_explained(pin, tmp_path):
 def test_the_data_of_a_package_is_pinned_by_its_version_which_is_checked(pin, read, monkeypatch):
     result = pin(task="language_model")
     assert read(result.data)["package"]["name"] == "python" and not read(result.data)["files"]
-    assert pinned_input(result.data, "language_model") == ("", {})
+    assert read_pinned_input(result.data, "language_model") == ("", {})
     from training.tasks.language_model import LanguageModel
 
     monkeypatch.setattr(LanguageModel, "package", lambda self: ("python", "3.99"))
     with pytest.raises(UserError, match=r"pinned as python 3\.\d+\.\d+, but here it is python 3.99"):
-        pinned_input(result.data, "language_model")
+        read_pinned_input(result.data, "language_model")
     assert pin(task="language_model").data != result.data
 
 
@@ -157,7 +157,7 @@ def test_data_without_a_version_belongs_to_one_run_and_that_is_reported(pin, tas
     first, again, other = (pin(data, task=task, run=run) for run in ("one", "one", "two"))
     assert first.data == again.data != other.data
     assert "without cache hits" in first.words[0]
-    assert pinned_input(first.data, task) == (data, {})
+    assert read_pinned_input(first.data, task) == (data, {})
 
 
 def test_ten_thousand_files_are_pinned_and_found_at_once(pin, tmp_path):
@@ -178,4 +178,4 @@ def test_ten_thousand_files_are_pinned_and_found_at_once(pin, tmp_path):
 
 def test_the_pins_of_another_task_are_refused(raw, pin):
     with pytest.raises(UserError, match="holds the pins of the task visits:Visits, not of visits:Untimed"):
-        pinned_input(pin(raw).data, "visits:Untimed")
+        read_pinned_input(pin(raw).data, "visits:Untimed")

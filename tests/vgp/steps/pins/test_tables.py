@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.data.prepare import pinned_input, prepare
+from vgp.data.prepare import prepare, read_pinned_input
 
 NAME = "test-project.shop.visits"
 URI = f"bq://{NAME}"
@@ -97,7 +97,7 @@ def test_a_table_that_was_made_anew_is_no_more_what_was_pinned(cloud, write, res
 
 
 def _options(pins, visits):
-    return pinned_input(pins.data, visits.TASK)[1]
+    return read_pinned_input(pins.data, visits.TASK)[1]
 
 
 def test_as_of_is_the_state_of_that_moment_as_far_as_bigquery_shows_it(cloud, write, resolve, read, tmp_path):
@@ -107,7 +107,7 @@ def test_as_of_is_the_state_of_that_moment_as_far_as_bigquery_shows_it(cloud, wr
     three_days_ago = (cloud.clock.now() - timedelta(days=3)).isoformat()
     seen = resolve(as_of=three_days_ago, task="visits:Untimed", options={})
     assert read(seen.uri)["seen"] == "state" and "tables are read as of that time" in seen.words[-1]
-    _, options = pinned_input(seen.data, "visits:Untimed")
+    _, options = read_pinned_input(seen.data, "visits:Untimed")
     assert prepare("visits:Untimed", seen.data, tmp_path / "made", options=options).rows_read == 29 * 6
     ten_days_ago = (cloud.clock.now() - timedelta(days=10)).isoformat()
     with pytest.raises(UserError, match="nor in BigQuery tables within their 7 days"):

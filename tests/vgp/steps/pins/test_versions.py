@@ -9,7 +9,7 @@ from google.cloud.storage import Bucket
 from vgp.base.exits import UserError
 from vgp.base.storage import client, storage
 from vgp.base.storage.finding import Past
-from vgp.data.prepare import pinned_input, prepare
+from vgp.data.prepare import prepare, read_pinned_input
 from vgp.steps import calls as steps
 
 
@@ -34,7 +34,7 @@ def test_a_bucket_with_versions_shows_the_state_of_a_past_moment(versions, pin, 
     assert pin(f"{versions}/raw", task="visits:Untimed", scheduled=moment.isoformat(), now=now).data != live.data
     late = now + timedelta(hours=2)
     assert pin(f"{versions}/raw", task="visits:Untimed", scheduled=moment.isoformat(), now=late).data == live.data
-    data, options = pinned_input(past.data, "visits:Untimed")
+    data, options = read_pinned_input(past.data, "visits:Untimed")
     made = prepare("visits:Untimed", data, tmp_path / "made", options=options)
     assert made.rows_read == 41 * 6
     with pytest.raises(UserError, match=r"raw matches no file, as of \d{4}-"):

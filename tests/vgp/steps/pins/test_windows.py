@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.data.prepare import pinned_input, prepare
+from vgp.data.prepare import prepare, read_pinned_input
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_windows_as_dates(raw, pin, read, visits, tmp_path, options, train, test
     result = pin(raw, options=options)
     assert dated(read, result) == (train, test)
     straight = prepare(visits.TASK, str(raw), tmp_path / "straight", options=options)
-    data, pinned_options = pinned_input(result.data, visits.TASK)
+    data, pinned_options = read_pinned_input(result.data, visits.TASK)
     made = prepare(visits.TASK, data, tmp_path / "made", options=pinned_options)
     assert made.splits == straight.splits
 

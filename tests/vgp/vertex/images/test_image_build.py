@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import load
 from vgp.vertex import clients
@@ -131,7 +131,7 @@ def test_a_change_outside_of_the_image_is_no_reason_to_refuse(root: Path, built:
     assert built()["build"]
 
 
-@pytest.mark.parametrize("fault", [status(503), reset(), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(503), reset(), lose_response()], ids=str)
 def test_a_fault_when_the_build_is_asked_for_never_makes_two(
     cloud: Cloud, built: Callable[..., dict[str, Any]], fault: Any
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_fault_when_the_build_is_asked_for_never_makes_two(
 
 
 def test_a_lost_answer_is_found_again_at_once(cloud: Cloud, built: Callable[..., dict[str, Any]]) -> None:
-    cloud.fail(CREATE, lost_response())
+    cloud.fail(CREATE, lose_response())
     assert built()["build"] == next(iter(cloud.builds.builds))
 
 

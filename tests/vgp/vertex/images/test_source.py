@@ -3,7 +3,7 @@ describes them."""
 
 import pytest
 
-from vgp.vertex.images.source import IgnoreRules, copied_files, matches
+from vgp.vertex.images.source import IgnoreRules, list_copied_files, matches
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from vgp.vertex.images.source import IgnoreRules, copied_files, matches
     ],
 )
 def test_what_is_copied_is_read_from_every_form(text: str, copied: tuple[str, ...]) -> None:
-    assert copied_files(text) == copied
+    assert list_copied_files(text) == copied
 
 
 @pytest.mark.parametrize(

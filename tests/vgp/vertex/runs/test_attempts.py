@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.cloud.aiplatform_v1 import PipelineState
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, reset, status
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job
@@ -85,7 +85,7 @@ def test_of_fifteen_callers_at_once_one_reports_that_it_started_the_run(
 
 
 @pytest.mark.parametrize("method", [f"{JOBS}.get", f"{JOBS}.list", f"{JOBS}.create"])
-@pytest.mark.parametrize("fault", [status(503), reset(), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(503), reset(), lose_response()], ids=str)
 def test_a_fault_at_any_request_starts_the_second_attempt_once_and_reports_it(
     cloud: Cloud, settings: Settings, body: dict[str, Any], method: str, fault: Any
 ) -> None:

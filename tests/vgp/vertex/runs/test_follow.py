@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
+from tools.emulator.cloud import Cloud, lose_response, reset, slow, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -57,7 +57,7 @@ def test_a_run_that_ends_at_that_moment_is_no_error(
     assert (run.state, now, asked(cloud)) == ("succeeded", False, 1)
 
 
-@pytest.mark.parametrize("fault", [lost_response(), status(503)], ids=["lost", "503"])
+@pytest.mark.parametrize("fault", [lose_response(), status(503)], ids=["lost", "503"])
 def test_faults_do_not_hide_what_happened(cloud: Cloud, settings: Settings, start: Callable, fault: Any) -> None:
     start(id="training-1")
     cloud.clock.advance(30)

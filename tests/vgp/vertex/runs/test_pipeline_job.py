@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
+from tools.emulator.cloud import Cloud, lose_response, reset, slow, status
 from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.pipeline_spec import PipelineSpec, list_cached_tasks
@@ -152,7 +152,7 @@ def test_an_id_can_be_one_whatever_the_pipelines_name(cloud: Cloud, settings: Se
 
 
 @pytest.mark.parametrize("method", [GET, CREATE])
-@pytest.mark.parametrize("fault", [status(429), status(500), status(503), reset(), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(429), status(500), status(503), reset(), lose_response()], ids=str)
 def test_a_fault_of_the_network_or_of_google_starts_one_run(
     cloud: Cloud, settings: Settings, method: str, fault: Any
 ) -> None:

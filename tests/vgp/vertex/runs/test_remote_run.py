@@ -89,7 +89,7 @@ def test_a_failed_step_keeps_the_rest_from_starting(cloud: Cloud, start: Callabl
     assert [state for _, state in states(run)] == [
         "succeeded", "succeeded", "failed", "not triggered", "not triggered", "not triggered", "succeeded",
     ], "the exit handler runs"  # fmt: skip
-    assert [(step.name, step.error) for step in run.failed()] == [("train", "CUDA out of memory")]
+    assert [(step.name, step.error) for step in run.list_failed_steps()] == [("train", "CUDA out of memory")]
 
 
 def test_a_cached_step_took_no_time_and_has_no_job(cloud: Cloud, start: Callable[..., str], look: Callable) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec, switch_cache
 from vgp.settings import Settings
@@ -67,7 +67,7 @@ def test_later_it_can_be_had_again(cloud: Cloud, settings: Settings, failed: Run
 
 
 def test_repeated_it_starts_one_run(cloud: Cloud, settings: Settings, failed: Run) -> None:
-    cloud.fail(CREATE, lost_response(), status(503), reset())
+    cloud.fail(CREATE, lose_response(), status(503), reset())
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: attempts.start(settings, build_body(failed))[0].name, range(20)))
     assert len(set(found)) == 1 and len(cloud.jobs) == 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.emulator.cloud import Cloud, lost_response, status
+from tools.emulator.cloud import Cloud, lose_response, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -161,7 +161,7 @@ def test_runs_of_a_schedule_by_its_name_or_id(cloud: Cloud, settings: Settings, 
 
 
 def test_a_list_outlasts_faults_and_explains_refusals(cloud: Cloud, history: list[str], settings: Settings) -> None:
-    cloud.fail(LIST, status(503), lost_response())
+    cloud.fail(LIST, status(503), lose_response())
     assert len(ids(settings, cloud)) == 3
     cloud.fail(LIST, status(403, "Permission 'aiplatform.pipelineJobs.list' denied"))
     with pytest.raises(WorkFailed, match="roles/aiplatform"):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.emulator.cloud import Cloud, lost_response, status
+from tools.emulator.cloud import Cloud, lose_response, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.runs import pipeline_job
@@ -35,7 +35,7 @@ def test_the_experiment_is_made_and_the_run_is_in_it(cloud: Cloud, settings: Set
 
 
 @pytest.mark.parametrize("method", ["get", "create", "addContextChildren"])
-@pytest.mark.parametrize("fault", [status(503), lost_response()], ids=["503", "lost"])
+@pytest.mark.parametrize("fault", [status(503), lose_response()], ids=["503", "lost"])
 def test_a_fault_changes_nothing(cloud: Cloud, settings: Settings, run: str, method: str, fault: object) -> None:
     cloud.fail(f"aiplatform.projects.locations.metadataStores.contexts.{method}", fault)  # type: ignore[arg-type]
     associate(settings, run, "delays")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -21,7 +21,7 @@ Declare = Callable[..., Declaration]
 METHOD = "aiplatform.projects.locations.schedules."
 LATER = datetime(2099, 1, 1, tzinfo=UTC)
 #: Of the answers that are retried, 503 stands for all: tests/vgp/vertex/test_clients.py has the others.
-FAULTS = [status(503), reset(), lost_response()]
+FAULTS = [status(503), reset(), lose_response()]
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ def test_a_fault_while_changing_ends_in_one_schedule(
 def test_a_creation_is_sent_once_and_looked_up_when_its_answer_is_lost(
     cloud: Cloud, settings: Settings, declare: Declare
 ) -> None:
-    cloud.fail(METHOD + "create", lost_response())
+    cloud.fail(METHOD + "create", lose_response())
     assert apply(settings, declare()).did == []
     assert calls(cloud).count("create") == 1
 
@@ -284,7 +284,7 @@ def test_a_creation_that_comes_about_late_is_found_and_only_one_stays(
             cloud.live_schedules.live.clear()
 
     cloud.on(METHOD + "create", hide)
-    cloud.fail(METHOD + "create", lost_response())
+    cloud.fail(METHOD + "create", lose_response())
     lists = iter(range(9))
     # The second look finds the second creation; the first creation appears after it.
     cloud.on(METHOD + "list", lambda _: cloud.live_schedules.live.update(late) if next(lists) == 2 else None)
@@ -296,11 +296,11 @@ def test_a_creation_that_comes_about_late_is_found_and_only_one_stays(
 def test_pausing_twice_and_deleting_twice_are_no_errors(cloud: Cloud, settings: Settings, declare: Declare) -> None:
     settings = settings.model_copy(update={"schedules": {"nightly": declare().declared}})
     apply(settings, declare())
-    cloud.fail(METHOD + "pause", lost_response())
+    cloud.fail(METHOD + "pause", lose_response())
     assert [each["changed"] for each in schedule_control.set_state(settings, "nightly", "paused")] == [True]
     assert [each["changed"] for each in schedule_control.set_state(settings, "nightly", "paused")] == [False]
-    cloud.fail(METHOD + "resume", lost_response())  # the repetition is refused: it is not paused any more
+    cloud.fail(METHOD + "resume", lose_response())  # the repetition is refused: it is not paused any more
     assert [each["changed"] for each in schedule_control.set_state(settings, "nightly", "active")] == [True]
-    cloud.fail(METHOD + "delete", lost_response())
+    cloud.fail(METHOD + "delete", lose_response())
     assert len(schedule_control.delete(settings, "nightly")) == 1
     assert schedule_control.delete(settings, "nightly") == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools.emulator.cloud import Cloud, lost_response
+from tools.emulator.cloud import Cloud, lose_response
 from vgp.base.clock import Clock
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Schedule, Settings
@@ -139,7 +139,7 @@ def test_two_at_once_and_lost_answers_start_no_night_twice(
 ) -> None:
     settings = declare(max_concurrent_runs=5)
     one, other = (backfill(settings, "nightly", past, past + 2 * DAY) for _ in range(2))
-    cloud.fail("*.pipelineJobs.create", lost_response(), lost_response())
+    cloud.fail("*.pipelineJobs.create", lose_response(), lose_response())
     ended(settings, one, clock)
     lines = ended(settings, other, clock)
     assert len(nights(cloud)) == len(set(nights(cloud))) == 3

@@ -108,5 +108,5 @@ def test_a_completed_schedule_is_reported(cloud: Cloud, settings: Settings) -> N
 def test_a_state_set_by_hand_is_shown_with_the_change_of_the_next_apply(cloud: Cloud, settings: Settings) -> None:
     here = settings.model_copy(update={"schedules": {"nightly": Schedule.model_validate(NIGHTLY)}})
     apply(here, make(here))
-    assert schedule_control.declared_state(here, schedule_control.set_state(here, "nightly", "paused")) == "active"
-    assert schedule_control.declared_state(here, schedule_control.set_state(here, "nightly", "active")) is None
+    assert schedule_control.find_declared_state(here, schedule_control.set_state(here, "nightly", "paused")) == "active"
+    assert schedule_control.find_declared_state(here, schedule_control.set_state(here, "nightly", "active")) is None

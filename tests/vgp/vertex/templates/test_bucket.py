@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
+from tools.emulator.cloud import Cloud, lose_response, reset, slow, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -61,7 +61,7 @@ def test_a_version_that_is_there_is_never_written_again(cloud: Cloud, settings: 
 
 
 @pytest.mark.parametrize(("method", "at"), [*((GET, at) for at in range(4)), (INSERT, 0), (INSERT, 1)])
-@pytest.mark.parametrize("fault", [status(429), status(503), reset(), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(429), status(503), reset(), lose_response()], ids=str)
 def test_a_fault_at_any_request_makes_no_other_version(
     cloud: Cloud, settings: Settings, method: str, at: int, fault: Any
 ) -> None:

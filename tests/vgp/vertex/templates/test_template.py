@@ -9,7 +9,7 @@ import pytest
 import requests
 import yaml
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -142,7 +142,7 @@ def test_digits_that_fit_two_versions_are_refused(cloud: Cloud, settings: Settin
 
 
 @pytest.mark.parametrize("method", [f"{TAGS}.get", DOWNLOAD])
-@pytest.mark.parametrize("fault", [status(429), status(500), reset(), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(429), status(500), reset(), lose_response()], ids=str)
 def test_a_read_outlasts_a_fault(cloud: Cloud, settings: Settings, method: str, fault: Any) -> None:
     upload(settings, NAME, ONE, tags=["latest"])
     cloud.fail(method, fault)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.templates.upload import move_tag, remove_tag, upload
@@ -42,7 +42,7 @@ def test_a_tag_moves_to_the_new_version_and_the_old_one_stays(cloud: Cloud, sett
 
 
 @pytest.mark.parametrize("method", [f"{VERSIONS}.get", UPLOAD, DOWNLOAD, f"{TAGS}.get", f"{TAGS}.create"])
-@pytest.mark.parametrize("fault", [status(429), status(503), reset(), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(429), status(503), reset(), lose_response()], ids=str)
 def test_a_fault_at_any_request_makes_no_other_version(
     cloud: Cloud, settings: Settings, method: str, fault: Any
 ) -> None:
@@ -51,7 +51,7 @@ def test_a_fault_at_any_request_makes_no_other_version(
     assert stored(cloud) == [digest(ONE)] and tagged(cloud) == {"latest": digest(ONE)}
 
 
-@pytest.mark.parametrize("fault", [status(500), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(500), lose_response()], ids=str)
 def test_a_fault_while_a_tag_moves_moves_it_once(cloud: Cloud, settings: Settings, fault: Any) -> None:
     upload(settings, NAME, ONE, tags=["latest"])
     cloud.fail(f"{TAGS}.patch", fault)
@@ -144,7 +144,7 @@ def test_a_tag_cannot_point_to_what_is_not_there(cloud: Cloud, settings: Setting
     assert tagged(cloud) == {}
 
 
-@pytest.mark.parametrize("fault", [status(503), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(503), lose_response()], ids=str)
 def test_a_tag_is_taken_away_and_the_version_stays(cloud: Cloud, settings: Settings, fault: Any) -> None:
     upload(settings, NAME, ONE, tags=["v1", "latest"])
     cloud.fail(f"{TAGS}.delete", fault)

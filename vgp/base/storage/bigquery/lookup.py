@@ -87,7 +87,7 @@ class Lookup:
             return DEFAULT_PAST_HOURS
         return int(dataset.max_time_travel_hours or DEFAULT_PAST_HOURS)
 
-    def pinned(
+    def pin(
         self, parts: Sequence[str], past: Past | None = None, now: datetime | None = None
     ) -> tuple[PinnedRelation, ...]:
         """Pins tables and queries as of now, or as of `past` if BigQuery still shows it; `past` records whether it

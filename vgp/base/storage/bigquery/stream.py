@@ -27,7 +27,7 @@ class Rows:
     streams: tuple[str, ...]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields all rows, unordered. Raises the errors of `client.explained`."""
+        """Yields all rows, unordered. Raises the errors of `client.explain_errors`."""
         if not self.streams:
             return
         lanes = min(STREAMS, len(self.streams))

@@ -18,7 +18,7 @@ from vgp.data.tasks.table import column_types as numbers
 from vgp.data.tasks.table.ambiguities import Doubt
 from vgp.data.tasks.table.column_types import Kind, NumberForm, parse_kind
 from vgp.data.tasks.table.strange_values import plain_case
-from vgp.data.tasks.table.task import ANY_CASE, PLAIN_FORMS, stored
+from vgp.data.tasks.table.task import ANY_CASE, PLAIN_FORMS, choose_stored_type
 from vgp.data.tasks.table.text_types import (
     CODES,
     FLOAT,
@@ -28,9 +28,9 @@ from vgp.data.tasks.table.text_types import (
     ISO_ZONE,
     as_dates,
     days_as_numbers,
+    find_mixed_texts,
+    find_spelled_type,
     matches_pattern,
-    mixed_doubts,
-    spelled_type,
 )
 
 #: Texts that mean a missing value. In a column of text only those that are not words count.
@@ -157,7 +157,7 @@ def _read_declared(name: str, values: pa.Array, declared: str) -> Guess:
     except ValueError as error:
         raise UserError(f"{option}: {error}") from None
     if not is_text(values.type):
-        if not parquet.fits(values.type, stored(type_)):
+        if not parquet.fits(values.type, choose_stored_type(type_)):
             raise UserError(f"{option}: the file stores {values.type}, which cannot be read as {declared}.")
         marked = pc.is_in(values.cast(pa.string()), pa.array(type_.missing, pa.string()))
         column = _guess_stored(name, pc.if_else(marked, None, values))
@@ -173,7 +173,7 @@ def _read_declared(name: str, values: pa.Array, declared: str) -> Guess:
     if type_.word == ANY_CASE:
         known = plain_case(known)
     if type_.word in ("category int", "category float"):
-        known = known.cast(stored(type_))
+        known = known.cast(choose_stored_type(type_))
     return Guess(name, known, declared, "as requested", markers)
 
 
@@ -209,11 +209,11 @@ def _is_code(column: Guess) -> bool:
 def _guess_text(name: str, values: pa.Array) -> Guess:
     """Guesses the type of texts: numbers, dates or booleans if all of them are, else a category or free text."""
     texts = pc.unique(values.drop_null())
-    spelled = spelled_type(name, texts)
+    spelled = find_spelled_type(name, texts)
     markers: tuple[str, ...] = ()
     if not spelled:
         markers = tuple(value for value in texts.to_pylist() if value in MARKERS) if len(texts) < 100_000 else ()
-        spelled = spelled_type(name, _without(texts, markers).drop_null()) if markers else None
+        spelled = find_spelled_type(name, _without(texts, markers).drop_null()) if markers else None
     if spelled:
         column = Guess(name, _without(values, markers), spelled.type, spelled.why, markers, spelled.doubts)
         if column.type == "int" and _is_code(column):
@@ -222,7 +222,7 @@ def _guess_text(name: str, values: pa.Array) -> Guess:
     known = _without(texts, markers).drop_null()
     markers = tuple(value for value in MARKERS_IN_TEXT if pc.index(texts, value).as_py() >= 0)
     column = _split_words(Guess(name, _without(values, markers), "category", "", markers))
-    return column if _is_code(column) else replace(column, doubts=mixed_doubts(name, known))
+    return column if _is_code(column) else replace(column, doubts=find_mixed_texts(name, known))
 
 
 def _without(values: pa.Array, markers: Collection[str]) -> pa.Array:

@@ -121,7 +121,7 @@ def explain_leak(column: Guess, target: Target, group: Guess | None = None) -> s
     if _comes_with(column, target):
         return "probably known only with the outcome: it is missing where the target is"
     if target.regression:
-        share = leaks.explained_variance(*_halves(column, target, group))
+        share = leaks.measure_explained_variance(*_halves(column, target, group))
         reason = f"alone it explains {share:.1%} of the target's variance on held-out rows"
         return reason if share > leaks.MAX_EXPLAINED else ""
     codes, labels = _halves(column, target, group)

@@ -50,7 +50,7 @@ def parse(text: str, file: str = "the task's TOML") -> Declared:
     except ValidationError as error:
         problems = [(_keys(problem), _sentence(problem)) for problem in error.errors()]
     else:
-        problems = declared_problems(declared)
+        problems = find_problems(declared)
         if not problems:
             return declared
     raise UserError("\n".join(f"{file}, line {line_of(text, keys)}: {sentence}" for keys, sentence in problems))
@@ -85,7 +85,7 @@ def _sentence(problem: ErrorDetails) -> str:
 Problem = tuple[tuple[str, ...], str]
 
 
-def declared_problems(declared: Declared) -> list[Problem]:
+def find_problems(declared: Declared) -> list[Problem]:
     """Returns mistakes in the names and types of columns or, if there are none, in the use of the columns."""
     problems = [*_types(declared), *_names(declared), *_references(declared)]
     return problems or [*_target(declared), *_roles(declared), *_other_problems(declared)]
@@ -197,7 +197,7 @@ def line_of(text: str, keys: Sequence[str]) -> int:
     return known.get(tuple(keys)) or known.get(tuple(keys[:1])) or 1
 
 
-def written_line(text: str, number: int) -> str:
+def strip_line(text: str, number: int) -> str:
     """Returns a line without its comment and alignment, for a message."""
     line = re.sub(r"\s+#[^\"']*$", "", text.split("\n")[number - 1]).strip()
     return re.sub(r"\s+=\s+", " = ", line, count=1)

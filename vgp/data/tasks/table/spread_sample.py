@@ -66,7 +66,7 @@ def write_pieces(chosen: Sequence[File], rows: int, folder: Path) -> tuple[list[
 def _stream(file: File) -> AbstractContextManager[IO[bytes]]:
     """Opens a file, or an object so that only the bytes that are read are fetched."""
     remote = storage.is_remote(file.path)
-    return download.opened(file.path, chunk_bytes=HEAD_BYTES) if remote else files.open_file(file.path)
+    return download.open_object(file.path, chunk_bytes=HEAD_BYTES) if remote else files.open_file(file.path)
 
 
 def _cut_text(file: File, stream: IO[bytes], suffix: str, count: int, rows: int) -> Iterator[bytes]:
@@ -142,7 +142,7 @@ def _cut_parquet(file: File, stream: IO[bytes], count: int, rows: int, stem: Pat
     texts, small_files = Texts(name, file.bytes), []
     for number, batch in enumerate(_batches(stream, count, rows)):
         path = stem.with_name(f"{stem.name}-{number:03}.parquet")
-        pyarrow.parquet.write_table(texts.counted(pa.Table.from_batches([batch])), path)
+        pyarrow.parquet.write_table(texts.add(pa.Table.from_batches([batch])), path)
         small_files.append(finding.stat_file(str(path)))
     return small_files
 

@@ -110,8 +110,8 @@ def _attributes(declared: Declared, text: str) -> dict[str, object]:
     features = feature_names(declared)
     schema = tuple(
         Field(
-            name, stored(kind), nullable=name not in fixed, known="after" if name == declared.target else "before",
-            declared=_line(text, name),
+            name, choose_stored_type(kind), nullable=name not in fixed,
+            known="after" if name == declared.target else "before", declared=_line(text, name),
         )
         for name, kind in declared.kinds.items()
     )  # fmt: skip
@@ -157,7 +157,7 @@ def _repeats_remarks(declared: Declared) -> Iterator[str]:
 def _line(text: str, column: str) -> str:
     """Returns the place and the text of the line that declares a column, for messages."""
     number = parsing.line_of(text, ("columns", column))
-    return f"line {number} of the task's TOML, {parsing.written_line(text, number)}"
+    return f"line {number} of the task's TOML, {parsing.strip_line(text, number)}"
 
 
 # ---- what a model learns from the columns of a task.toml, as Ibis expressions over one row each
@@ -267,7 +267,7 @@ PLAIN_FORMS = {"int": NumberForm(NEITHER), "float": NumberForm(PLAIN)}
 ANY_CASE = "category any case"
 
 
-def stored(kind: Kind) -> pa.DataType:
+def choose_stored_type(kind: Kind) -> pa.DataType:
     if kind.form.startswith("int "):
         return pa.int64()
     return pa.string() if kind.form or kind.marked else STORED[kind.word]
@@ -275,12 +275,12 @@ def stored(kind: Kind) -> pa.DataType:
 
 def text_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.StringValue:
     """Returns a category or a text, "" where it is missing."""
-    if stored(kind) == pa.string():
+    if choose_stored_type(kind) == pa.string():
         text = cast(ir.StringValue, value).fill_null("").strip()
     else:  # through int64, because engines write 3.0 in different ways
         whole = cast(ir.NumericValue, value).round() if value.type().is_floating() else value
         text = cast(ir.StringValue, whole.cast("int64").cast("string").fill_null(""))
-    if markers := [*missing, *kind.missing] if stored(kind) == pa.string() else list(kind.missing):
+    if markers := [*missing, *kind.missing] if choose_stored_type(kind) == pa.string() else list(kind.missing):
         text = cast(ir.StringValue, text.isin(markers).ifelse("", text))
     return plain_case(text) if kind.word == ANY_CASE else text
 
@@ -292,7 +292,7 @@ def plain_case(text: ir.StringValue) -> ir.StringValue:
 
 def number_of(value: ir.Value, kind: Kind, missing: Sequence[str], decimal: str) -> ir.NumericValue:
     """Returns a number, null where it is missing. A text that does not fit the declared form fails when computed."""
-    if stored(kind) == pa.string():
+    if choose_stored_type(kind) == pa.string():
         known = cast(ir.StringValue, text_of(value, kind, missing).nullif(""))
         form = form_of(kind.form, decimal) if kind.word == "number" else PLAIN_FORMS[kind.word]
         return to_number(known, cast(NumberForm, form), f'{value.get_name()} = "{kind.text}"')

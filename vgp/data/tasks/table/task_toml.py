@@ -120,7 +120,7 @@ def _top(proposal: Proposal) -> Iterator[str]:
     yield f"# Proposed from {sample.words}. Correct what is wrong. Each run checks every value against these types."
     yield "# To run it: vgp run training --set task=THIS_FILE --set data=FILES"
     yield ""
-    yield f"target = {quoted(goal.name)}"
+    yield f"target = {quote(goal.name)}"
     yield f'kind = "{"regression" if goal.regression else "classes"}"  # {plain(goal.why)}'
     if goal.regression:
         yield "quantiles = [0.1, 0.5, 0.9]"
@@ -137,7 +137,7 @@ def _top(proposal: Proposal) -> Iterator[str]:
         ("missing", list(proposal.missing), "these texts mean a missing value, like an empty field"),
     ):
         if value:
-            yield f"{name} = {_list(value) if isinstance(value, list) else quoted(value)}  # {why}"
+            yield f"{name} = {_list(value) if isinstance(value, list) else quote(value)}  # {why}"
 
 
 def _group(proposal: Proposal) -> tuple[str | list[str], str]:
@@ -173,7 +173,7 @@ def _tables(proposal: Proposal) -> Iterator[str]:
     if proposal.repeats:
         yield ""
         yield "[repeats]  # remarks of the report on columns whose values repeat"
-        yield from (f"{key(name)} = {quoted(words)}" for name, words in proposal.repeats.items())
+        yield from (f"{key(name)} = {quote(words)}" for name, words in proposal.repeats.items())
     yield ""
     if proposal.time:
         yield "[split]  # windows of time: a length, 2013-01:2013-06, 2013-W27, ..."
@@ -193,25 +193,25 @@ def _tables(proposal: Proposal) -> Iterator[str]:
     if any(options.values()):
         yield ""
         yield "[reading]"
-        yield from (f"{name} = {quoted(value)}" for name, value in options.items() if value)
+        yield from (f"{name} = {quote(value)}" for name, value in options.items() if value)
 
 
 def _line(column: Column, why: str) -> str:
-    line = f"{key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quoted(column.type)}"
+    line = f"{key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quote(column.type)}"
     return f"{line}  # {plain(why)}" if why else line
 
 
 def key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else quoted(name)
+    return name if _BARE.fullmatch(name) else quote(name)
 
 
-def quoted(value: str) -> str:
+def quote(value: str) -> str:
     """Returns a basic string of TOML, which is a JSON string with DEL escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _list(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(quoted, values))}]"
+    return f"[{', '.join(map(quote, values))}]"
 
 
 def plain(text: str) -> str:

@@ -64,7 +64,7 @@ class SpelledType:
     doubts: tuple[Doubt, ...] = ()
 
 
-def spelled_type(name: str, texts: pa.Array) -> SpelledType | None:
+def find_spelled_type(name: str, texts: pa.Array) -> SpelledType | None:
     """Returns the type that all distinct texts spell, or None for plain text."""
     if not len(texts):
         return None
@@ -73,7 +73,7 @@ def spelled_type(name: str, texts: pa.Array) -> SpelledType | None:
             return SpelledType("category", "digits with leading zeros", _zeros(name, texts))
         return SpelledType("int", "", days_as_numbers(name, texts, ""))
     if forms := numbers.find_forms(texts):
-        return _spelled_numbers(name, texts, forms)
+        return _choose_number_type(name, texts, forms)
     if set(texts[:5].to_pylist()) <= {"true", "false", "True", "False", "TRUE", "FALSE"}:
         return SpelledType("bool") if len(texts) <= 2 else None
     for form, type_ in ((ISO_DATE, "date"), (ISO_TIME, "timestamp"), (ISO_ZONE, "timestamp UTC")):
@@ -96,7 +96,7 @@ def _number_type(texts: pa.Array, form: NumberForm) -> str:
     return "int" if form.digits == numbers.NEITHER and not form.sign and _all(texts, INT) else f"number {form.text}"
 
 
-def _spelled_numbers(name: str, texts: pa.Array, forms: Sequence[NumberForm]) -> SpelledType:
+def _choose_number_type(name: str, texts: pa.Array, forms: Sequence[NumberForm]) -> SpelledType:
     """Returns the type of texts that are numbers in one form, or in two forms with different values."""
     types = [_number_type(texts, form) for form in forms]
     why = "" if types[0] == "float" else f"written as {quote(texts[0].as_py())}"
@@ -214,7 +214,7 @@ def _century(name: str, texts: pa.Array, type_: str, dates: pa.Array) -> tuple[D
     return (Doubt(name, texts[late].as_py(), readings),)
 
 
-def mixed_doubts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
+def find_mixed_texts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
     """Asks about texts that are nearly all numbers or dates of one form, or all of them in several forms."""
     if not len(texts) or pc.mean(matches_pattern(texts, r"\d").cast(pa.float64())).as_py() < 1 - MOST_STRAY:
         return ()
