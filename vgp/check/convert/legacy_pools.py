@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from vgp.base.documents.bounded_text import FieldPath
+from vgp.base.documents.bounded_text import FieldPath, format_path
 from vgp.base.documents.document import Document
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node

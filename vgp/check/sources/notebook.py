@@ -12,7 +12,7 @@ from typing import Any
 
 from vgp.base.documents import json_text
 from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
-from vgp.base.documents.document import At, Document, Place
+from vgp.base.documents.document import At, Document, Place, number_documents
 from vgp.check.sources import python_code, shell_commands, shell_script
 from vgp.check.sources.shell_commands import LATE_BACKSLASH
 

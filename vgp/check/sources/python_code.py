@@ -14,7 +14,7 @@ from typing import Any
 
 from vgp.base.documents import bounded_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.document import At, Document, Place
+from vgp.base.documents.document import At, Document, Place, number_documents
 from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.documents.node import Computed
 from vgp.check.sources.constants import Constants, read_callable_name

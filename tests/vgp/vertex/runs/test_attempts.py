@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.cloud.aiplatform_v1 import PipelineState
 
-from tools.emulator.cloud import Cloud, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job

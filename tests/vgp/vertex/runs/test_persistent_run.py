@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.api_core import exceptions
 
-from tools.emulator.cloud import Cloud, lost_response, reset, status
+from tools.emulator.cloud import Cloud, lose_response, reset, status
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names, rest
@@ -35,7 +35,7 @@ def creates(cloud: Cloud) -> list[Any]:
     return [call for call in cloud.requests if call.method == CREATE]
 
 
-@pytest.mark.parametrize("fault", [status(429), status(503), reset(), lost_response()], ids=str)
+@pytest.mark.parametrize("fault", [status(429), status(503), reset(), lose_response()], ids=str)
 def test_the_run_is_created_once_with_the_resource_through_v1beta1(cloud: Cloud, boxed: Settings, fault: Any) -> None:
     cloud.fail(CREATE, fault)
     body = pipeline_job.build_body(boxed, SPEC, {"epochs": 2})
