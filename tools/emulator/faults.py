@@ -15,7 +15,7 @@ class Fault:
     answer: ApiError | None = None
     reset: bool = False
     #: Whether the request is handled twice, as with a proxy that repeats it; the client gets the second answer.
-    repeat_request: bool = False
+    repeated: bool = False
     #: A reset or a delay of the answer, after the request was handled.
     lost: bool = False
     late_s: float = 0
