@@ -41,7 +41,7 @@ def as_found(temporary: Path) -> Iterator[None]:
         sys.path[:] = path + [entry for entry in sys.path if entry not in path and not entry.startswith(ours)]
         stay = [finder for finder in sys.meta_path if not str(getattr(finder, "root", "")).startswith(ours)]
         sys.meta_path[:] = [finder for finder in finders if finder not in stay] + stay
-        for name in [name for name, module in list(sys.modules.items()) if _file(module).startswith(ours)]:
+        for name in [name for name, module in sys.modules.copy().items() if _file(module).startswith(ours)]:
             del sys.modules[name]
 
 

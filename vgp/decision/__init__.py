@@ -3,6 +3,7 @@
 decide.py     the decision, from the figures and bounds of a comparison
 decision.py   the content of decision.json; the terms of a promotion, checked
 levels.py     how sure one of a year's tests must be, and the bounds of the gain at that level
+evidence.py   tonight's part of the evidence of all nights
 vetoes.py     calibration, slices and constants, which keep a better model from being promoted
 reason.py     the decision in a sentence
 release/      a better model becomes a version: copied, checked, champion

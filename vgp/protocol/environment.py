@@ -18,6 +18,8 @@ CHECKPOINTS, PINS, REGISTRY = "TRAINING_CHECKPOINTS", "TRAINING_PINS", "TRAINING
 IMAGE, STEP_IMAGE, COMMIT = "TRAINING_IMAGE", "TRAINING_STEP_IMAGE", "TRAINING_COMMIT"
 #: URI of the archive with the project's code, which replaces the code in the image.
 CODE = "TRAINING_CODE"
+#: The archive that this process or its parent has unpacked.
+CODE_UNPACKED = "TRAINING_CODE_UNPACKED"
 #: Processes on each rung of a ladder, so that a job can report before its first step where it cannot continue.
 WORLD_SIZES = "TRAINING_WORLD_SIZES"
 #: Expected preemptions per hour, which determine the checkpoint interval.

@@ -6,6 +6,7 @@ registry.py     reads and changes a record on a disk or in a bucket
 disk.py         a record on a disk: a lock, and an atomic rename
 versions.py     the files of a version: copy, verify, delete
 sweep.py        finds and deletes files that belong to no version
+evidence.py     the evidence of all nights that challengers beat the champion
 tests_spent.py  the error budget of a year's tests
 reigning.py     the champion for a run: finds the version, and pins its files
 verbs.py        the verbs of `vgp models`: list, show, promote, roll back ...

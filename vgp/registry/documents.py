@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -255,7 +255,9 @@ def decode_record(path: str, model: str, data: bytes) -> Record:
 
 def encode_record(path: str, record: Record) -> bytes:
     """Encodes the record deterministically. Raises UserError if it is too large."""
-    unset = {"evidence"} if record.evidence is None else None  # an older library reads format 1
+    unset: dict[str, Any] = {} if record.evidence else {"evidence": True}  # an older library reads format 1
+    if not any(version.code for version in record.versions):
+        unset["versions"] = {"__all__": {"code"}}
     data = record.model_dump_json(indent=1, exclude=unset).encode() + b"\n"
     if len(data) > MOST_RECORD_BYTES:
         raise too_large(path)

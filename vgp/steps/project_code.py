@@ -9,13 +9,10 @@ from pathlib import Path
 from vgp.base.storage import storage
 from vgp.base.text.printable import report
 from vgp.protocol import code_archive
-from vgp.protocol.environment import CODE
+from vgp.protocol.environment import CODE, CODE_UNPACKED
 
 #: Above MOST_BYTES of files by the headers of thousands of them.
 MOST_BYTES = code_archive.MOST_BYTES + (10 << 20)
-
-#: The archive that this process or its parent has unpacked.
-_UNPACKED = "TRAINING_CODE_UNPACKED"
 
 
 def import_first(environment: Mapping[str, str] = os.environ) -> None:
@@ -26,12 +23,12 @@ def import_first(environment: Mapping[str, str] = os.environ) -> None:
         ProcessFailed: the store could not be reached.
     """
     uri = environment.get(CODE)
-    if not uri or environment.get(_UNPACKED) == uri:
+    if not uri or environment.get(CODE_UNPACKED) == uri:
         return
     content = storage.read(uri, most=MOST_BYTES)
     folder = tempfile.mkdtemp(prefix="code-")
     code_archive.unpack(content, uri, Path(folder))
     sys.path.insert(0, folder)
-    os.environ[_UNPACKED] = uri
+    os.environ[CODE_UNPACKED] = uri
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     report(f"code: {uri} instead of the project's code in the image")

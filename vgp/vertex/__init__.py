@@ -14,6 +14,7 @@ model_view.py         `models`: lists, versions and comparisons for the terminal
 leftovers.py          the objects that runs left in the bucket, in groups, and the groups that are still needed
 run_cleanup.py        `clean`: the plan of a cleanup, and the deletion
 cleaning_view.py      `clean`: the plan for the terminal, and as JSON
+spot_advice.py        asks Compute Engine for advice on Spot machines
 catalog_refresh.py    `machines --refresh`: prices and machine types from Google's APIs
 runs/                 runs: start, find, follow, show, rerun, compare
 schedules/            recurring runs: declare, plan, apply

@@ -1,5 +1,6 @@
 """A machine that falls silent: frozen, or behind a network that was cut without a word (no reset reaches anyone)."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -86,7 +87,8 @@ def test_a_machine_that_freezes_is_named_and_the_other_ends_in_time(tmp_path, fr
         said = ending(processes[1 - frozen], began)
     finally:
         for process in family:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # the kill of its parent ended it
+                process.kill()
         processes[frozen].communicate()
     silent = ["the chief 127.0.0.1", "machine 1 (127.0.0.2)"][frozen]
     assert said.startswith(f"stopped: {hosts[1 - frozen]}") and f"{silent} has been silent for 4 s" in said

@@ -16,4 +16,5 @@ placing.py        request -> placement: the combination, and the reason for it
 placement.py      the placement: worker pools, scheduling, resources, its maximum cost
 placed_ladder.py  a ladder: its rungs placed
 dearest.py        the most expensive course of a ladder
+spot_advice.py    Compute Engine's advice on Spot machines, as a rank of a region
 ladder_proposal.py  a ladder proposed for a need, a budget and a deadline"""

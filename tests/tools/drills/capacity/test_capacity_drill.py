@@ -209,6 +209,6 @@ def test_a_plain_job_that_was_started_again_is_held_to_its_bits_and_its_steps(tm
     plain = SimpleNamespace(spells=[SimpleNamespace(why=why) for why in ends])
     region = SimpleNamespace(jobs={"one": plain}, machines=SimpleNamespace(mount=tmp_path))
     run = SimpleNamespace(state=SimpleNamespace(name="PIPELINE_STATE_SUCCEEDED"))
-    done, task = [Step("", "1", number, 0) for number in steps], SimpleNamespace(every=2, expected=lambda: b"m")
+    done, task = [Step("", "1", number, 0) for number in steps], SimpleNamespace(every=2, expected_model=lambda: b"m")
     problems = "; ".join(restarts.problems(run, region, task, done, ["preempted", "succeeded"]))
     assert words in problems and bool(problems) == bool(words)

@@ -99,8 +99,8 @@ def test_show_prints_the_history_of_a_version(training_here: None, registry: str
     for words in (("alias", "stable", "1"), ("alias", "stable", "2"), ("rollback",)):
         models(*words)
     out = unspaced(models("show", "1")[1])
-    changes = [line.split(maxsplit=3)[3] for line in out.splitlines() if re.match(r"\w{3} \d\d \d\d:\d\d ", line)]
-    assert [line.partition(" the run")[0].partition(f" {getpass.getuser()}")[0].strip() for line in changes] == [
+    rows = [line.split(maxsplit=3)[3] for line in out.splitlines() if re.match(r"\w{3} \d\d \d\d:\d\d ", line)]
+    assert [line.partition(" the run")[0].partition(f" {getpass.getuser()}")[0].strip() for line in rows] == [
         "registered", "promoted", "replaced by version 2", "given the alias stable", "stable is version 2",
         "champion again",
     ]  # fmt: skip

@@ -55,7 +55,8 @@ DECIDE = {
     "failure_policy": "fast", "persistent_resource": "dev-box",
 }  # fmt: skip
 COMPILED = {
-    "image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")},
+    "image": "r/i@sha256:" + "0" * 64, "light_image": "r/i@sha256:" + "1" * 64,
+    "steps": {"train": Request(machine="n1-standard-4")},
     "notify": Notify(webhook="https://example.com/notices"),
     "mlflow": Mlflow(tracking_uri="https://mlflow.example.com"), "registry": "gs://test-bucket/registry-dev",
 }  # fmt: skip
@@ -66,6 +67,7 @@ ELSEWHERE = {
     "code",
     "workflows",
     "dockerfile",
+    "torch_index",
     "template_repository",
     "endpoints",
     "schedules",

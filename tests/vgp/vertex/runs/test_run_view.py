@@ -28,7 +28,7 @@ def drawn(table: Any, width: int) -> list[str]:
 
 def run(steps: list[Step], **more: Any) -> Run:
     return SimpleNamespace(id="training-1", steps=tuple(steps), state="failed", error="", **more,
-                           failed=lambda: [step for step in steps if step.state == "failed"])  # type: ignore[return-value]  # fmt: skip
+                           list_failed_steps=lambda: [step for step in steps if step.state == "failed"])  # type: ignore[return-value]  # fmt: skip
 
 
 def test_the_headline_names_what_its_sums_leave_out() -> None:
