@@ -30,7 +30,7 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
   # Debian's Python comes without ensurepip unless python3-venv is installed; pip alone can fill the gap.
   if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
     if ! { "$python" -m venv --clear --without-pip .venv && "$python" vgp/base/lock.py --only pip >.venv/pip.txt &&
-      "$python" -m pip --python .venv/bin/python install -q --require-hashes -r .venv/pip.txt; }; then
+      "$python" -m pip --python .venv/bin/python install -q --require-hashes --no-deps -r .venv/pip.txt; }; then
       rm -rf .venv
       echo "error: $python cannot make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
       exit 2
@@ -59,13 +59,14 @@ try_install() {
   .venv/bin/python -m pip install --disable-pip-version-check -q "$@" >>"$log" 2>&1
 }
 
-# The locked requirements of the extras, all pinned and hashed, as pip's hash mode wants them.
+# The locked requirements of the extras, pinned, hashed and complete. They are installed with --no-deps, because for a
+# dependency with an extra, such as google-auth[pyopenssl], pip 23 looks past the pin at the newest release.
 locked() {
   .venv/bin/python vgp/base/lock.py "$@" >.venv/requirements.txt
 }
 
 locked --build
-pip_install --require-hashes --no-deps -r .venv/requirements.txt
+pip_install --require-hashes --no-deps --no-build-isolation -r .venv/requirements.txt
 locked "$@"
 if grep -q '^torch==' .venv/requirements.txt; then
   # PyTorch comes first, because its build decides which further libraries it needs. A build for CPUs is preferred, as
@@ -73,11 +74,11 @@ if grep -q '^torch==' .venv/requirements.txt; then
   locked --only torch
   sed 's/^torch==[0-9.]*/&+cpu/' .venv/requirements.txt >.venv/cpu.txt
   try_install --require-hashes --no-deps -r .venv/cpu.txt ||
-    pip_install --require-hashes --no-deps -r .venv/requirements.txt
+    pip_install --require-hashes --no-deps --no-build-isolation -r .venv/requirements.txt
   locked "$@"
 fi
 # What has no wheel is built with the locked build backend, not with one that pip fetches for the occasion.
-pip_install --require-hashes --no-build-isolation -r .venv/requirements.txt
+pip_install --require-hashes --no-deps --no-build-isolation -r .venv/requirements.txt
 pip_install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 # pip writes the folder's name into its own form of this command, where a shell reads it: a quote or $(...) in it counts.
 cat >.venv/bin/vgp <<'end'

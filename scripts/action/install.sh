@@ -11,6 +11,6 @@ python="$folder/python/bin/python"
 "$python" vgp/base/lock.py --build >"$folder/build.txt"
 "$python" vgp/base/lock.py >"$folder/requirements.txt"
 pip() { "$python" -m pip --disable-pip-version-check install --quiet "$@"; }
-pip --require-hashes --no-deps -r "$folder/build.txt"
-pip --require-hashes --no-build-isolation -r "$folder/requirements.txt"
+pip --require-hashes --no-deps --no-build-isolation -r "$folder/build.txt"
+pip --require-hashes --no-deps --no-build-isolation -r "$folder/requirements.txt"
 pip --no-deps --no-build-isolation .

@@ -10,11 +10,11 @@ locked() { .venv/bin/python -m vgp.base.lock "$@" >.venv/locked.txt; }
 pip_install --require-hashes --no-deps -r vgp.txt
 # Build tools come first, then PyTorch, because its build (CPU or CUDA) decides which further libraries are needed.
 locked --build
-pip_install --require-hashes --no-deps -r .venv/locked.txt
+pip_install --require-hashes --no-deps --no-build-isolation -r .venv/locked.txt
 locked --only torch
 sed 's/^torch==[0-9.]*/&+cpu/' .venv/locked.txt >.venv/cpu.txt
 pip_install --require-hashes --no-deps -r .venv/cpu.txt 2>/dev/null ||
-  pip_install --require-hashes --no-deps -r .venv/locked.txt
+  pip_install --require-hashes --no-deps --no-build-isolation -r .venv/locked.txt
 locked vertex training
-pip_install --require-hashes --no-build-isolation -r .venv/locked.txt
+pip_install --require-hashes --no-deps --no-build-isolation -r .venv/locked.txt
 pip_install -r requirements.txt
