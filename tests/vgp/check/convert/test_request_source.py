@@ -79,7 +79,7 @@ def test_every_form_of_a_job_that_check_reads_is_converted_with_its_machine(tmp_
     assert [pool["machineSpec"] for pool in yaml.safe_load(out)["workerPoolSpecs"]] == [MACHINE]
     variables = re.findall(r"\$\w+", out)
     assert all(f": {word}: known only at run time" in err for word in variables)
-    assert len(variables) == ("i:1" not in out)
+    assert len(variables) == ("i:1" not in out)  # the image, if only the run knows it
 
 
 def test_a_legacy_line_keeps_its_variables_and_leaves_out_the_name_that_only_the_shell_knows(capsys):

@@ -349,6 +349,10 @@ KNOWN = {
     "init": ("class C:\n    def __init__(self, x):\n        self.gpus = 4\n        self.x = x\nc = C(1)\n", "c.gpus"),
     "namespace": ("config = SimpleNamespace(gpus=4)\n", "config.gpus"),
     "item": ("CONFIG = {'gpus': 4}\n", "CONFIG['gpus']"),
+    "item that is set": ("CONFIG = {'gpus': 1}\nCONFIG['gpus'] = 4\n", "CONFIG['gpus']"),
+    "updated item": ("CONFIG = {}\nCONFIG.update({'gpus': 4})\n", "CONFIG['gpus']"),
+    "united item": ("CONFIG = {'gpus': 1} | {'gpus': 4}\n", "CONFIG['gpus']"),
+    "appended item": ("ALL = []\nALL.append({'gpus': 4})\n", "ALL[0]['gpus']"),
     "nested item": ("CONFIG = {'train': {'gpus': [1, 4]}}\n", "CONFIG['train']['gpus'][1]"),
 }
 
@@ -388,7 +392,9 @@ UNKNOWN = {
     "itself": ("class C:\n    GPUS = C.GPUS\n", "C.GPUS"),
     "two that want each other": ("class A:\n    X = B.X\nclass B:\n    X = A.X\n", "A.X"),
     "a parser": ("options = parser.parse_args()\n", "options.gpus"),
-    "an item that is set": ("CONFIG = {'gpus': 4}\nCONFIG['gpus'] = 2\n", "CONFIG['gpus']"),
+    "an item that some runs set": ("CONFIG = {'gpus': 4}\nif big:\n    CONFIG['gpus'] = 2\n", "CONFIG['gpus']"),
+    "an item of an unknown key": ("CONFIG = {'gpus': 4}\nCONFIG[key()] = 2\n", "CONFIG['gpus']"),
+    "items of an unknown update": ("CONFIG = {'gpus': 4}\nCONFIG.update(other)\n", "CONFIG['gpus']"),
     "an item that is not there": ("CONFIG = {'gpus': 4}\n", "CONFIG['cpus']"),
     "a base of itself": ("class A(B):\n    pass\nclass B(A):\n    pass\n", "A.GPUS"),
 }
