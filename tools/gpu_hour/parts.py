@@ -52,10 +52,10 @@ SLICES: Mapping[int, tuple[str, tuple[Part, ...]]] = {
         Part("two GPUs", "correct:compare_two", 60, gpus=2),
     )),
     2: ("fast", (
-        Part("language model, 124 M", "fast:measure_small_model", 120),
-        Part("table", "fast:measure_table", 45),
-        Part("images", "fast:measure_images", 55),
-        Part("language model, large", "fast:measure_large_model", 260, not_on_cpu="it repeats the smaller model there"),
+        Part("language model, 124 M", "fast:measure_small_model", 110),
+        Part("table", "fast:measure_table", 70),
+        Part("images", "fast:measure_images", 80),
+        Part("language model, large", "fast:measure_large_model", 220, not_on_cpu="it repeats the smaller model there"),
     )),
     3: ("saving", (Part("checkpoint", "saving:measure_saves", 470, (*TRAINING, "rich", "psutil")),)),
     4: ("serving", (

@@ -165,7 +165,7 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once_and_before_i
     """However long the sample takes, and no rank waits for it; killed meanwhile, only the end is to do again."""
     folder, _ = uninterrupted
     places = {"data": digits, "model": tmp_path / "model", "checkpoints": folder / "checkpoints"}
-    figures = (folder / "checkpoints" / "training.json").read_bytes()
+    recorded = (folder / "checkpoints" / "training.json").read_bytes()
     monkeypatch.setenv("DIGITS_SAMPLE", "kill")
     with pytest.raises(ProcessFailed, match="rank 0 of 2 on .* was killed by SIGKILL"):
         train(config(), **places, nproc=2)
@@ -175,7 +175,7 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once_and_before_i
     figures = train(config(strategy="fsdp"), **places, nproc=2)
     assert figures["resumed_from"] == figures["steps"] == 63
     assert bundle.load(tmp_path / "model")[2].sample == "alone"
-    assert (folder / "checkpoints" / "training.json").read_bytes() == figures  # how fast it was
+    assert (folder / "checkpoints" / "training.json").read_bytes() == recorded  # how fast it was
 
 
 @pytest.mark.parametrize("changes", [{"profile_steps": "60-70"}, {"profile_ranks": "0,1"}])
