@@ -30,7 +30,7 @@ def newest_step(folder):
     return recovery.read_manifest(store, names[0]).step if names else None
 
 
-#: Each of 5 steps is saved: by name, the fault, the settings, and what the error says of it.
+#: Each of 5 steps is saved: by name, the fault, the settings, and the error's text.
 FAULTS = {
     "in the last step": ("gradient:1:4", {}, "the gradient of step 4 is not finite, though its loss is"),
     "without clipping": ("gradient:0:2", {"clip_norm": 0}, "the gradient of step 2 is not finite"),
@@ -130,6 +130,14 @@ def test_a_gradient_that_is_large_and_a_number_is_clipped(at_once):
     assert norm.clip(0) and norm.first_fault() is None and float(norm.total) > 1e22
     grads = torch.cat([p.grad.reshape(-1) for p in network.parameters() if p.grad is not None])
     assert grads.norm().item() == pytest.approx(1.0, rel=1e-4)
+
+
+def test_a_gradient_of_two_types_is_clipped():
+    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double())
+    norm = GradientNorm(list(network.parameters()), 1.0)
+    for parameter in network.parameters():
+        parameter.grad = torch.full_like(parameter, 100.0)
+    assert norm.clip(0) and float(norm.total) == pytest.approx(100 * 12**0.5)
 
 
 def test_a_sparse_gradient_is_clipped_and_seen():
