@@ -6,10 +6,10 @@ The text of a row joins the texts of its columns, in their order, with "|":
     date               days since 1970-01-01
     timestamp          microseconds since 1970-01-01 00:00 (in UTC, where it has a zone)
     float64            of adjacent columns together: the MD5, in hexadecimal digits, of eight bytes for each value,
-                       those of IEEE 754 from the sign on; both zeros are 0.0, and each NaN is 7ff8000000000000. BigQuery
-                       cannot read the bytes of a float, so its SQL computes them from logarithms and powers of two,
-                       which are exact. DuckDB calls the Python function `float_bytes` once for adjacent columns,
-                       because Ibis takes minutes to print SQL for hundreds of columns.
+                       those of IEEE 754 from the sign on; both zeros are 0.0, and each NaN is 7ff8000000000000.
+                       BigQuery cannot read the bytes of a float: its SQL computes them with powers of two, which are
+                       exact. DuckDB calls the Python function `float_bytes` once for adjacent columns, because Ibis
+                       takes minutes to print SQL for hundreds of columns.
     string             unchanged, after its length in code points and ":" unless it is the last column
     null               nothing; a missing string is "", and a missing float64 the bytes 7ff8000000000001
 
