@@ -24,8 +24,8 @@ from typing import Any
 import yaml
 
 from vgp.check.check_report import Report, lines, sarif
-from vgp.check.checker import SUFFIXES, check
-from vgp.check.document_kinds import parse
+from vgp.check.checker import check
+from vgp.check.document_kinds import SUFFIXES, parse
 
 RULES = Path(__file__).parents[1] / "docs/reference/rules"
 DAY = date(2026, 11, 20)

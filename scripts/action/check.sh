@@ -5,7 +5,8 @@ set -euo pipefail
 
 folder="$RUNNER_TEMP/pipelines-check"
 pipelines="$folder/python/bin/vgp"
-wanted=('*.json' '*.yaml' '*.yml' '*.py' '*.ipynb' '*.sh' '*.bash' '*.tf' '*pipelines.toml')
+wanted=('*.json' '*.yaml' '*.yml' '*.py' '*.ipynb' '*.sh' '*.bash' '*.zsh' '*.mk' '*.ps1' '*.bat' '*.cmd' '*.tf'
+  '*akefile' '*Dockerfile*' '*pipelines.toml')
 rm -rf "$folder/before" "$folder/index" "$folder/comment.md"
 mkdir -p "$folder/before" "$folder/nothing"
 

@@ -264,9 +264,10 @@ def test_every_variable_that_the_scripts_read_is_given_by_the_action_or_the_runn
 
 
 def test_the_hook_takes_the_files_that_the_check_reads() -> None:
-    from vgp.check.checker import SUFFIXES
+    from vgp.check.document_kinds import SUFFIXES, is_checked
 
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["language"] == "python" and hook["entry"] == "vgp check --skip-others"
     assert all(re.search(hook["files"], f"a/b{suffix}") for suffix in SUFFIXES)
-    assert not re.search(hook["files"], "a/b.md")
+    names = ("Makefile", "a/GNUmakefile", "Dockerfile", "a/Dockerfile.gpu", "a/gpu.Dockerfile", "a/b.md", "a/README")
+    assert [bool(re.search(hook["files"], name)) for name in names] == [is_checked(name) for name in names]

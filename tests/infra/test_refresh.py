@@ -92,7 +92,7 @@ def checkout(tmp_path: Path) -> Path:
     data = tmp_path / "vgp/machines/catalog/data"
     data.mkdir(parents=True)
     (data / "prices.csv").write_text("a,1\n")
-    (data / "zones.json").write_text("{}\n")
+    (data / "prices.json").write_text("{}\n")
     git("init", "-q", "-b", "main")
     git("add", "-A")
     git("commit", "-q", "-m", "x")

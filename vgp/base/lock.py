@@ -1,7 +1,8 @@
 """The part of constraints.txt that extras of pyproject.toml need: pinned and complete, for pip's hash mode.
 
 python3 -m vgp.base.lock --build > build.txt && pip install --require-hashes --no-deps -r build.txt
-python3 -m vgp.base.lock vertex training > all.txt && pip install --require-hashes --no-deps --no-build-isolation -r all.txt
+python3 -m vgp.base.lock vertex training > all.txt
+pip install --require-hashes --no-deps --no-build-isolation -r all.txt
 python3 vgp/base/lock.py --only torch
 
 Packages without a wheel are built with the tools that --build prints, because pip would fetch build tools without a

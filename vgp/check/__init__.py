@@ -14,6 +14,7 @@ folder_comparison.py  compares the requests of two folders, also as Markdown
 judgement.py          the collector that the judges write to, and their reader of fields
 legacy.py             trainingInput of AI Platform
 machine_spec.py       machine, accelerator and count
+nested_requests.py    requests deep inside documents of other kinds
 pipeline.py           a compiled pipeline: every task, and the persistent resource of its run
 plain_step.py         the resources of a plain step
 task_inputs.py        the values of a task's inputs, and the job in a launcher's arguments

@@ -19,12 +19,11 @@ from vgp.base.documents.toml_text import settings_file
 from vgp.base.errors import RequestError
 from vgp.check import document_kinds
 from vgp.check.check_report import Report
-from vgp.check.document_kinds import PROGRAMS, SPECS, is_program, load, parse
+from vgp.check.document_kinds import is_checked, is_program, load, parse
 from vgp.check.judgement import Judgement
 from vgp.machines.placement.machine_rules import rule
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_known
 
-SUFFIXES = SPECS + PROGRAMS
 #: Bytes of an oversized or binary file that are searched for the words of a request.
 _CHUNK, _MOST_CHUNKS = 1_000_000, 200
 
@@ -154,11 +153,12 @@ def _of_file(path: Path, named: bool) -> list[Document]:
         documents = load(path)
     except Unreadable as error:
         return [Document(str(path), None, "", fault=error, asks=_has_words(path))]
-    if not named:  # a folder may hold other YAML; a named file is meant to be judged
-        return [document for document in documents if document_kinds.recognises(document)]
+    requests = [document for document in documents if document_kinds.recognises(document)]
+    if requests or not named:  # a folder may hold other YAML; a named file is meant to be judged
+        documents = requests
     if any(document.fault for document in documents) and _lacks_request(path):
         documents = [replace(document, asks=False) for document in documents]
-    return documents or _empty(str(path))
+    return documents if documents or not named else _empty(str(path))
 
 
 def _of_standard_input() -> list[Document]:
@@ -206,7 +206,7 @@ def _has_words(path: Path) -> bool:
 
 
 def files(path: Path, report: Report) -> list[Path]:
-    """Returns the file itself, or the files of a folder with a known suffix; links to folders are not followed."""
+    """Returns the file itself, or the files of a folder with a known name; links to folders are not followed."""
     if not os.path.isdir(path):
         return [path]
 
@@ -214,6 +214,6 @@ def files(path: Path, report: Report) -> list[Path]:
         report.unreadable.append(str(Unreadable(str(error.filename), error.strerror or str(error))))
 
     paths = [Path(folder, name) for folder, _, names in os.walk(path, onerror=note_unreadable) for name in names]
-    known = (file for file in paths if file.suffix.lower() in SUFFIXES)
+    known = (file for file in paths if is_checked(file.name))
     # A broken link is reported as unreadable.
     return sorted(file for file in known if os.path.isfile(file) or os.path.islink(file) and not os.path.exists(file))

@@ -13,7 +13,7 @@ from vgp.base.documents.node import Node
 from vgp.base.text.figures import format_duration, number
 from vgp.check.spec.dag import Component, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.catalog import prices
+from vgp.machines.catalog import catalog, prices
 from vgp.machines.catalog.catalog import Machine
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import Problem
@@ -30,16 +30,6 @@ _CPU_ONLY = re.compile(r"[-_.:/]cpu\b|[-_]cpu[-_.:]|(?:^|/)tensorflow/tensorflow
 _BARE = re.compile(r"(?:docker\.io/)?(?:library/)?(python|alpine|debian|ubuntu|busybox|golang|node)(?::|@|$)")
 _INSTALLS = re.compile(r"pip3? +install[^\n]*(torch|tensorflow|jax|cuda|cupy|xgboost|rapids|vllm|transformers)", re.I)
 _CUDA = re.compile(r"(?<![a-z])(?:cuda|cu)[-_.:]?(\d{2})[-_.]?(\d)", re.I)
-#: Oldest CUDA with kernels for the GPU. https://docs.nvidia.com/cuda/archive (release notes; read 2026-11-20)
-_MIN_CUDA = {
-    "NVIDIA_TESLA_A100": (11, 0), "NVIDIA_A100_80GB": (11, 0), "NVIDIA_L4": (11, 1),
-    "NVIDIA_H100_80GB": (11, 8), "NVIDIA_H100_MEGA_80GB": (11, 8), "NVIDIA_H200_141GB": (11, 8),
-    "NVIDIA_B200": (12, 8), "NVIDIA_GB200": (12, 8), "NVIDIA_RTX_PRO_6000": (12, 8),
-}  # fmt: skip
-#: First CUDA that no longer supports the GPU: 13.0 drops compute capability 7.5.
-#: https://developer.nvidia.com/blog/navigating-gpu-architecture-support-a-guide-for-nvidia-cuda-developers and
-#: https://github.com/pytorch/pytorch/issues/172352 (PyTorch's builds; both read 2026-11-22)
-_TOO_NEW_CUDA = dict.fromkeys(("NVIDIA_TESLA_V100", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_P4"), (13, 0))
 
 
 def is_launcher(image: str) -> bool:
@@ -105,7 +95,8 @@ def kernels(image: str, accelerator: str) -> list[Problem]:
 
 def _kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[Problem]:
     """Returns a problem if this CUDA version does not support the GPU."""
-    least, too_new = _MIN_CUDA.get(accelerator, cuda), _TOO_NEW_CUDA.get(accelerator)
+    gpu = catalog.accelerators().get(accelerator)
+    least, too_new = (gpu.oldest_cuda, gpu.dropped_in_cuda) if gpu else ((), ())
     if cuda < least:
         text = f"{image} has CUDA {_dotted(cuda)}; {accelerator} needs {_dotted(least)} or newer."
         return [Problem("GPU016", "imageUri", text, f"Use an image with CUDA {_dotted(least)} or newer.")]
@@ -115,7 +106,7 @@ def _kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[Proble
     return []
 
 
-def _dotted(version: tuple[int, int]) -> str:
+def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 

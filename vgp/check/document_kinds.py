@@ -1,21 +1,41 @@
 """The kind of a file by its name and its beginning, the kind of a document by its content, and the judge of each kind.
 
-Files are JSON, YAML, Python, notebooks, shell scripts and Terraform.
+Files are JSON, YAML, Python, notebooks, scripts, Makefiles, Dockerfiles and Terraform.
 """
 
+import re
 from pathlib import Path
 
 from vgp.base.documents import document
 from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Node, spellings
-from vgp.check import api_object, legacy, pipeline, plain_step
+from vgp.check import api_object, legacy, nested_requests, pipeline, plain_step
 from vgp.check.judgement import Judgement
-from vgp.check.sources import notebook, python_code, shell_commands, shell_script, terraform
-from vgp.check.sources.hcl_blocks import SUFFIXES as TERRAFORM
+from vgp.check.sources import (
+    embedded_commands,
+    hcl_blocks,
+    notebook,
+    python_code,
+    shell_commands,
+    shell_script,
+    terraform,
+)
 
 #: Suffixes of the files of a folder that are checked.
-SPECS, PROGRAMS = (".json", ".yaml", ".yml"), (".py", ".ipynb", ".sh", ".bash", ".tf")
+SPECS = (".json", ".yaml", ".yml")
+_WINDOWS = (".ps1", ".bat", ".cmd")
+_SHELLS = (".sh", ".bash", ".zsh", ".mk", *_WINDOWS)
+PROGRAMS = (".py", ".ipynb", ".tf", *_SHELLS)
+SUFFIXES = SPECS + PROGRAMS
+#: Files that are checked by their name: Makefile, Dockerfile.train.
+_NAMED = re.compile(r"(?:GNUm|m|M)akefile|Dockerfile(?:\..+)?|.+\.Dockerfile")
+
+
+def is_checked(name: str) -> bool:
+    """Whether a folder's file of this name is checked."""
+    path = Path(name)
+    return path.suffix.lower() in SUFFIXES or _NAMED.fullmatch(path.name) is not None
 
 
 def load(path: Path) -> list[Document]:
@@ -31,9 +51,27 @@ def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
     if form == "python":
         return python_code.documents(name, text)
     if form == "shell":
-        own = text.lstrip()
-        return shell_script.documents(name, own.removeprefix("$ ") if own.startswith("$ ") else text, folder)
-    return notebook.documents(name, text, folder) if form == "notebook" else document.parse(name, text)
+        return shell_script.documents(name, _as_shell(name, text), folder)
+    return notebook.documents(name, text, folder) if form == "notebook" else _parse_spec(name, text, folder)
+
+
+def _parse_spec(name: str, text: str, folder: Path | None) -> list[Document]:
+    """Returns the documents of JSON or YAML; gcloud commands in a document of another kind replace it."""
+    documents: list[Document] = []
+    for each in document.parse(name, text):
+        commands = [] if recognises(each) else embedded_commands.documents(each, folder)
+        documents += commands or [each]
+    return document.number_documents(documents)
+
+
+def _as_shell(name: str, text: str) -> str:
+    """Returns the text of a script, a Makefile or a Dockerfile as bash reads it."""
+    if name.endswith(".mk") or name.endswith("akefile"):
+        return embedded_commands.read_makefile(text)
+    if Path(name).suffix.lower() in _WINDOWS:
+        return embedded_commands.read_windows_script(text)
+    own = text.lstrip()
+    return own.removeprefix("$ ") if own.startswith("$ ") else text
 
 
 def _form(name: str, text: str) -> str:
@@ -44,7 +82,7 @@ def _form(name: str, text: str) -> str:
     started_by = text.split("\n", 1)[0] if text.startswith("#!") and suffix not in SPECS else ""
     if suffix == ".py" or "python" in started_by:
         return "python"
-    if suffix in (".sh", ".bash") or "sh" in started_by:
+    if suffix in _SHELLS or "sh" in started_by or _NAMED.fullmatch(Path(name).name):
         return "shell"
     if suffix == ".ipynb" or suffix == ".json" and notebook.is_notebook(text[:100_000]):
         return "notebook"
@@ -53,17 +91,17 @@ def _form(name: str, text: str) -> str:
 
 
 def is_program(name: str) -> bool:
-    return Path(name).suffix.lower() in PROGRAMS or is_terraform(name)
+    return is_terraform(name) or is_checked(name) and Path(name).suffix.lower() not in SPECS
 
 
 def is_terraform(name: str) -> bool:
-    return name.lower().endswith(TERRAFORM)
+    return name.lower().endswith(hcl_blocks.SUFFIXES)
 
 
 #: Each JSON or YAML request contains one of these words.
 _WORDS = (
     "deploymentSpec", "trainingInput", "scaleTier", "masterType",
-    *sorted({spelled for name in api_object.KIND_FIELDS for spelled in spellings(name)}),
+    *sorted({spelled for name in (*api_object.KIND_FIELDS, "acceleratorType") for spelled in spellings(name)}),
 )  # fmt: skip
 _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction or deployment request, or trainingInput"
 
@@ -75,15 +113,15 @@ def recognises(document: Document) -> bool:
         return document.asks
     if document.places is not None:
         return True  # a program without requests gives no document
-    kinds = (pipeline.recognises, legacy.recognises, api_object.find_kind_field, api_object.is_pool_list, _is_list)
-    return any(bool(kind(data)) for kind in kinds)
+    kinds = (pipeline.recognises, legacy.recognises, api_object.find_kind_field, api_object.is_pool_list)
+    return any(kind(data) for kind in (*kinds, nested_requests.find_requests))
 
 
 def may_ask(file: str, text: str) -> bool:
     """Whether a text contains a word that identifies requests."""
     form = _form(file, text)
     if form == "spec":
-        return any(word in text for word in _WORDS)
+        return any(word in text for word in _WORDS) or embedded_commands.may_ask(text)
     if form == "terraform":
         return terraform.may_ask(text)
     return form != "python" and shell_commands.may_ask(text) or form != "shell" and python_code.may_ask(text)
@@ -109,23 +147,10 @@ def judge(judgement: Judgement) -> None:
         plain_step.judge(judgement, document.default_step, node.get("container"))
     elif api_object.is_pool_list(data):
         api_object.judge_pools(judgement, "", node)
-    elif _is_list(data):
-        _objects(judgement, node)
+    elif requests := nested_requests.find_requests(data):
+        nested_requests.judge(judgement, requests)
     else:
         raise Unreadable(document.file, _explain_unknown_kind(data))
-
-
-def _is_list(data: object) -> bool:
-    """Whether the data is a list of API objects."""
-    return isinstance(data, list) and any(api_object.find_kind_field(item) for item in data)
-
-
-def _objects(judgement: Judgement, node: Node) -> None:
-    """Judges each object of a list."""
-    for index, item in enumerate(node.items()):
-        step = item.get("displayName").text() or f"job[{index}]"
-        with judgement.report_exceptions(step, item):
-            api_object.judge(judgement, step, item)
 
 
 def _explain_unknown_kind(data: object) -> str:

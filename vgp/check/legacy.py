@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node
-from vgp.check import machine_spec, terms
+from vgp.check import terms
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
 
@@ -120,8 +120,4 @@ def _judge_role(judgement: Judgement, step: str, role: Role) -> None:
         "acceleratorType": role.accelerator_type,
         "acceleratorCount": role.accelerator_count,
     }
-    node, regions = Node(values, path), list(judgement.regions)
-    spec = machine_spec.judge_machine(judgement, step, node)
-    terms.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
-    usd, region = terms.price_of(spec, regions, "standard")
-    judgement.steps.append(spec.row(f"{step}/{role.name}", role.replicas, "STANDARD", usd, region))
+    terms.judge_lone_machine(judgement, step, Node(values, path), f"{step}/{role.name}", role.replicas)

@@ -9,7 +9,7 @@ from vgp.base.documents.node import Node
 from vgp.base.text import google_names
 from vgp.base.text.nearest import nearest
 from vgp.check.judgement import KNOWN, Judgement, Reader
-from vgp.check.machine_spec import MachineSpec
+from vgp.check.machine_spec import MachineSpec, judge_machine
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, provisioning, tpu_rules
@@ -156,6 +156,15 @@ def price_of(spec: MachineSpec, regions: list[str], provisioning: str) -> tuple[
     region = regions[0] if regions else None
     price = spec.combination.price(provisioning, region) if spec.combination else None
     return (price.usd_per_hour, price.region) if price else (None, region)
+
+
+def judge_lone_machine(judgement: Judgement, step: str, spec: Node, name: str = "", replicas: int | None = 1) -> None:
+    """Judges a machine without the job around it; `name`: the step of its row, by default `step`."""
+    regions = list(judgement.regions)
+    machine = judge_machine(judgement, step, spec)
+    judge_region(judgement, step, spec.get("machineType"), machine, regions, serving=False)
+    usd, region = price_of(machine, regions, "standard")
+    judgement.steps.append(machine.row(name or step, replicas, "STANDARD", usd, region))
 
 
 #: Objects that contain only fields of CustomJobSpec; other objects may hold a job's fields and more.

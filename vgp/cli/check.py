@@ -76,8 +76,8 @@ def check_files(
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
     Specs are JSON or YAML. vgp compile NAME checks a pipeline of this repository; write NAME/ for a folder with the
-    name of a pipeline. The command also reads programs, notebooks, Terraform and scripts with gcloud commands, without
-    running them; it reports values that they compute as unknown.
+    name of a pipeline. The command also reads Python, notebooks, Terraform, and gcloud and curl commands in scripts,
+    Makefiles, Dockerfiles and CI files. It runs none of them, and reports values that they compute as unknown.
 
     Exit codes: 0 no error, 1 errors, 2 a file could not be read or checked completely. Rules: docs/reference/rules.
     """

@@ -221,7 +221,9 @@ def test_every_price_of_the_answer_has_the_ids_of_its_skus(google, folder):
     machines, checked = catalog.machines(), 0
     for (name, region), row in fresh_figures.price_rows(folder).items():
         if row["source"] == "":
-            parts = [part for part, _ in skus.parts(machines[name])] if name in machines else [skus.ATTACHED[name]]
+            parts = (
+                [part for part, _ in skus.parts(machines[name])] if name in machines else [skus.attachable_skus()[name]]
+            )
             found = [table[part, region, "OnDemand"] for part in parts]
             found += [table[part, region, "Preemptible"] for part in parts if row["spot_usd_h"]]
             assert found and all(sku["sku"] in asked.values() and sku["source"] == "" for sku in found)

@@ -5,6 +5,8 @@ sdk_calls.py        calls of Google's SDK, pipeline components, Airflow and Ray
 constants.py        expressions of Python that are the same in every run
 program_names.py    what the names of a Python program stand for
 classes.py          attributes of classes, dataclasses and enums; defaults of flags and of the environment
+python_commands.py  the gcloud commands that a Python program runs
+embedded_commands.py  gcloud commands in CI files, Cloud Build and Makefiles
 notebook.py         a notebook: its cells as one program and one script, and where their lines stand
 shell_script.py     the jobs and deployments that a shell script asks for
 shell_commands.py   where its gcloud commands begin and end

@@ -15,7 +15,7 @@ from vgp.base.documents.bounded_text import FieldPath, spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed, spellings
 from vgp.check.sources.classes import Classes, environment_default, flags
-from vgp.check.sources.program_names import Names, find_changes
+from vgp.check.sources.program_names import Names, find_changes, read_keys
 
 MAX_DEPTH = 30
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -87,12 +87,26 @@ class Constants:
         return changes
 
     def changes(self, literal: ast.expr) -> Iterator[tuple[FieldPath, int]]:
-        """Yields path and line of each change to a list or dictionary after its definition."""
-        for name in self._targets.get(literal, []):
+        """Yields path and line of each change to a list or dictionary after its definition, also by way of the
+        dictionary around it."""
+        root, inner = self._roots.get(literal, (literal, ()))
+        for name in self._targets.get(root, []):
             for keys, line in self._changes.get(name, []):
                 spend("look-ups")
-                if self.names.may_hold(name, literal, line):
-                    yield tuple(self._take_known_keys(keys)), line
+                outer = [key and ast.dump(key) for key in keys[: len(inner)]]
+                if outer == list(inner[: len(outer)]) and self.names.may_hold(name, root, line):
+                    yield tuple(self._take_known_keys(keys[len(inner) :])), line
+
+    @cached_property
+    def _roots(self) -> dict[ast.AST, tuple[ast.expr, tuple[str, ...]]]:
+        """Returns the outermost dictionary, which a name holds, of each inner one, and the keys to the inner one."""
+        roots: dict[ast.AST, tuple[ast.expr, tuple[str, ...]]] = {}
+        for node in self.nodes:  # the outer before the inner
+            if isinstance(node, ast.Dict) and (node in self._targets or node in roots):
+                root, keys = roots.get(node, (node, ()))
+                pairs = ((key, value) for key, value in zip(node.keys, node.values, strict=True) if key)
+                roots |= {value: (root, (*keys, ast.dump(key))) for key, value in pairs if isinstance(value, ast.Dict)}
+        return roots
 
     def _take_known_keys(self, keys: list[ast.expr | None]) -> Iterator[str | int]:
         """Yields the keys before the first unknown one."""
@@ -148,7 +162,8 @@ class Constants:
     def _name(self, node: ast.Name, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
         value = self.names.read_value(node.id, node.lineno)
         if isinstance(value, str):
-            return Computed(value)
+            built = self._build(node, path, places, depth)
+            return Computed(value) if built is None else built
         if value in self._known:
             places[path], known = self._known[value]
             return known
@@ -157,6 +172,48 @@ class Constants:
         if not isinstance(result, Computed | dict | list):
             self._known[value] = places[path], result
         return result
+
+    def _build(self, node: ast.Name, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        """Returns a list or dictionary that statements fill one after the other in every run; None for other names."""
+        history = self.names.read_history(node.id, node.lineno)
+        if len(history) < 2 or history[0].value is None:
+            return None
+        result = self.value(history[0].value, path, places, depth + 1)
+        is_known = all(self._apply(each.statement, result, path, places, depth) for each in history[1:])
+        return result if is_known else None
+
+    def _apply(
+        self, statement: ast.stmt | None, whole: Any, path: FieldPath, places: dict[FieldPath, int], depth: int
+    ) -> bool:
+        """Makes the change of a["x"] = y, a["x"].update(y) or a["x"].append(y); returns False for others."""
+        match statement:
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                keys, method = read_keys(target)[1], "set"
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(attr="append" | "update" as method) as owner, args=[value])
+            ):
+                keys = read_keys(owner.value)[1]
+            case _:
+                return False
+        known = list(self._take_known_keys(keys))
+        if len(known) < len(keys):
+            return False
+        try:
+            for key in known[:-1] if method == "set" else known:
+                whole = whole[key]
+        except (LookupError, TypeError):
+            return False
+        added = known if method == "set" else [*known, len(whole)] if method == "append" else known
+        change = self.value(value, (*path, *added), places, depth + 1)
+        if method == "append" and isinstance(whole, list):
+            whole.append(change)
+        elif method == "update" and isinstance(whole, dict) and isinstance(change, dict):
+            whole.update(change)
+        elif method == "set" and isinstance(whole, dict):
+            whole[known[-1]] = change
+        else:
+            return False
+        return True
 
     def _item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
         """Evaluates CONFIG["machine"] for a known dictionary or list."""
@@ -228,9 +285,13 @@ class Constants:
         parts = []
         for part in _parts(node):
             value = self.value(part, path, {}, depth + 1)
-            if isinstance(value, Computed | dict):
+            if isinstance(value, Computed):
                 return _make_computed(node)  # the other operands no longer matter
             parts.append(value)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return parts[0] | parts[1] if all(isinstance(part, dict) for part in parts) else _make_computed(node)
+        if any(isinstance(part, dict) for part in parts):
+            return _make_computed(node)
         if isinstance(node, ast.JoinedStr):
             has_list = any(isinstance(part, list) for part in parts)
             return _make_computed(node) if has_list else "".join(map(str, parts))[:_MAX_TEXT]

@@ -21,6 +21,8 @@ _ASSIGNED_OUTPUT = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
 #: Lines for the shell, and lines for IPython; a `% (values)` below a text is neither.
 _COMMAND = re.compile(r"\s*(?:!!?(?!=)|%(?:sx|system|bash|sh)\s)")
 _MAGIC = re.compile(r"\s*(?:%[A-Za-z_]|\?|[\w.]+\?{1,2}\s*$)")
+#: A Python variable in a command, as written and as marked by `_split_languages`.
+_PYTHON_NAME, _MARKED_NAME = re.compile(r"\$?\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)"), re.compile(r"\0(\$?)(\w+)\0")
 #: Cells are first parsed separately as Python.
 MAX_CELLS = 10_000
 _SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
@@ -55,7 +57,9 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
         shells += [len(script)] if script else []
         script += commands
         origins.add(cell, len(commands))
-    requests = python_code.documents(file, "\n".join(program), origins)
+    whole = "\n".join(program)
+    requests = python_code.documents(file, whole, origins)
+    script = _fill_names(script, whole)
     if broken:  # a skipped cell may contain the missing parts
         requests = [replace(document, broken=()) for document in requests]
     faults = [
@@ -100,8 +104,20 @@ def _split_languages(lines: list[str]) -> tuple[list[str], list[str]]:
         script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
         is_cut = LATE_BACKSLASH.search(line) is not None and below.lstrip().startswith("--")
         goes_on = of_shell and (line.endswith("\\") or is_cut)
-    # A {NAME} in a command is a Python variable, as unknown as a shell variable.
-    return python, [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
+    return python, [_PYTHON_NAME.sub(lambda match: f"\0{match.group(1) or match.group()}\0", line) for line in script]
+
+
+def _fill_names(script: list[str], program: str) -> list[str]:
+    """Returns the commands with the values of their Python names; an unknown name becomes a shell variable."""
+    text = "\n".join(script)
+    value_of = python_code.read_names(program) if "\0" in text and shell_commands.may_ask(text) else None
+
+    def fill(match: re.Match[str], line: int) -> str:
+        dollar, name = match.groups()
+        value = value_of(name, line) if value_of else None
+        return value if value is not None else f"${name}" if dollar else f"${{{name}}}"
+
+    return [_MARKED_NAME.sub(lambda match, at=at: fill(match, at), line) for at, line in enumerate(script, 1)]  # type: ignore[misc]
 
 
 def _is_python(text: str) -> bool:

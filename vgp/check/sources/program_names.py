@@ -27,6 +27,8 @@ class Assignment:
     scope: tuple[int, int]
     #: Lines of the condition or loop around it.
     under: tuple[int, int] | None
+    #: The statement that sets or changes the name; None for an argument.
+    statement: ast.stmt | None = None
 
 
 class Names:
@@ -58,6 +60,15 @@ class Names:
         if _is_empty(last.value) and any(each.value is None and each.line > last.line for each in in_scope):
             return f"{name} is filled by the program"
         return last.value if last.value is not None else f"{name} is computed by the program"
+
+    def read_history(self, name: str, line: int) -> list[Assignment]:
+        """Returns the last assignment of a value to a name above a line, and the changes since; empty if some runs skip
+        or repeat one of them."""
+        scope = self._scope(line)
+        above = sorted((each for each in self._set.get(name, []) if each.scope == scope), key=lambda each: each.line)
+        above = [each for each in above if each.line < line]
+        start = max((at for at, each in enumerate(above) if each.value is not None), default=len(above))
+        return [] if any(each.under for each in above[start:]) else above[start:]
 
     def may_hold(self, name: str, value: ast.expr, line: int) -> bool:
         """Whether a name at a line may hold the expression assigned above it."""
@@ -120,7 +131,7 @@ class Names:
     ) -> Iterator[tuple[str, Assignment]]:
         """Yields the names that a statement sets."""
         for name, value in _targets(node):
-            yield name, Assignment(node.lineno, value, scope, under)
+            yield name, Assignment(node.lineno, value, scope, under, node)
 
 
 def _is_in_block(assignment: Assignment, line: int) -> bool:
@@ -225,15 +236,15 @@ def find_changes(node: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
         case ast.Delete():
             targets = node.targets
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method) as function) as call) if method in _FILLING:
-            name, keys = _chain(function.value)
+            name, keys = read_keys(function.value)
             yield from ((name, [*keys, key]) for key in _read_updated_keys(method, call))
             return
         case _:
             return
-    yield from (_chain(target) for target in targets if isinstance(target, ast.Subscript))
+    yield from (read_keys(target) for target in targets if isinstance(target, ast.Subscript))
 
 
-def _chain(node: ast.expr) -> tuple[str, list[ast.expr | None]]:
+def read_keys(node: ast.expr) -> tuple[str, list[ast.expr | None]]:
     """Returns the name and the keys of a["x"][0]."""
     keys: list[ast.expr | None] = []
     while isinstance(node, ast.Subscript):

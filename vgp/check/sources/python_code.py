@@ -1,15 +1,15 @@
 """Reads Python programs as documents of the machines that they request, without running anything.
 
-Read are calls of Google's SDK (CustomJob, CustomTrainingJob(...).run, deploy, batch_predict, create_ray_cluster), of
-its pipeline components (CustomTrainingJobOp, create_custom_training_job_from_component), of Airflow's operators, of kfp
-(set_accelerator_type and what goes with it), and requests written as dictionaries. What they compute is said to be
-(set_accelerator_type and related methods), and requests written as dictionaries. Computed values are reported as
+It reads calls of Google's SDK (CustomJob, CustomTrainingJob(...).run, deploy, batch_predict, create_ray_cluster), of
+its pipeline components (CustomTrainingJobOp, create_custom_training_job_from_component), of Airflow's operators and of
+kfp (set_accelerator_type and related methods), requests written as dictionaries, and gcloud commands. Computed values
+are reported as unknown.
 """
 
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from vgp.base.documents import bounded_text
@@ -17,8 +17,10 @@ from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, number_documents
 from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.documents.node import Computed
+from vgp.check.sources import embedded_commands
 from vgp.check.sources.constants import Constants, read_callable_name
-from vgp.check.sources.sdk_calls import CALLS, SdkRequest, message, ray_cluster
+from vgp.check.sources.python_commands import find_commands
+from vgp.check.sources.sdk_calls import CALLS, SdkRequest, lone_machines, message, ray_cluster
 
 MAX_CHARACTERS = 2_000_000
 #: Keys that identify a dictionary as a request.
@@ -42,13 +44,14 @@ _SDK = re.compile(r"aiplatform|google_cloud_pipeline_components|kfp|vertex_ai")
 
 def may_ask(text: str) -> bool:
     """Whether a program or a notebook contains a word of a request; a quick test before megabytes are parsed."""
-    return _WORDS.search(text) is not None
+    return _WORDS.search(text) is not None or embedded_commands.may_ask(text)
 
 
 def is_request(text: str, around: str = "") -> bool:
     """Whether an unreadable program requests machines, judged by its words and those around it."""
     words = {match.group() for match in _WORDS.finditer(text)}
-    return any(not _COMMON.fullmatch(word) for word in words) or bool(words and _SDK.search(text + around))
+    is_named = any(not _COMMON.fullmatch(word) for word in words) or bool(words and _SDK.search(text + around))
+    return is_named or embedded_commands.may_ask(text)
 
 
 def documents(file: str, text: str, at: At = Place) -> list[Document]:
@@ -60,11 +63,10 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
         fault = bounded_text.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
         return [_make_faulty_document(file, text, fault)]
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # python's warnings about the style of others
-            tree = ast.parse(text)
         with bounded_text.document():
-            requests = _find_requests(tree)
+            constants = Constants(_parse(text))
+            requests = [each.document(file, at) for each in _find_requests(constants)]
+            requests += find_commands(file, constants, at) if embedded_commands.may_ask(text) else []
     except SyntaxError as error:
         place = at(error.lineno or 1)
         return [_make_faulty_document(file, text, Unreadable(file, f"no Python: {error.msg} ({place})"), place)]
@@ -78,7 +80,28 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
         ]
     except ValueError:
         return [_make_faulty_document(file, text, Unreadable(file, "no text"))]
-    return number_documents([each.document(file, at) for each in sorted(requests, key=lambda each: each.line)])
+    return number_documents(sorted(requests, key=lambda each: each.line(())))
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # python's warnings about the style of others
+        return ast.parse(text)
+
+
+def read_names(text: str) -> Callable[[str, int], str | None]:
+    """Returns the function that reads the text of a program's name at a line; it returns None if that is unknown."""
+    try:
+        constants = Constants(_parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return lambda name, line: None
+
+    def read(name: str, line: int) -> str | None:
+        with bounded_text.document():
+            value = constants.value(ast.Name(name, lineno=line), (), {})
+        return str(value) if isinstance(value, str | int | float) and not isinstance(value, Computed) else None
+
+    return read
 
 
 def _make_faulty_document(
@@ -88,10 +111,9 @@ def _make_faulty_document(
     return Document(file, None, "", above=place.line - 1, fault=fault, places={(): place}, asks=is_request(text))
 
 
-def _find_requests(tree: ast.Module) -> list[SdkRequest]:
-    constants = Constants(tree)
+def _find_requests(constants: Constants) -> list[SdkRequest]:
     requests = [each for node in constants.calls for each in _of_call(node, constants)]
-    return [*requests, *limits(constants), *_literals(constants)]
+    return [*requests, *limits(constants), *_literals(constants), *lone_machines(constants)]
 
 
 def _of_call(node: ast.Call, constants: Constants) -> Iterator[SdkRequest]:
@@ -122,8 +144,12 @@ def _literals(constants: Constants) -> Iterator[SdkRequest]:
 
 def _is_request(node: ast.Dict | ast.List) -> bool:
     if isinstance(node, ast.Dict):
-        return bool(_keys(node) & _KIND_FIELDS)
-    return any(isinstance(item, ast.Dict) and _keys(item) & _POOL and _keys(item) & _BODY for item in node.elts)
+        return bool(_keys(node) & _KIND_FIELDS) or _is_pool(node)
+    return any(isinstance(item, ast.Dict) and _is_pool(item) for item in node.elts)
+
+
+def _is_pool(node: ast.Dict) -> bool:
+    return bool(_keys(node) & _POOL and _keys(node) & _BODY)
 
 
 def _keys(node: ast.Dict) -> set[Any]:
@@ -136,7 +162,14 @@ def _literal(node: ast.Dict | ast.List, constants: Constants) -> SdkRequest:
     for path, line in constants.changes(node):
         data = _mark_computed(data, path, Computed(f"the program changes it on line {line}"))
         places[path] = line
-    return SdkRequest(node.lineno, data if not isinstance(data, Computed) else {}, places)
+    return SdkRequest(
+        node.lineno, with_texts(data, _read_placeholder) if not isinstance(data, Computed) else {}, places
+    )
+
+
+def _read_placeholder(text: str) -> str:
+    """Returns a text of a program, unknown if kfp fills in its placeholders."""
+    return Computed(f"kfp fills in {text}") if "{{$" in text and not isinstance(text, Computed) else text
 
 
 def _mark_computed(data: object, path: FieldPath, unknown: Computed) -> Any:

@@ -6,6 +6,7 @@ google-cloud-pipeline-components 2.20.
 """
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -301,3 +302,28 @@ def _pool(resources: JsonObject) -> JsonObject:
     if "autoscalingSpec" in pool:
         del pool["replicaCount"]
     return pool
+
+
+def lone_machines(constants: Constants) -> Iterator[SdkRequest]:
+    """Yields machines with accelerators outside of known requests: MachineSpec(...), and fields that are set one by one
+    (pool.machine_spec.accelerator_type = ...)."""
+    for call in constants.calls:
+        if read_callable_name(call) == "MachineSpec" and call not in constants.used:
+            arguments = Arguments(call, constants)
+            data = arguments.add_fields({}, MACHINE, ())
+            if _is_machine(data):
+                yield SdkRequest(call.lineno, data, arguments.places)
+    owners: dict[str, SdkRequest] = {}
+    for node in constants.nodes:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Attribute) and target.attr in MACHINE:
+            field = MACHINE[target.attr]
+            request = owners.setdefault(ast.unparse(target.value), SdkRequest(node.lineno, {}))
+            request.data[field] = constants.value(node.value, (field,), request.places)
+    yield from (
+        request for owner, request in owners.items() if _is_machine(request.data) and "machine" in owner.lower()
+    )
+
+
+def _is_machine(data: JsonObject) -> bool:
+    return {"machineType", "acceleratorType"} <= data.keys()

@@ -30,6 +30,8 @@ GCLOUD = re.compile(
 )
 #: Sets of words; a command that requests machines contains all words of one set.
 _REQUESTING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
+#: Fields of the API's objects that request machines.
+POSTED_FIELDS = ("machineSpec", "machine_spec")
 #: A backslash that a blank or a comment follows, so that the command ends in its line.
 LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
@@ -62,7 +64,12 @@ Heredocs = dict[str, list[tuple[int, str]]]
 
 def may_ask(text: str) -> bool:
     """Whether a script or a notebook has the words of a command that requests machines."""
-    return any(all(word in text for word in words) for words in _REQUESTING)
+    return any(all(word in text for word in words) for words in _REQUESTING) or posts_request(text)
+
+
+def posts_request(text: str) -> bool:
+    """Whether a script calls Vertex AI's API and has a field of a request for machines."""
+    return "aiplatform.googleapis.com" in text and any(field in text for field in POSTED_FIELDS)
 
 
 def commands_in_lines(lines: Lines, variables_at: Callable[[int], Variables]) -> Iterator[Command]:

@@ -7,8 +7,8 @@ be that of --config.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -23,12 +23,14 @@ from vgp.check.sources import command_line, gcloud_line
 from vgp.check.sources.shell_commands import (
     GCLOUD,
     LITERAL,
+    POSTED_FIELDS,
     Command,
     Heredocs,
     blank_printed,
     commands_in_lines,
     commands_in_variables,
     may_ask,
+    posts_request,
     take_heredocs,
 )
 from vgp.check.sources.shell_variables import (
@@ -44,6 +46,8 @@ from vgp.check.sources.shell_variables import (
 )
 
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
+#: The option of curl before the text that it sends.
+_POSTED = re.compile(r"\s(?:-d|--data(?:-raw|-binary)?|--json)(?:\s+|=)(?=\$?['\"]\s*\{)")
 _FIX = (
     "Write the missing values into the script, or check the file of --config: this command's machines are not judged."
 )
@@ -55,6 +59,8 @@ class _Script:
 
     file: str
     written: Heredocs
+    #: Names of the written files that a command's --config reads.
+    configs: set[str]
     #: First line, from 0, and variables of each separate shell.
     shells: Sequence[int]
     variables: Sequence[Variables]
@@ -84,7 +90,7 @@ def documents(
         assignments = list(find_assignments(lines))
         starts = [*shells, len(lines)]
         variables = [read_variables(lines, assignments, *part) for part in zip(starts, starts[1:], strict=False)]
-        script = _Script(file, written, shells, variables, folder, at)
+        script = _Script(file, written, set(), shells, variables, folder, at)
         commands = [*islice(commands_in_variables(lines, assignments), MAX_COMMANDS + 1)]
         blank_printed(lines)
         commands += islice(commands_in_lines(lines, script.variables_at), MAX_COMMANDS + 1)
@@ -92,6 +98,7 @@ def documents(
         return [Document(file, None, "", fault=error, asks=may_ask(text))]
     commands.sort(key=lambda command: command.line)
     found = [_document(command, script) for command in commands[:MAX_COMMANDS]]
+    found += _posted_requests(text, script)
     if len(commands) > MAX_COMMANDS:
         fault = Exhausted(f"The script has more than {MAX_COMMANDS:,} commands of gcloud.")
         found.append(Document(file, None, "", above=at(commands[MAX_COMMANDS].line).line - 1, fault=fault))
@@ -132,6 +139,25 @@ def _document(command: Command, script: _Script) -> Document | None:
     )  # fmt: skip
 
 
+def _posted_requests(text: str, script: _Script) -> Iterator[Document]:
+    """Yields the API's objects that curl sends: the text after -d, and files that the script writes."""
+    if not posts_request(text):
+        return
+    bodies = [each for name, written in script.written.items() if name not in script.configs for each in written]
+    for match in _POSTED.finditer(text):
+        try:
+            body = split(text[match.end() :].lstrip()[:MAX_COMMAND]).words[0]
+        except (Unclosed, IndexError):
+            continue
+        bodies.append((text.count("\n", 0, match.end()), body))
+    for above, body in bodies:
+        if not any(field in body for field in POSTED_FIELDS):
+            continue
+        filled = fill_variables(body.replace(LITERAL, "$"), script.variables_at(above + 1))
+        for document in parse(script.file, filled):
+            yield replace(document, above=script.at(above + 1).line - 1 + document.above)
+
+
 def _line(text: str) -> command_line.Line:
     """Returns the flags of a gcloud command; raises RequestError if it cannot be split into words."""
     try:
@@ -146,6 +172,7 @@ def _line(text: str) -> command_line.Line:
 def _config(path: str, line: int, script: _Script) -> list[Document]:
     """Returns the documents of a command's --config file: one that the script writes, or one in its folder."""
     if path in script.written:
+        script.configs.add(path)
         text = fill_variables(_find_places(script.written[path], line), script.variables_at(line))
         return parse(path, text.replace(LITERAL, "$"))
     if VARIABLE.search(path) or "$(" in path or "`" in path:

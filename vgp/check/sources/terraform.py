@@ -5,6 +5,7 @@ of the Model Garden, deployed models and indexes, deployment resource pools), re
 worker_pool_specs and job_spec (jobs), pipeline_spec (pipeline jobs and schedules), and any other machine_spec.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +16,13 @@ from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import Document, Place, number_documents
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed, spellings
-from vgp.check.sources import hcl
+from vgp.check.sources import embedded_commands, hcl, shell_script
 from vgp.check.sources.hcl import Module, Scope
 from vgp.check.sources.hcl_blocks import Block, blocks
 
 PREFIX = "google_vertex_ai_"
+#: The beginning of a text over several lines, such as the command of a local-exec provisioner.
+_HEREDOC = re.compile(r"<<-?\w+[ \t]*$", re.MULTILINE)
 #: Maximum number of instances of count and for_each that are judged.
 MAX_INSTANCES = 100
 #: Attributes about the resource, not about its request.
@@ -51,7 +54,11 @@ class _Resource:
 
 
 def may_ask(text: str) -> bool:
-    """Whether a file has resources of Vertex AI, and a word of a request for machines."""
+    """Whether a file has resources of Vertex AI and a word of a request for machines, or gcloud commands."""
+    return _has_resources(text) or embedded_commands.may_ask(text)
+
+
+def _has_resources(text: str) -> bool:
     return PREFIX in text and any(word in text for word in (*_KIND_FIELDS, *_MACHINE, *_PIPELINE))
 
 
@@ -60,8 +67,11 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
 
     `folder`: the folder of the files that set its variables.
     """
-    if not may_ask(text):
-        return []
+    commands = shell_script.documents(file, _HEREDOC.sub("", text), folder) if embedded_commands.may_ask(text) else []
+    return number_documents([*commands, *(_of_resources(file, text, folder) if _has_resources(text) else ())])
+
+
+def _of_resources(file: str, text: str, folder: Path | None) -> list[Document]:
     try:
         with bounded_text.document():
             own_blocks = blocks(file, text)
@@ -70,7 +80,7 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
             ours = [each for each in ours if each.labels[0].startswith(PREFIX)]
             resources = [each for block in ours for each in _instances(module, block)]
             region = module.region()
-        return number_documents([each for resource in resources for each in _documents(file, resource, region)])
+        return [each for resource in resources for each in _documents(file, resource, region)]
     except (Unreadable, bounded_text.Exhausted) as error:
         return [Document(file, None, "", fault=error)]
     except RecursionError:

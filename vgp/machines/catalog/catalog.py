@@ -46,6 +46,14 @@ class Accelerator:
     #: Name in Compute Engine (nvidia-l4).
     compute_name: str = ""
     memory_gb: int = 0
+    #: Beginning of the description of the SKU of one GPU, and its other name in Vertex AI's SKUs.
+    sku: str = ""
+    vertex_ai_sku: str = ""
+    #: Oldest CUDA with kernels for the GPU, and the first CUDA without them.
+    oldest_cuda: tuple[int, ...] = ()
+    dropped_in_cuda: tuple[int, ...] = ()
+    #: Whether plain steps may select the GPU, although no machine with it is within their limits on demand.
+    only_plain_selector: bool = False
     retired: bool = False
     end_of_support: date | None = None
     #: Replacements, best first, if it is retired.
@@ -54,6 +62,8 @@ class Accelerator:
     #: Regions that Google's locations page lists for training.
     training_regions: frozenset[str] = frozenset()
     serving_regions: frozenset[str] = frozenset()
+    #: Letters of the zones with the GPU, by region; empty if they are unknown.
+    zones: Mapping[str, str] = field(default_factory=dict, hash=False)
     quota: Quota | None = None
     sources: tuple[str, ...] = ()
 
@@ -97,6 +107,8 @@ class Machine:
 
     name: str
     family: str
+    #: Beginnings of the descriptions of the SKUs of one vCPU and one GB; empty if the GPU's SKU includes both.
+    skus: tuple[str, ...] = ()
     vcpu: int
     memory_gb: float
     accelerator: str | None = None
@@ -215,11 +227,18 @@ def cpu_quota(family: str) -> Quota | None:
     return Quota(what=quota, metric=row["metric"], confidence=row["confidence"], defaults=limits)
 
 
+_PLAIN_FIELDS = (
+    "name", "number", "kind", "compute_name", "memory_gb", "sku", "vertex_ai_sku", "only_plain_selector", "retired",
+    "note", "zones",
+)  # fmt: skip
+
+
 def _accelerator(row: JsonObject) -> Accelerator:
     ended = row.get("end_of_support")
     return Accelerator(
-        **{key: row[key] for key in ("name", "number", "kind", "compute_name", "memory_gb") if key in row},
-        **{key: row[key] for key in ("retired", "note") if key in row},
+        **{key: row[key] for key in _PLAIN_FIELDS if key in row},
+        oldest_cuda=tuple(row.get("oldest_cuda", ())),
+        dropped_in_cuda=tuple(row.get("dropped_in_cuda", ())),
         successors=tuple(row.get("successors", ())),
         end_of_support=date.fromisoformat(ended) if ended else None,
         training_regions=frozenset(row.get("training_regions", ())),
@@ -254,7 +273,8 @@ def _attachable(row: JsonObject, rule: JsonObject) -> dict[str, tuple[int, ...]]
 
 def zones(accelerator: str, region: str) -> frozenset[str] | None:
     """Returns the zones of a region with the accelerator, such as us-central1-a; None if they are unknown."""
-    letters = document("zones.json")["zones"].get(accelerator, {}).get(region)
+    row = accelerators().get(accelerator)
+    letters = row.zones.get(region) if row else None
     return None if letters is None else frozenset(f"{region}-{letter}" for letter in letters)
 
 

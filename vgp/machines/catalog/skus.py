@@ -18,33 +18,6 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Machine, document
 
-#: Family -> beginnings of the descriptions of its vCPU, memory and GPU SKUs. A slice of an A4 or A4X includes vCPU and
-#: memory.
-_PARTS: dict[str, tuple[str | None, str | None, str | None]] = {
-    "a2-highgpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
-    "a2-megagpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
-    "a2-ultragpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 80GB GPU"),
-    "a3-highgpu": ("A3 Instance Core", "A3 Instance Ram", "Nvidia H100 80GB GPU"),
-    "a3-megagpu": ("A3Plus Instance Core", "A3Plus Instance Ram", "Nvidia H100 80GB Mega GPU"),
-    "a3-ultragpu": ("A3Ultra Instance Core", "A3Ultra Instance Ram", "H200 141GB GPU"),
-    "a4-highgpu": (None, None, "A4 Nvidia B200 (1 gpu slice)"),
-    "a4x-highgpu": (None, None, "NVIDIA GB200"),
-    "g2": ("G2 Instance Core", "G2 Instance Ram", "Nvidia L4 GPU"),
-    "g4": ("G4 Instance Core", "G4 Instance Ram", "RTX 6000 96GB"),
-    "n1": ("N1 Predefined Instance Core", "N1 Predefined Instance Ram", None),
-    "e2": ("E2 Instance Core", "E2 Instance Ram", None),
-    "n2": ("N2 Instance Core", "N2 Instance Ram", None),
-    "n4": ("N4 Instance Core", "N4 Instance Ram", None),
-    "c2": ("Compute optimized Core", "Compute optimized Ram", None),
-    "m1": ("Memory-optimized Instance Core", "Memory-optimized Instance Ram", None),
-}
-#: GPUs that attach to N1.
-ATTACHED = {
-    "NVIDIA_TESLA_T4": "Nvidia Tesla T4 GPU",
-    "NVIDIA_TESLA_P4": "Nvidia Tesla P4 GPU",
-    "NVIDIA_TESLA_P100": "Nvidia Tesla P100 GPU",
-    "NVIDIA_TESLA_V100": "Nvidia Tesla V100 GPU",
-}
 #: Generation of a TPU machine -> description of the SKU of one chip hour.
 CHIPS = {"v5e": "TpuV5e", "v6e": "TpuV6e", "TPU7x": "TPU7x"}
 #: TPU v2 and v3 -> descriptions of the SKUs of one core hour: on a single board, and in a Pod. Vertex AI only.
@@ -68,10 +41,6 @@ ALSO = {
     "Compute optimized Instance Core": "Compute optimized Core",
     "Compute optimized Instance Ram": "Compute optimized Ram",
 }
-PARTS = {part for row in (*_PARTS.values(), *CORES.values()) for part in row if part}
-PARTS |= {*ATTACHED.values(), *CHIPS.values(), *DISKS.values()}
-#: Every name of a part -> its main name.
-NAMES = {**{part: part for part in PARTS}, **ALSO}
 COLUMNS = ("part", "region", "usage", "sku", "usd_h", "source")
 #: Usages of Compute Engine, in the catalog's words: on demand, and Spot.
 ON_DEMAND, SPOT = "OnDemand", "Preemptible"
@@ -91,12 +60,27 @@ class SkuPrice:
 def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> Iterator[tuple[str, float]]:
     """Yields each part of the machine with its amount: vCPU, GB, GPUs. Nothing for a family that is sold in another
     way."""
-    core, memory, gpu = _PARTS.get(machine.family, (None, None, None))
-    for part, amount in ((core, machine.vcpu), (memory, machine.memory_gb), (gpu, machine.gpus)):
-        if part:
-            yield part, amount
-    if accelerator in ATTACHED and count:
-        yield ATTACHED[accelerator], count
+    yield from zip(machine.skus, (machine.vcpu, machine.memory_gb), strict=False)
+    if machine.accelerator:
+        yield catalog.accelerators()[machine.accelerator].sku, machine.gpus
+    elif accelerator and count and (sku := attachable_skus().get(accelerator)):
+        yield sku, count
+
+
+@cache
+def attachable_skus() -> dict[str, str]:
+    """Returns the SKU of each GPU that attaches to N1."""
+    names = {name for machine in catalog.machines().values() for name in machine.attachable}
+    return {name: row.sku for name, row in catalog.accelerators().items() if name in names}
+
+
+@cache
+def part_names() -> dict[str, str]:
+    """Returns the main name of a part by every name of it."""
+    parts = {sku for machine in catalog.machines().values() for sku in machine.skus}
+    parts |= {row.sku for row in catalog.accelerators().values() if row.sku}
+    parts |= {*CHIPS.values(), *DISKS.values(), *(part for pair in CORES.values() for part in pair)}
+    return {**{part: part for part in sorted(parts)}, **ALSO}
 
 
 def price_machine(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> SkuPrice | None:
@@ -135,26 +119,25 @@ def _words_of_name(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - _LOOSE
 
 
-_VERTEX_AI_PARTS = {
-    **{_words_of_name(name): vertex_ai_part for name, vertex_ai_part in NAMES.items()},
-    _words_of_name("C2 Core"): "Compute optimized Core",
-    _words_of_name("C2 RAM"): "Compute optimized Ram",
-    _words_of_name("M1 Core"): "Memory-optimized Instance Core",
-    _words_of_name("M1 RAM"): "Memory-optimized Instance Ram",
-    _words_of_name("H200"): "H200 141GB GPU",
-    _words_of_name("B200"): "A4 Nvidia B200 (1 gpu slice)",
-    _words_of_name("RTX 6000"): "RTX 6000 96GB",
-    _words_of_name("Tpu-v5e Accelerator"): "TpuV5e",
-    _words_of_name("Tpu V6e"): "TpuV6e",
-    _words_of_name("Tpu-7x Accelerator"): "TPU7x",
-    _words_of_name("Tpu 7x"): "TPU7x",
-}
+#: Other names of parts in Vertex AI's SKUs.
+_VERTEX_AI_NAMES = {
+    "C2 Core": "Compute optimized Core", "C2 RAM": "Compute optimized Ram", "M1 Core": "Memory-optimized Instance Core",
+    "M1 RAM": "Memory-optimized Instance Ram", "Tpu-v5e Accelerator": "TpuV5e", "Tpu V6e": "TpuV6e",
+    "Tpu-7x Accelerator": "TPU7x", "Tpu 7x": "TPU7x",
+}  # fmt: skip
+
+
+@cache
+def _vertex_ai_parts() -> dict[frozenset[str], str]:
+    gpus = {row.vertex_ai_sku: row.sku for row in catalog.accelerators().values() if row.vertex_ai_sku}
+    names = {**part_names(), **_VERTEX_AI_NAMES, **gpus}
+    return {_words_of_name(name): part for name, part in names.items()}
 
 
 def vertex_ai_part(description: str) -> tuple[str, str] | None:
     """Returns the part and the usage in a description of Vertex AI; None if it sells something else."""
     match = _TRAINING.match(description)
-    part = _VERTEX_AI_PARTS.get(_words_of_name(match.group(2))) if match else None
+    part = _vertex_ai_parts().get(_words_of_name(match.group(2))) if match else None
     return (part, FEE if match.group(1) else TRAINING) if match and part else None
 
 
@@ -228,7 +211,7 @@ def _identify_sku(sku: JsonObject) -> tuple[str, str] | None:
 def _part(description: str) -> str | None:
     """Returns the main name of the part that the description begins with."""
     plain = description.removeprefix("Spot Preemptible ")
-    return next((part for name, part in NAMES.items() if f"{plain} ".startswith(f"{name} ")), None)
+    return next((part for name, part in part_names().items() if f"{plain} ".startswith(f"{name} ")), None)
 
 
 def unit_price(sku: JsonObject) -> float | None:
@@ -249,7 +232,7 @@ def unit_price(sku: JsonObject) -> float | None:
 def machine_prices(rates: Rates) -> dict[tuple[str, str], MachinePrice]:
     """Returns prices by (machine type or attachable GPU, region), if every part is sold there."""
     sums = [(machine.name, list(parts(machine))) for machine in catalog.machines().values()]
-    sums += [(name, [(part, 1)]) for name, part in ATTACHED.items()]
+    sums += [(name, [(part, 1)]) for name, part in attachable_skus().items()]
     prices = {}
     for region in sorted({region for _, region, _ in rates}):
         for name, amounts in sums:

@@ -26,13 +26,6 @@ DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
 #: Retries of a failing Python step; a custom job has none by default.
 DEFAULT_RETRIES = 2
 DEFAULT_MACHINE = "e2-standard-4"
-#: Newer GPUs that the page lists as node selectors of plain steps, although none of their machines is within
-#: the step's limits on demand.
-_PLAIN_MACHINES = (
-    "NVIDIA_H100_80GB", "NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200", "NVIDIA_GB200",
-    "NVIDIA_RTX_PRO_6000",
-)  # fmt: skip
-
 #: CPU series; of equal machines the earlier one is assumed, because the default machine is an E2.
 _FAMILIES = ("e2", "n1", "n2", "c2", "n4")
 
@@ -127,7 +120,7 @@ def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, co
         why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {join_words(first.provisioning)} only"
         text = f"{count} x {accelerator} needs {first.name}, which {why}"
         fix = "Run it as a custom job with that machine type."
-        if accelerator in _PLAIN_MACHINES:
+        if catalog.accelerators()[accelerator].only_plain_selector:
             text += f": Google's page lists {accelerator} for plain steps, but its limits leave no machine for it."
             return [Problem("GPU014", "accelerator", text, fix, severity="warning")]
         return [Problem("GPU014", "accelerator", f"{text}: a plain step cannot get it.", fix)]

@@ -79,7 +79,7 @@ def test_every_form_of_a_job_that_check_reads_is_converted_with_its_machine(tmp_
     assert [pool["machineSpec"] for pool in yaml.safe_load(out)["workerPoolSpecs"]] == [MACHINE]
     variables = re.findall(r"\$\w+", out)
     assert all(f": {word}: known only at run time" in err for word in variables)
-    assert len(variables) == ("i:1" not in out)
+    assert len(variables) == ("i:1" not in out)  # the image, if only the run knows it
 
 
 def test_a_legacy_line_keeps_its_variables_and_leaves_out_the_name_that_only_the_shell_knows(capsys):
@@ -107,8 +107,8 @@ def test_a_comment_after_a_backslash_is_reported_with_its_line(tmp_path, capsys)
 def test_a_program_without_a_training_job_is_refused_with_the_reason(tmp_path, capsys, name, text, words):
     (tmp_path / name).write_text(text)
     assert convert(str(tmp_path / name)) == 2
-    told = capsys.readouterr()
-    assert words in told.err and not told.out
+    output = capsys.readouterr()
+    assert words in output.err and not output.out
 
 
 def test_each_unknown_value_of_a_program_has_a_variable_of_its_own(tmp_path, capsys):

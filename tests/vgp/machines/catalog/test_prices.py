@@ -127,7 +127,7 @@ def test_prices_are_the_sums_of_the_skus_that_are_named():
     document, ids, rows = catalog.document("prices.json"), fresh_figures.sku_rows(), fresh_figures.price_rows()
     regions, compared = {region for _, region, _ in ids}, Counter()
     sums = [(name, list(skus.parts(machine))) for name, machine in catalog.machines().items()]
-    sums += [(name, [(part, 1)]) for name, part in skus.ATTACHED.items()]
+    sums += [(name, [(part, 1)]) for name, part in skus.attachable_skus().items()]
     for name, parts in sums:
         for region in regions:
             rates = [ids.get((part, region, "OnDemand"), {}).get("usd_h") for part, _ in parts]
