@@ -14,7 +14,7 @@ from PIL import Image, ImageChops
 BROWSERS = ("chromium", "google-chrome", "chrome")
 TARGET = Path(__file__).parents[2] / "docs/report.png"
 #: CSS pixels, about the width of a README, so that text keeps its size; and pixels of the picture in one of them.
-WIDTH, SCALE = 880, 1.5
+WIDTH, SCALE = 940, 1.5
 #: Keeps the decision's first paragraph, the figures and two curves of the page.
 ARRANGE = """
 <style>
