@@ -131,11 +131,12 @@ def explain_comparison(decision: Decision) -> str:
 
 
 def _explain_evidence(decision: Decision) -> str:
-    """Returns a sentence if the evidence of all nights, and not tonight's test, shows that the model is better."""
+    """Returns a sentence if the evidence of all nights, and not tonight's test, decides."""
     check = decision.evidence
-    if check is None or not check.passes or decision.better_tonight:
+    if check is None or decision.better_tonight or not (check.passes or check.alone):
         return ""
-    return f" {describe_total(check.total, check.needed)}, over all nights of this champion."
+    total = describe_total(check.total, check.needed)
+    return f" {total}, over all nights of this champion." if check.passes else f" {total}; it decides alone."
 
 
 def _compare(decision: Decision) -> str:
@@ -155,6 +156,8 @@ def _rank(decision: Decision) -> str:
         return "better than" if gain > 0 else f"at most {-margin:g} worse (margin = {margin:g}) than"
     if gain == 0:
         return "exactly as good as"
+    if decision.evidence and decision.evidence.alone and decision.evidence.ahead:
+        return "ahead of"
     if high < 0:
         return "worse than"
     if high <= margin:
