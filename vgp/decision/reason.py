@@ -199,8 +199,8 @@ def _explain_constant(decision: Decision) -> str:
     loss = f"{LOSSES[worse.metric]} in {worse.unit}" if worse.metric in LOSSES else "log loss"
     ours, theirs = (format_loss(decision, value) for value in (worse.challenger, worse.constant))
     return (
-        f" But it is worse than a constant: {loss} {ours} against {theirs} when {worse.what} of the train labels is "
-        "predicted for every row."
+        f" But it is worse than a constant: {loss} {ours} against {theirs} for a prediction of {worse.what} of the "
+        "train labels in every row."
     )
 
 
@@ -210,10 +210,11 @@ def _explain_rival(decision: Decision) -> str:
     if rival is None:
         return ""
     name = f"{name_simple_model(decision, rival)} ({name_metric(decision)} {format_loss(decision, rival.value)})"
+    first = name[:1].upper() + name[1:]
     by, least, most = (format_loss(decision, v, 3) for v in (rival.difference, rival.lower_bound, rival.upper_bound))
     if rival.better:
         return (
-            f" But {name} is better than the new model by {by} (at least {least} with {100 * decision.confidence:g}% "
+            f" {first} is better than the new model by {by} (at least {least} with {100 * decision.confidence:g}% "
             "confidence): a network is not worth it here."
         )
     if rival.tied and decision.promote:

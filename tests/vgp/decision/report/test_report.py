@@ -201,7 +201,7 @@ def test_the_page_names_why_a_model_waits(made, tmp_path):
     constant = ConstantCheck(
         what="the class frequencies", metric="loss", unit="", challenger=0.6, constant=0.5)  # fmt: skip
     for update, word, check in (
-        ({"rivals": (rival,)}, "gradient boosting (log loss 0.1000) is better than the new model by 0.2000",
+        ({"rivals": (rival,)}, "Gradient boosting (log loss 0.1000) is better than the new model by 0.2000",
          "Gradient boosting: log loss 0.1000; the new model is worse by 0.1500 to 0.2500."),
         ({"constants": (constant,)}, "worse than a constant: log loss 0.6000 against 0.5000 when the class freq",
          "log loss 0.6000, against 0.5000 of the class frequencies of the train labels."),
