@@ -20,6 +20,7 @@ from vgp.base.text.times import format_local
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import outputs, run_cost, run_overhead, run_search, run_view, step_jobs
+from vgp.vertex.runs.pipeline_job import drop_schedule_time
 from vgp.vertex.runs.remote_run import Run, restore_integers
 from vgp.vertex.runs.run_cost import LastRuns, Rows, list_machines
 from vgp.vertex.runs.run_view import render_state
@@ -183,8 +184,9 @@ def comparison_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
 
 
 def _digest(spec: Mapping[str, object]) -> str:
-    """Returns the SHA-256 of the compiled pipeline as canonical JSON."""
-    return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """Returns the SHA-256 of the compiled pipeline as canonical JSON, equal for a run with and without a schedule."""
+    text = json.dumps(drop_schedule_time({"pipelineSpec": spec}), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def render_comparison(runs: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -> RenderableType:
