@@ -61,6 +61,7 @@ class Declaration:
     notes: Sequence[str] = ()
     #: The PipelineJob of its runs, as JSON.
     job: JsonObject = field(default_factory=dict, repr=False)
+    has_light_image: bool = False
 
     @property
     def pipeline(self) -> str:
@@ -189,6 +190,7 @@ def declaration(
             *(text.removeprefix("warning: ") for text in settings.warnings()),
         ],
         job,
+        settings.light_image is not None,
     )
 
 
