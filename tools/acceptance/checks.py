@@ -27,13 +27,14 @@ def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
     stop, late = cloud.start("stop", specs["stop"]), cloud.start("late", specs["late"])
     gpu = cloud.start("gpu", specs["gpu"]) if "gpu" in specs else ""
     schedule = cloud.schedule(specs["tick"])
+    sigterm = _sigterm(cloud, stop)  # before its step ends by itself
+    run = cloud.wait_for_end(first)
+    # What would stop every run comes first: docs/reference/not-verified.md has a fallback for each.
+    yield from (_non_root(cloud, run), _without_schedule(run), *_exit_steps(run), _placeholders(cloud, run))
+    yield from (_from_a_job(run), _iterations(run), sigterm)
     yield from _check_schedule(cloud, schedule)
     yield from _errors(cloud, specs["tick"])
     yield _quotas(cloud)
-    yield _sigterm(cloud, stop)
-    run = cloud.wait_for_end(first)
-    yield from (_non_root(cloud, run), _from_a_job(run), _placeholders(cloud, run), _iterations(run))
-    yield from (_without_schedule(run), _exit_step(run))
     yield from _cache(cloud.wait_for_end(cloud.start("second", specs["main"], {"value": cloud.stamp})))
     yield from _lists(cloud, run)
     yield _tick(cloud, schedule)
@@ -156,11 +157,13 @@ def _without_schedule(run: Run) -> Row:
     return _judge("no-schedule", _SCHEDULES, expected, seen, bool(values))
 
 
-def _exit_step(run: Run) -> Row:
-    expected = "an exit step gets SUCCEEDED, and the resource name of its run"
+def _exit_steps(run: Run) -> Iterator[Row]:
     values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("ended")]
-    seen = ", ".join(values) or _failure(run, "ended")
-    return _judge("exit-step", _NOTIFICATIONS, expected, seen, f"SUCCEEDED {run.name}" in values)
+    seen, ended = ", ".join(values) or _failure(run, "ended"), f"SUCCEEDED {run.name}"
+    text = "both exit steps of a run start: notify and the mail of [notify] email"
+    yield _judge("two-exit-steps", _NOTIFICATIONS, text, seen, values.count(ended) == 2)
+    text = "an exit step gets SUCCEEDED, and the resource name of its run"
+    yield _judge("exit-step", _NOTIFICATIONS, text, seen, ended in values)
 
 
 def _tick(cloud: Cloud, schedule: str) -> Row:
