@@ -97,6 +97,4 @@ gcloud storage buckets add-iam-policy-binding "$bucket" --member "serviceAccount
   --role roles/storage.objectUser \
   --condition "title=builds-only,expression=resource.name.startsWith(\"$prefix\")" >/dev/null
 
-echo "Ready. Write the settings, and add the account of image builds above the first [...] of pipelines.toml:"
-echo "  vgp init --project $project --region $region"
-echo "  build_service_account = \"$builder\""
+echo "Ready. Write the settings: vgp init --project $project --region $region"

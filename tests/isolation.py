@@ -1,4 +1,4 @@
-"""What a test file may change in its process, and does not leave to the next file of its worker."""
+"""Restores the process after each test file, so that the next file of the same worker starts from a known state."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Clients and credentials that are made once in a process, from the environment of that moment.
+#: Functions that cache clients or credentials made from the environment of their first call, by module.
 SIGN_INS = {
     "vgp.vertex.clients": ("credentials",),
     "vgp.base.storage.client": ("_client",),
@@ -15,7 +15,7 @@ SIGN_INS = {
 
 
 def sign_out() -> None:
-    """Whoever asks Google next does so as the environment is then. What was never imported is not."""
+    """Forgets cached clients and credentials, so that the next call reads the environment again."""
     for module, names in SIGN_INS.items():
         for name in names if module in sys.modules else ():
             getattr(sys.modules[module], name).cache_clear()
@@ -23,17 +23,19 @@ def sign_out() -> None:
 
 @contextmanager
 def as_found(temporary: Path) -> Iterator[None]:
-    """Leaves environment, folder and import path as they were, nobody signed in, and no module of a file below
-    `temporary`.
+    """Restores environment, folder, recursion limit and import path; drops sign-ins and modules below `temporary`.
 
-    What libraries add to the import path when they are first imported stays: they are imported once.
+    Entries that libraries add to the import path at their first import stay, because they are imported once.
+    PyTorch's compiler raises the recursion limit.
     """
     environment, folder, path, finders = dict(os.environ), os.getcwd(), list(sys.path), list(sys.meta_path)
+    depth = sys.getrecursionlimit()
     sign_out()
     try:
         yield
     finally:
         sign_out()
+        sys.setrecursionlimit(depth)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)

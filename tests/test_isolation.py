@@ -1,4 +1,4 @@
-"""A file finds its process as the one before it did, whatever that one did to it."""
+"""Each test file starts from the same state of its process, whatever the file before it changed."""
 
 import ast
 import importlib
@@ -21,26 +21,28 @@ def test_a_file_leaves_its_process_as_it_found_it(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("ISOLATED", "before")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     search_repository_first(str(ROOT), ROOT / "pipelines")  # as a file before may have left it
-    before = os.getcwd(), list(sys.path), list(sys.meta_path), dict(os.environ)
+    before = os.getcwd(), list(sys.path), list(sys.meta_path), dict(os.environ), sys.getrecursionlimit()
     (tmp_path / "left_behind.py").touch()
     with as_found(tmp_path):
         os.chdir(tmp_path)
+        sys.setrecursionlimit(before[-1] + 1)
         os.environ |= {"ISOLATED": "after", "ISOLATED_TOO": "1"}
         search_repository_first(str(tmp_path), tmp_path / "pipelines")
         sys.path.insert(0, str(tmp_path))
         importlib.import_module("left_behind")
-    assert (os.getcwd(), list(sys.path), list(sys.meta_path), dict(os.environ)) == before
+    after = os.getcwd(), list(sys.path), list(sys.meta_path), dict(os.environ), sys.getrecursionlimit()
+    assert after == before
     assert "left_behind" not in sys.modules and importlib.util.find_spec("left_behind") is None
 
 
-def test_what_a_library_adds_to_the_import_path_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_path_added_by_a_library_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     with as_found(tmp_path / "own"):
         sys.path.append(str(tmp_path))
     assert str(tmp_path) in sys.path
 
 
-def test_nobody_stays_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_credentials_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
     first = clients.credentials()
     assert clients.credentials() is first
@@ -48,7 +50,7 @@ def test_nobody_stays_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clients.credentials() is not first
 
 
-def test_all_that_is_kept_of_a_sign_in_is_known() -> None:
+def test_every_cached_client_is_listed() -> None:
     kept = {
         (".".join(path.relative_to(ROOT).with_suffix("").parts), function.name)
         for room in ("vgp", "training", "components", "pipelines")

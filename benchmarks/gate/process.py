@@ -53,7 +53,8 @@ def evidence(shown: np.ndarray, sizes: np.ndarray | None = None, worst_day: floa
             opened = night
             spread = np.sqrt(np.maximum(squares[:, learned - 1], 0) / (learned - 1))
             unit = np.maximum(gains[:, night, :-1].std(axis=1, ddof=1), spread)
-            unit = np.maximum(unit, worst_day / (REACH * np.sqrt(WEEK)))
+            largest = np.maximum(whole[:, :learned].max(axis=1) / means[:, night], 1.0)
+            unit = np.maximum(unit, worst_day * largest / (REACH * np.sqrt(WEEK)))
         if opened >= 0 and night - opened == WEEK - 1:
             x = np.clip(newest[:, opened : night + 1].mean(axis=1) / (REACH * unit / np.sqrt(WEEK)), -1, 1)
             wealth, opened = wealth + np.log1p(np.asarray(STAKES) * x[:, None]), -1

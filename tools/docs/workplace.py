@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from glob import glob
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,7 +43,8 @@ class Workplace:
     def run(self, command: str) -> tuple[list[str], int]:
         """Runs the command; returns the lines that it printed, and its exit status.
 
-        Understands `VARIABLE=value command`, `export VARIABLE=value`, `cd FOLDER` and `command > FILE`, and no shell.
+        Understands `VARIABLE=value command`, `export VARIABLE=value`, `cd FOLDER`, `command > FILE` and `cp PATTERN`,
+        and no shell.
         """
         words = shlex.split(command, comments=True)
         if words[0] == "cd":
@@ -55,6 +57,8 @@ class Workplace:
         while "=" in words[0]:
             name, _, value = words.pop(0).partition("=")
             environment[name] = value
+        if words[0] == "cp":
+            words = [path for word in words for path in sorted(glob(word, root_dir=self.folder)) or [word]]
         target = self.folder / words[-1] if words[-2:-1] == [">"] else None
         if target:
             target.write_bytes(b"")

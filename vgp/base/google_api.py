@@ -10,18 +10,23 @@ from urllib.parse import urlsplit
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
+from vgp.base.retry import Pauses, retry
 
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
+    from google.auth.credentials import Credentials
     from google.auth.transport.requests import AuthorizedSession
     from requests import Response
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-#: Timeout of one attempt in seconds, and number of attempts.
+#: Timeout of one attempt in seconds.
 ATTEMPT_S = 30.0
-TRIES = 4
+#: The attempts of a call from a step.
+PAUSES = Pauses(first_s=1.0, longest_s=8.0, tries=4, jitter=True)
 #: Deadline in seconds of a read with its retries.
 READ_S = 120.0
+#: Statuses after which the same request may succeed.
+BUSY = (408, 429, 500, 502, 503, 504)
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -85,14 +90,42 @@ def session() -> "Iterator[AuthorizedSession]":
         yield authorized
 
 
+def load_credentials(api: str) -> "tuple[Credentials, str]":
+    """Returns Application Default Credentials and their project, "" if they name none.
+
+    Args:
+        api: The API that needs them, for the message.
+
+    Raises:
+        UserError: there are none.
+    """
+    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
+
+    try:
+        credentials, project = google.auth.default(scopes=[SCOPE])
+    except DefaultCredentialsError:
+        raise missing_credentials(api) from None
+    return credentials, project or ""
+
+
+def missing_credentials(what: str) -> UserError:
+    """Returns the error for `what`, which needs credentials where there are none."""
+    return UserError(
+        f"{what} needs Google credentials and there are none: run `gcloud auth application-default login`."
+    )
+
+
 def is_transient(error: Exception) -> bool:
     """Whether a retry of the call may succeed: Google is busy or down, or the connection was lost.
 
     https://cloud.google.com/storage/docs/retry-strategy#retryable names 408 too, for which the clients have no class.
     """
     from google.api_core import exceptions
-    from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
+    from requests.exceptions import ChunkedEncodingError, ConnectionError, HTTPError, Timeout
 
+    if isinstance(error, HTTPError):
+        return bool(error.response.status_code in BUSY)
     if isinstance(error, exceptions.GoogleAPICallError) and error.code in (408, 501):
         return error.code == 408
     return isinstance(error, exceptions.TooManyRequests | exceptions.ServerError | ConnectionError | Timeout
@@ -121,17 +154,22 @@ def retry_policy(
 
 
 def _send(method: str, host: str, path: str, **body: object) -> "Response":
-    from requests.adapters import HTTPAdapter
-    from urllib3.util import Retry
+    """Returns the answer to an idempotent request; also a refusal, after retries if Google is busy."""
+    from requests import HTTPError
 
-    again = Retry(
-        total=TRIES - 1, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False,
-        allowed_methods=None,
-    )  # fmt: skip
     with session() as authorized:
-        authorized.mount("https://", HTTPAdapter(max_retries=again))
-        authorized.mount("http://", HTTPAdapter(max_retries=again))
-        return authorized.request(method, f"{address(host)}/{path}", timeout=ATTEMPT_S, **body)
+
+        def attempt() -> "Response":
+            answer = authorized.request(method, f"{address(host)}/{path}", timeout=ATTEMPT_S, **body)
+            if answer.status_code in BUSY:
+                answer.raise_for_status()
+            return answer
+
+        try:
+            return retry(attempt, PAUSES, is_transient=is_transient)
+        except HTTPError as error:
+            refused: Response = error.response
+            return refused
 
 
 def address(host: str) -> str:

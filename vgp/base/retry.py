@@ -3,7 +3,7 @@
     retry(call, Pauses(first_s=0.5, longest_s=15, deadline_s=120), is_transient=google_api.is_transient)
     poll(lambda: job if job.done() else None, Pauses(1, 10))
 
-Calls of Google's clients take Google's `Retry` instead: `google_api.patient`.
+Calls of Google's clients take Google's `Retry` instead: `google_api.retry_policy`.
 """
 
 import random

@@ -89,6 +89,9 @@ def init(
     service_account: Annotated[
         str | None, typer.Option(help="E-mail of the account that the steps run as.", show_default=False)
     ] = None,
+    build_service_account: Annotated[
+        str | None, typer.Option(help="E-mail of the account that builds images.", show_default=False)
+    ] = None,
     settings: SettingsFile = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; use the defaults.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file but keep its steps.")] = False,
@@ -103,6 +106,7 @@ def init(
     flags = {
         "project": project, "prod_project": prod_project, "region": region, "bucket": bucket, "image": image,
         "template_repository": template_repository, "service_account": service_account,
+        "build_service_account": build_service_account,
     }  # fmt: skip
     answers = _collect_answers(first_file.QUESTIONS, flags, yes)
     shipped = Path(str(resources.files("vgp.workflow.project"))) / "template" / FILE_NAME

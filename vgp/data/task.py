@@ -96,8 +96,9 @@ class Task(ABC):
     #: The metrics of `validation`, by name, and whether their "max" or their "min" is best.
     metrics: "ClassVar[Mapping[str, Literal['max', 'min']]]" = {}
     #: How to merge buffers that the forward pass changes over the microbatches of a step, by names or patterns of
-    #: names: "sum" (counts), "mean" (running averages) or "last" (flags). Buffers of batch norm need no rule.
-    buffers: "ClassVar[Mapping[str, Literal['mean', 'sum', 'last']]]" = {}
+    #: names: "sum" (counts), "mean" (running averages), "max" and "min" (ranges) or "last" (flags). Buffers of batch
+    #: norm need no rule.
+    buffers: "ClassVar[Mapping[str, Literal['mean', 'sum', 'max', 'min', 'last']]]" = {}
     #: Options and their defaults; any other option is refused. None = any option is allowed.
     settings: ClassVar[Options | None] = None
     #: Rows that evaluation scores at once.
@@ -340,8 +341,9 @@ class Task(ABC):
 
 
 def _check_buffer_rules(task: Task) -> None:
-    if wrong := {name: rule for name, rule in task.buffers.items() if rule not in ("mean", "sum", "last")}:
-        raise UserError(f"{type(task).__name__}.buffers = {wrong}: the rule of a buffer must be mean, sum or last.")
+    rules = ("mean", "sum", "max", "min", "last")
+    if wrong := {name: rule for name, rule in task.buffers.items() if rule not in rules}:
+        raise UserError(f"{type(task).__name__}.buffers = {wrong}: the rule of a buffer must be {', '.join(rules)}.")
 
 
 def fusable(model: "nn.Module") -> bool:

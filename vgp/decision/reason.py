@@ -141,20 +141,18 @@ def _explain_evidence(decision: Decision) -> str:
 def _compare(decision: Decision) -> str:
     assert decision.challenger_value is not None and decision.reference_value is not None
     ours, theirs = format_loss(decision, decision.challenger_value), format_loss(decision, decision.reference_value)
-    figures = f"{name_metric(decision)} {ours} against {theirs}"
-    if decision.better and not decision.promote and not decision.candidate:
-        return (
-            f"the new model is better than {name_reference(decision)} ({figures}), but {_join(_list_vetoes(decision))}"
-        )
-    vetoes = "".join(f"; {veto}" for veto in _list_vetoes(decision))
-    return f"the new model is {_rank(decision)} {name_reference(decision)}: {figures}{vetoes}"
+    figures, vetoes = f"{name_metric(decision)} {ours} against {theirs}", _list_vetoes(decision)
+    verdict = f"the new model is {_rank(decision)} {name_reference(decision)}"
+    if decision.better and vetoes:
+        return f"{verdict} ({figures}), but {_join(vetoes)}"
+    return "; ".join([f"{verdict}: {figures}", *vetoes])
 
 
 def _rank(decision: Decision) -> str:
     assert decision.difference is not None and decision.interval is not None
     gain, (low, high), margin = decision.difference, decision.interval, decision.margin
     if decision.better:
-        return "better than" if gain > 0 else f"within the margin of {margin:zg} of"
+        return "better than" if gain > 0 else f"at most {-margin:g} worse (margin = {margin:g}) than"
     if gain == 0:
         return "exactly as good as"
     if high < 0:

@@ -14,8 +14,7 @@ from vgp.base.text.printable import printable
 from vgp.data.rows import read_rows
 from vgp.data.schema import DAY
 from vgp.data.task import Task
-from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.predictions_writer import MISSING
+from vgp.evaluation.predictions import MISSING, Predictions
 from vgp.evaluation.ranked import hits_of, scores_of
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Frozen, Manifest

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
@@ -43,6 +44,8 @@ UNDECIDED = f"Not decided: the script wrote no {FILE_NAME}, so its model cannot 
 MODELS = ("challenger", "champion", "baseline", "boosting")
 GROUPS = ("group", "group_2")
 METADATA_KEY = b"predictions"
+#: Name of a missing value; a missing category is "" in a group column.
+MISSING = "(missing)"
 #: Maximum rows and bytes of a row group, which reading and writing hold in memory.
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
 #: Maximum bytes of the probabilities that one-vs-rest metrics hold in memory.
@@ -219,7 +222,7 @@ def read(directory: str | Path) -> Predictions:
         header=header,
         rows=rows,
         label=_labels(path, header, rows),
-        groupings=tuple(_names(path, column, most=MOST_NAMED) for column in groups(header)),
+        groupings=tuple(_group_names(path, column) for column in groups(header)),
         slices={name: _names(path, name) for name in header.slices},
         weight=weight,
     )
@@ -276,15 +279,36 @@ def _check_label(part: pa.Array, classes: int, path: Path) -> np.ndarray:
     return np.asarray(label)
 
 
-def _names(path: Path, name: str, *, most: int | None = None) -> Names:
-    """Reads a column of names, with codes of the smallest type; more than `most` names are not read."""
+def _names(path: Path, name: str) -> Names:
+    """Reads a column of names, with codes of the smallest type."""
+    codes, dictionary = _codes(path, name)
+    return Names(codes, tuple(dictionary.to_pylist()))
+
+
+def _group_names(path: Path, name: str) -> Names:
+    """Reads a grouping column without unused names; a row without a value is a group of its own.
+
+    More than `MOST_NAMED` names are not read.
+    """
+    codes, dictionary = _codes(path, name)
+    is_used = np.bincount(codes, minlength=len(dictionary)) > 0
+    used = dictionary.filter(pa.array(is_used))
+    codes = (np.cumsum(is_used) - 1)[codes]
+    has_no_value = pc.is_in(used, pa.array(["", MISSING, None], pa.string())).to_numpy(zero_copy_only=False)
+    alone = np.flatnonzero(has_no_value[codes])
+    count = len(used) + len(alone)
+    codes[alone] = np.arange(len(used), count)
+    values = (*used.to_pylist(), *[""] * len(alone)) if count <= MOST_NAMED else ()
+    return Names(codes.astype(np.min_scalar_type(count)), values)
+
+
+def _codes(path: Path, name: str) -> tuple[np.ndarray, pa.Array]:
+    """Returns the codes of a column of names, of the smallest type, and its dictionary."""
     with _readable(path) as file:
         column = file.read([name])[name].unify_dictionaries()
     dictionary = column.chunk(0).dictionary
     codes = np.empty(len(column), np.min_scalar_type(len(dictionary)))
-    _fill(codes, (chunk.indices.to_numpy() for chunk in column.chunks))
-    has_names = most is None or len(dictionary) <= most
-    return Names(codes, tuple(dictionary.to_pylist()) if has_names else ())
+    return _fill(codes, (chunk.indices.to_numpy() for chunk in column.chunks)), dictionary
 
 
 def _numbers(part: pa.Array) -> np.ndarray:

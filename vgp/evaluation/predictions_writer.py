@@ -17,11 +17,20 @@ from vgp.base.storage import files
 from vgp.data.rows import Shards
 from vgp.data.schema import DAY
 from vgp.data.task import Task
-from vgp.evaluation.predictions import FILE_NAME, GROUP_BYTES, GROUP_ROWS, GROUPS, METADATA_KEY, Header, Names, groups
+from vgp.evaluation.predictions import (
+    FILE_NAME,
+    GROUP_BYTES,
+    GROUP_ROWS,
+    GROUPS,
+    METADATA_KEY,
+    MISSING,
+    Header,
+    Names,
+    groups,
+)
 from vgp.protocol.manifest import Column, Manifest
 from vgp.protocol.outcome import PREDICTED
 
-MISSING = "(missing)"
 #: A number with more distinct values is sliced by its quintiles.
 MOST_DISTINCT_NUMBERS = 20
 

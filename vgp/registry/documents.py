@@ -8,6 +8,7 @@ Layout of a registry, on this machine or in a bucket:
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -59,7 +60,8 @@ def _name_of_task(task: str, options: Mapping[str, object]) -> str:
 
 def _slug(text: str) -> str:
     """Returns the text reduced to the letters of a name; may be ""."""
-    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    letters = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")
     return (slug if slug[:1].isalpha() or not slug else f"model-{slug}")[:_LONGEST].rstrip("-")
 
 

@@ -58,6 +58,8 @@ class Evidence(Frozen):
     #: Days against all champions, and their rows.
     all_days: int = Field(default=0, ge=0)
     all_rows: float = Field(default=0.0, ge=0)
+    #: Rows of the largest day against any champion; left out of the record until there is one.
+    most_rows: float = Field(default=0.0, ge=0, exclude_if=lambda rows: not rows)
     #: Digest of the last night's pins, and the state before that night: the same pins give the same decision.
     pins: str = ""
     before: "Evidence | None" = None
@@ -96,7 +98,7 @@ class Evidence(Frozen):
         """Returns the evidence against this version: that of another champion is emptied, but for days and sizes."""
         if self.champion == (champion or 0):
             return self
-        kept = {name: getattr(self, name) for name in ("last_day", "needed", "all_days", "all_rows")}
+        kept = {name: getattr(self, name) for name in ("last_day", "needed", "all_days", "all_rows", "most_rows")}
         return Evidence()._with(champion=champion or 0, **kept)
 
     def at(self, pins: str) -> "Evidence":
@@ -113,7 +115,8 @@ class Evidence(Frozen):
 
         Args:
             needed: Evidence that promotes a challenger.
-            worst_day: What a day of the usual size may cost on average over its rows; 0 = not stated.
+            worst_day: What a day may cost on average over its rows, if it has no more than the largest day so far; 0 =
+                not stated.
             least: Smallest unit of a bet, for differences that are rounding errors.
         """
         days = sorted(days, key=lambda day: _place(day.name))
@@ -126,19 +129,21 @@ class Evidence(Frozen):
         size = (
             self.all_rows / self.all_days if self.all_days else statistics.fmean(day.rows for day in days[: old or 1])
         )
-        least = max(least, worst_day / (REACH * math.sqrt(WEEK)))
         gains, now = [day.gain / size for day in days], self.model_copy()
         for place, gain in enumerate(gains):
             if place >= old:
                 if not now.unit and now.days >= FEWEST_DAYS:  # from the days before, and the same for the whole week
                     seen = statistics.stdev(gains[:place]) if place > 1 else 0.0
-                    now = now.model_copy(update={"unit": max(seen, now.deviation, least)})
+                    largest = max(size, self.most_rows, *(day.rows for day in days[:place]))
+                    worst = worst_day * largest / size / (REACH * math.sqrt(WEEK))
+                    now = now.model_copy(update={"unit": max(seen, now.deviation, least, worst)})
                 now = now._bet(gain) if now.unit else now
             if place >= old or not self.days:
                 now = now._learned(gain)
         return now._with(
             last_day=fresh[-1].name, needed=needed, pins=pins, before=self._with(before=None),
             all_days=self.all_days + len(met), all_rows=self.all_rows + sum(met),
+            most_rows=max(self.most_rows, *(day.rows for day in days)),
         )  # fmt: skip
 
     def _bet(self, gain: float) -> "Evidence":

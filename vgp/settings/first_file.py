@@ -58,6 +58,10 @@ def _check_account(value: str) -> str:
     return google_names.check_service_account(value) if value else value
 
 
+def _name_account(name: str, project: str) -> str:
+    return f"{name}@{'.'.join(reversed(project.split(':')))}.iam.gserviceaccount.com"
+
+
 #: The defaults are the names of the resources that infra/ creates.
 QUESTIONS = (
     Question("project", "Google Cloud project (its id)", google_names.check_project, _find_project),
@@ -86,11 +90,15 @@ QUESTIONS = (
     ),
     Question(
         "service_account", "Service account of the steps", _check_account,
-        lambda answers: f"pipelines-runner@{'.'.join(reversed(answers['project'].split(':')))}.iam.gserviceaccount.com",
+        lambda answers: _name_account("pipelines-runner", answers["project"]),
+    ),
+    Question(
+        "build_service_account", "Service account of image builds", _check_account,
+        lambda answers: _name_account("pipelines-builder", answers["project"]) if answers["service_account"] else "",
     ),
 )  # fmt: skip
 #: Keys of resources that each project has once.
-_PROJECT_KEYS = ("bucket", "image", "template_repository", "service_account")
+_PROJECT_KEYS = ("bucket", "image", "template_repository", "service_account", "build_service_account")
 
 
 def format_file(answers: Mapping[str, str], steps: str) -> str:
@@ -98,15 +106,18 @@ def format_file(answers: Mapping[str, str], steps: str) -> str:
     project, prod_project = answers["project"], answers["prod_project"]
     in_prod = {key: answers[key].replace(_drop_domain(project), _drop_domain(prod_project)) for key in _PROJECT_KEYS}
     changed = [f"{key} = {json.dumps(in_prod[key])}\n" for key in _PROJECT_KEYS if in_prod[key] != answers[key]]
-    account = answers["service_account"]
     return _TEXT.format(
         **{key: json.dumps(answers[key]) for key in ("project", "prod_project", "region", *_PROJECT_KEYS[:3])},
-        service_account=f"service_account = {json.dumps(account)}" if account else "#service_account = ...",
+        **{key: _format_account(key, answers[key]) for key in _PROJECT_KEYS[3:]},
         prod_changes="".join(changed),
         dev_registry="" if in_prod["bucket"] != answers["bucket"] else _DEV_REGISTRY.format(answers["bucket"]),
         key=json.dumps(f"projects/{prod_project}/locations/{answers['region']}/keyRings/RING/cryptoKeys/KEY"),
         steps=steps.strip() or '#[steps.train]\n#machine = "g2-standard-24"',
     )
+
+
+def _format_account(key: str, account: str) -> str:
+    return f"{key} = {json.dumps(account)}" if account else f"#{key} = ..."
 
 
 def is_bare(path: Path) -> bool:
@@ -163,8 +174,9 @@ image = {image}
 # Where `vgp upload` puts templates, for the console to offer.
 template_repository = {template_repository}
 
-# Account of the steps. The default is Vertex AI's account, which has more rights than they need.
+# Accounts of the steps and of image builds. The default is Vertex AI's account, which has more rights than they need.
 {service_account}
+{build_service_account}
 
 [environments.dev]
 project = {project}
@@ -182,9 +194,12 @@ project = {prod_project}
 #time_zone = "Europe/Berlin"
 #parameters = {{when = "drift", epochs = 3.0}}
 
-# A smaller machine, only in dev.
-#[environments.dev.steps.train]
-#machine = "g2-standard-8"
+# dev trains on one T4, because most new projects have quota for it and none for newer GPUs.
+# Delete these lines to train on the machine of [steps.train].
+[environments.dev.steps.train]
+machine = "n1-standard-8"
+accelerator = "T4"
+count = 1
 
 # The machine of each step, by Google's name or by need: accelerator = "L4", count = 4.
 {steps}

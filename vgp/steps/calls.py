@@ -232,7 +232,7 @@ def decide(
     files.write(summary, page.markdown(evaluation=evaluation, decision=decision))
     if to:
         write_decision(decision, to)
-    print(f"{decision.reason} {decision.details}".rstrip(), file=sys.stderr, flush=True)
+    print(decision.reason, file=sys.stderr, flush=True)
     mlflow_run.log_evaluation(
         Path(model) / bundle.CARD, record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},

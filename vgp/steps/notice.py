@@ -3,7 +3,6 @@
 Failures in this step are warnings in its log and do not change the run's state.
 """
 
-import base64
 import re
 import sys
 import uuid
@@ -13,6 +12,7 @@ from typing import Any
 
 from vgp.base import google_api, webhook
 from vgp.base.documents.json_text import JsonObject
+from vgp.base.exits import UserError
 from vgp.base.text.figures import format_duration, format_usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
@@ -131,15 +131,10 @@ def _read_address(address: str) -> str:
     """
     if not webhook.is_secret_name(address):
         return address
-    version = address if "/versions/" in address else f"{address}/versions/latest"
     try:
-        answer = google_api.read("secretmanager", f"v1/{version}:access")
-        return base64.b64decode(answer["payload"]["data"]).decode().strip()
-    except Exception as error:
-        raise webhook.Undelivered(
-            f"{address} cannot be read: {_reason(error)}. The step's account needs secretmanager.versions.access "
-            "(roles/secretmanager.secretAccessor)."
-        ) from None
+        return google_api.read_secret(address)
+    except UserError as error:
+        raise webhook.Undelivered(str(error)) from None
 
 
 def _reason(error: Exception) -> str:

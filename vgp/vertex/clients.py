@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client")
 USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: The timeout of one attempt at a call, and of a call with its retries, seconds.
 ATTEMPT_S, CALL_S = 30.0, 120.0
 #: The command prints a notice after this many failures.
@@ -218,7 +217,7 @@ def credentials() -> "Credentials":
     if token := os.environ.get("CLOUDSDK_AUTH_ACCESS_TOKEN"):
         return Credentials(token)
     try:
-        return google.auth.default(scopes=[SCOPE])[0]
+        return google.auth.default(scopes=[google_api.SCOPE])[0]
     except DefaultCredentialsError as error:
         raise RequestError(
             f"no credentials: {str(error).splitlines()[0]}\n"

@@ -1,4 +1,4 @@
-"""Small files that stand for much work: each name tells how. `FILES` has those that must be judged in time."""
+"""Small files that cause much work, named after the way. `FILES` has those that must be judged in time."""
 
 import json
 from typing import Any

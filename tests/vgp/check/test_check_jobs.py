@@ -191,18 +191,18 @@ def test_a_quota_that_just_suffices_is_no_warning(replicas, warned):
 
 
 @pytest.mark.parametrize(
-    ("machine", "gpu", "command", "told"),
+    ("machine", "gpu", "command", "is_reported"),
     [
         ("a4-highgpu-8g", "NVIDIA_B200", "torchrun train.py", True),
         ("a4-highgpu-8g", "NVIDIA_B200", ". /usr/local/gib/scripts/set_nccl_env.sh; torchrun train.py", False),
         ("a3-megagpu-8g", "NVIDIA_H100_MEGA_80GB", "torchrun train.py", False),
     ],
 )
-def test_several_machines_with_rdma_are_told_the_script_that_configures_nccl(machine, gpu, command, told):
+def test_several_machines_with_rdma_are_told_the_script_that_configures_nccl(machine, gpu, command, is_reported):
     body = {"containerSpec": {**IMAGE, "command": ["bash", "-c", command]}}
     spec = job(pool(machine, gpu, 8, **body), pool(machine, gpu, 8, replicas=2, **body), strategy="SPOT")
     notes = [each for each in judged(spec).findings if each.rule == "GPU022" and "set_nccl_env.sh" in each.suggestion]
-    assert bool(notes) == told
+    assert bool(notes) == is_reported
     alone = judged(job(pool(machine, gpu, 8, **body), strategy="SPOT")).findings
     assert not any("set_nccl_env.sh" in (each.suggestion or "") for each in alone)
 
@@ -224,7 +224,7 @@ def test_rules_can_be_left_out_by_id_and_name():
         ("\x00", "YAML"),
     ],
 )  # fmt: skip
-def test_what_is_no_spec_is_unreadable_and_says_where(tmp_path, text, reason):
+def test_a_malformed_spec_is_unreadable_at_a_named_place(tmp_path, text, reason):
     path = tmp_path / "spec.yaml"
     path.write_text(text)
     report = check([path])
@@ -285,7 +285,7 @@ def test_an_alias_that_contains_itself_is_judged_like_any_other():
 @pytest.mark.parametrize(
     "name", ["RTX 4090", "NVIDIA_RTX_4090", "GeForce RTX 3060 Ti", "A10G", "RTX A6000", "L40S", "MI300X"]
 )
-def test_a_gpu_that_vertex_ai_does_not_have_is_said_to_be_one_with_what_comes_near(name):
+def test_a_gpu_that_vertex_ai_lacks_is_reported_with_the_nearest(name):
     [finding] = [each for each in judged(job(pool(accelerator=name))).findings if each.rule == "GPU002"]
     assert "Vertex AI does not offer" in finding.message and "The nearest: NVIDIA_" in finding.suggestion
 
@@ -296,7 +296,7 @@ def test_a_short_name_of_a_gpu_that_there_is_is_no_card_of_others(name):
     assert finding.suggestion.startswith("Did you mean NVIDIA_")
 
 
-def test_a_replica_count_of_nothing_and_none_at_all_are_told_apart():
+def test_a_replica_count_of_0_and_a_missing_one_have_different_findings():
     missing = pool()
     del missing["replicaCount"]
     of = {"none": missing, "zero": pool(replicas=0), "three": pool(replicas=3)}
@@ -315,7 +315,7 @@ def test_a_pool_with_nothing_to_run_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "is_reported"),
     [
         ("HF_TOKEN", "hf_abcdefghijklmnopqrstuvwx", True),
         ("ANY", "AKIAABCDEFGHIJKLMNOP", True),
@@ -326,32 +326,32 @@ def test_a_pool_with_nothing_to_run_is_an_error():
         ("API_KEY", "$API_KEY_OF_THE_SHELL", False),
     ],
 )
-def test_a_variable_that_looks_like_a_credential_is_told_without_its_value(name, value, told):
+def test_a_variable_that_looks_like_a_credential_is_told_without_its_value(name, value, is_reported):
     container = {**IMAGE, "env": [{"name": name, "value": value}]}
     found = [each for each in judged(job(pool(containerSpec=container))).findings if each.rule == "GPU033"]
-    assert bool(found) == told and not any(value in each.message for each in found)
+    assert bool(found) == is_reported and not any(value in each.message for each in found)
 
 
 def test_several_kinds_of_gpu_must_be_in_one_zone():
     mixed = job(pool(), pool(accelerator="NVIDIA_TESLA_V100"), pool(accelerator="NVIDIA_TESLA_P4"))
 
-    def told(data, region):
+    def find_mixed_gpus(data, region):
         found = [each for each in judged(data, regions=[region]).findings if "The job mixes" in each.message]
         return [(each.rule, each.severity, each.message) for each in found]
 
-    assert not told(mixed, "us-central1")  # zones a and c have all three
-    assert not told(job(pool(), pool(accelerator="NVIDIA_TESLA_V100")), "asia-east1")  # zone c has both
+    assert not find_mixed_gpus(mixed, "us-central1")  # zones a and c have all three
+    assert not find_mixed_gpus(job(pool(), pool(accelerator="NVIDIA_TESLA_V100")), "asia-east1")  # zone c has both
     l4 = pool("g2-standard-8", "NVIDIA_L4")
     h200 = pool("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8)
-    ((rule, level, text),) = told(job(l4, h200, strategy="SPOT"), "us-east4")
+    ((rule, level, text),) = find_mixed_gpus(job(l4, h200, strategy="SPOT"), "us-east4")
     assert (rule, level) == ("GPU010", "error")
     assert "NVIDIA_L4 is in us-east4-a, us-east4-c; NVIDIA_H200_141GB is in us-east4-b" in text
     b200 = pool("a4-highgpu-8g", "NVIDIA_B200", 8)
-    ((rule, level, text),) = told(job(l4, b200, strategy="SPOT"), "us-central1")
+    ((rule, level, text),) = find_mixed_gpus(job(l4, b200, strategy="SPOT"), "us-central1")
     assert (rule, level) == ("GPU010", "warning") and "not checkable" in text
-    assert not told(job(pool(), pool(count=2)), "us-central1")
+    assert not find_mixed_gpus(job(pool(), pool(count=2)), "us-central1")
     persistent = {**job(l4, h200), "persistentResourceId": "mine"}
-    assert not told(persistent, "us-east4")
+    assert not find_mixed_gpus(persistent, "us-east4")
 
 
 PREBUILT = {"imageUri": "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"}
@@ -371,7 +371,7 @@ SERVERS = pool("n1-highcpu-16", None, None, replicas=4) | {
         ([pool("${MACHINE}", None, None, containerSpec=PREBUILT), {}], None),
     ],
 )
-def test_reduction_servers_that_no_worker_may_use_are_told(workers, words):
+def test_unused_reduction_servers_are_reported(workers, words):
     found = [each for each in judged(job(*workers, SERVERS)).findings if each.rule == "GPU036"]
     assert [each.severity for each in found] == (["warning"] if words else [])
     assert not words or words in found[0].message

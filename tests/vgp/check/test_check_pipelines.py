@@ -192,7 +192,7 @@ def test_a_large_spec_is_read(tmp_path):
 
 
 def step(spec, component="work", container=None, **task):
-    """A spec of one step, or of one step in a loop, with what its task and its container say more."""
+    """A spec of one step, or of one step in a loop, with more fields of its task and its container."""
     spec = {
         "components": {
             "work": {"executorLabel": "e", "inputDefinitions": {"parameters": {"gpu": {"isOptional": True}}}},
@@ -312,8 +312,8 @@ def test_a_job_whose_pools_only_the_run_knows_is_a_step_without_a_machine():
     assert row.unknown_reason == "its machine is not known"
 
 
-@pytest.mark.parametrize(("timeout", "told"), [("604800s", False), ("604801s", True), ("1209600s", True)])
-def test_a_job_cannot_run_for_longer_than_the_task_that_waits_for_it(timeout, told):
+@pytest.mark.parametrize(("timeout", "is_reported"), [("604800s", False), ("604801s", True), ("1209600s", True)])
+def test_a_job_cannot_run_for_longer_than_the_task_that_waits_for_it(timeout, is_reported):
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1,
             "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/i:1"}}  # fmt: skip
     payload = json.dumps({"jobSpec": {"workerPoolSpecs": [pool], "scheduling": {"timeout": timeout}}})
@@ -326,7 +326,7 @@ def test_a_job_cannot_run_for_longer_than_the_task_that_waits_for_it(timeout, to
     }
     report = check([Document("long.json", spec, json.dumps(spec))], as_of=DAY)
     found = [finding.message for finding in report.findings if finding.severity == "error"]
-    assert [("GPU028" in {each.rule for each in report.findings}), bool(found)] == [told, told]
+    assert [("GPU028" in {each.rule for each in report.findings}), bool(found)] == [is_reported, is_reported]
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_newer_gpus_on_a_plain_step_are_a_warning_since_the_pages_contradict_eac
     ("default", "said"),
     [("", {("GPU024", "note")}), ("n1-standrad-8", {("GPU001", "error")}), ("g2-standard-8", set())],
 )
-def test_the_machine_of_a_prediction_that_a_run_is_to_name_is_said_to_be_unknown(every_kind, default, said):
+def test_the_machine_of_a_prediction_that_only_the_run_names_is_unknown(every_kind, default, said):
     spec = json.loads(every_kind[0].read_text())
     spec["root"]["inputDefinitions"]["parameters"]["machine"]["defaultValue"] = default
     given = spec["root"]["dag"]["tasks"]["model-batch-predict"]["inputs"]["parameters"]

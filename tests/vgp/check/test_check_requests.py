@@ -131,7 +131,7 @@ def test_a_job_on_a_persistent_resource_asks_for_no_machine():
 
 
 @pytest.mark.parametrize(
-    ("resources", "told", "strategy"),
+    ("resources", "message", "strategy"),
     [
         ({}, "not offered on demand", "STANDARD"),
         ({"spot": True}, None, "SPOT"),
@@ -140,12 +140,12 @@ def test_a_job_on_a_persistent_resource_asks_for_no_machine():
         ({"spot": "yes"}, None, "STANDARD"),
     ],
 )
-def test_predictions_on_spot_machines_are_judged_and_priced_as_such(resources, told, strategy):
+def test_predictions_on_spot_machines_are_judged_and_priced_as_such(resources, message, strategy):
     h100 = {"machineType": "a3-highgpu-1g", "acceleratorType": "NVIDIA_H100_80GB", "acceleratorCount": 1}
     body = {"deployedModel": {"dedicatedResources": {"machineSpec": h100, "minReplicaCount": 1, **resources}}}
     report = judged(body)
     found = [each.message for each in report.findings if each.rule == "GPU009"]
-    assert [told in each for each in found] == ([True] if told else [])
+    assert [message in each for each in found] == ([True] if message else [])
     assert [row.strategy for row in report.steps] == [strategy]
     if strategy == "SPOT":
         assert report.steps[0].usd_per_hour < 10
@@ -209,20 +209,20 @@ def test_the_name_of_a_pipeline_is_refused_with_what_checks_it_and_a_slash_means
         (tmp_path / "pipelines" / f"{name}.py").write_text("def build(target):\n    pass\n")
     monkeypatch.chdir(tmp_path)
 
-    def told(name):
+    def run_check(name):
         with pytest.raises(SystemExit) as stop:
             main(["check", name])
         return stop.value.code, capsys.readouterr().err
 
-    code, words = told("training")
+    code, words = run_check("training")
     assert code == 2 and "vgp compile training" in words and "training/" in words
-    code, words = told("nightly")
+    code, words = run_check("nightly")
     assert code == 2 and "vgp compile nightly" in words and "folder" not in words
-    assert told("training/")[0] == 0
-    code, words = told("weekly")
+    assert run_check("training/")[0] == 0
+    code, words = run_check("weekly")
     assert code == 2 and "No such file" in words
     (tmp_path / "nightly").write_text('{"displayName": "j"}')
-    assert "is a pipeline" not in told("nightly")[1], "a file of that name is read"
+    assert "is a pipeline" not in run_check("nightly")[1], "a file of that name is read"
 
 
 @pytest.mark.parametrize("trials", [2, None])
@@ -270,7 +270,7 @@ def test_what_is_known_of_half_a_request_is_judged(spec, found):
      ({"minReplicaCount": 2}, []), ({"minReplicaCount": 4, "maxReplicaCount": 4},
       ["maxReplicaCount is 4; it must be above minReplicaCount, which is 4."])],
 )  # fmt: skip
-def test_a_pool_that_grows_has_room_for_what_it_starts_with_and_is_told_once(scaling, found):
+def test_a_growing_pool_with_too_low_a_maximum_is_reported_once(scaling, found):
     report = judged(resource(replicaCount=5, autoscalingSpec=scaling))
     assert [each.message for each in report.findings] == found
     assert [row.replicas for row in report.steps] == [scaling.get("maxReplicaCount")]

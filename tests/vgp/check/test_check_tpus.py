@@ -1,4 +1,4 @@
-"""TPUs in jobs, plain steps and deployments: Google's tables hold, and what they do not say is no error."""
+"""TPUs in jobs, plain steps and deployments: Google's tables hold, and facts outside of them are no errors."""
 
 import json
 
@@ -36,19 +36,19 @@ def judged(*pools, regions=(), **scheduling):
     return check(parse("job.json", json.dumps(spec)), regions=list(regions))
 
 
-def told(report, severity="error"):
+def find(report, severity="error"):
     return [(finding.rule, finding.message) for finding in report.findings if finding.severity == severity]
 
 
 @pytest.mark.parametrize(("machine", "topology", "vms"), TABLE)
 def test_every_row_of_the_table_passes_and_is_so_many_machines(machine, topology, vms):
     assert tpu_machines.machines()[machine].vms(topology) == vms
-    assert not told(judged(job(machine, topology))) + told(judged(job(machine, topology)), "warning")
+    assert not find(judged(job(machine, topology))) + find(judged(job(machine, topology)), "warning")
 
 
 @pytest.mark.parametrize("count", [8, 32, 64, 512])
 def test_boards_and_pods_of_the_second_generation_pass(count):
-    assert not told(judged(job("cloud-tpu", None, "TPU_V2", count)))
+    assert not find(judged(job("cloud-tpu", None, "TPU_V2", count)))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_boards_and_pods_of_the_second_generation_pass(count):
     ],
 )  # fmt: skip
 def test_what_no_table_allows_is_an_error(pool, rule, text):
-    [(found, message)] = told(judged(pool))
+    [(found, message)] = find(judged(pool))
     assert found == rule and text in message
 
 
@@ -84,18 +84,18 @@ def test_what_no_table_allows_is_an_error(pool, rule, text):
 )
 def test_what_is_not_known_is_a_warning(pool, text):
     report = judged(pool)
-    assert not told(report) and any(text in message for _, message in told(report, "warning"))
+    assert not find(report) and any(text in message for _, message in find(report, "warning"))
 
 
 def test_a_slice_is_one_pool_with_one_replica():
-    assert [rule for rule, _ in told(judged(job(topology="4x4") | {"replicaCount": 4}))] == ["GPU007"]
-    assert "one worker pool" in told(judged(job(topology="4x4"), job(topology="4x4")))[0][1]
+    assert [rule for rule, _ in find(judged(job(topology="4x4") | {"replicaCount": 4}))] == ["GPU007"]
+    assert "one worker pool" in find(judged(job(topology="4x4"), job(topology="4x4")))[0][1]
 
 
 def test_a_pod_is_not_offered_on_spot_and_one_machine_is():
-    assert [rule for rule, _ in told(judged(job(topology="4x4"), strategy="SPOT"))] == ["GPU009"]
-    assert [rule for rule, _ in told(judged(job("cloud-tpu", None, "TPU_V3", 32), strategy="SPOT"))] == ["GPU009"]
-    assert not told(judged(job(topology="2x2"), strategy="SPOT"))
+    assert [rule for rule, _ in find(judged(job(topology="4x4"), strategy="SPOT"))] == ["GPU009"]
+    assert [rule for rule, _ in find(judged(job("cloud-tpu", None, "TPU_V3", 32), strategy="SPOT"))] == ["GPU009"]
+    assert not find(judged(job(topology="2x2"), strategy="SPOT"))
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_a_pod_is_not_offered_on_spot_and_one_machine_is():
     ],
 )
 def test_a_region_has_the_generation_or_not(pool, region, sound):
-    assert [rule for rule, _ in told(judged(pool, regions=[region]))] == ([] if sound else ["GPU010"])
+    assert [rule for rule, _ in find(judged(pool, regions=[region]))] == ([] if sound else ["GPU010"])
 
 
 def test_a_deployed_model_needs_the_machine_type_alone():
     def deployed(**spec):
         body = {"deployedModel": {"dedicatedResources": {"machineSpec": spec, "minReplicaCount": 1}}}
-        return told(check(parse("deploy.json", json.dumps(body)), regions=["us-west1"]))
+        return find(check(parse("deploy.json", json.dumps(body)), regions=["us-west1"]))
 
     assert not deployed(machineType="ct5lp-hightpu-4t")
     assert not deployed(machineType="ct5lp-hightpu-4t", tpuTopology="4x4")
@@ -156,7 +156,7 @@ def test_a_slice_costs_what_its_chips_or_cores_cost(pool, region, strategy, usd,
         (job("cloud-tpu", None, "TPU_V2", 8), "us-central1", "SPOT"),
     ],
 )  # fmt: skip
-def test_a_slice_of_which_no_sku_tells_the_price_has_none(pool, region, strategy):
+def test_a_slice_without_a_sku_has_no_price(pool, region, strategy):
     (row,) = judged(pool, regions=[region], strategy=strategy).steps
     assert row.usd_per_hour is None and row.max_usd is None and row.unknown_reason
 

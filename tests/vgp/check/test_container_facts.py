@@ -1,4 +1,4 @@
-"""What an image's name tells of its CUDA, against the GPU that it would run on."""
+"""The CUDA version in an image's name against the GPU of its job."""
 
 import json
 
@@ -23,7 +23,7 @@ B200, RTX, V100, H100 = "NVIDIA_B200", "NVIDIA_RTX_PRO_6000", "NVIDIA_TESLA_V100
         ("us-docker.pkg.dev/p/r/torch:2.9.0-cu130", V100, "has CUDA 13.0, without kernels for NVIDIA_TESLA_V100"),
     ],
 )
-def test_an_image_without_kernels_for_its_gpu_is_told(image: str, accelerator: str, message: str) -> None:
+def test_an_image_without_kernels_for_its_gpu_is_reported(image: str, accelerator: str, message: str) -> None:
     (problem,) = problems(image, "python train.py", accelerator, None)
     assert problem.rule == "GPU016" and message in problem.message
 
@@ -38,7 +38,7 @@ def test_an_image_without_kernels_for_its_gpu_is_told(image: str, accelerator: s
         ("us-docker.pkg.dev/p/r/mine@sha256:" + "c" * 64, B200),
     ],
 )
-def test_an_image_with_kernels_and_one_that_tells_nothing_pass(image: str, accelerator: str) -> None:
+def test_an_image_with_kernels_and_one_without_a_version_pass(image: str, accelerator: str) -> None:
     assert problems(image, "python train.py", accelerator, None) == []
 
 
@@ -71,7 +71,7 @@ def test_other_variables_and_none_are_no_service():
     assert used(json.dumps(BOTH), name="ENGINES") == () and of(Node(None)) == ()
 
 
-def test_what_has_no_price_names_its_region_or_says_that_there_is_none():
+def test_a_service_without_a_price_names_its_region_or_that_it_has_none():
     assert Service("Dataflow", "a", "us-central1", None).unknown_reason == "no price of Dataflow, a in us-central1"
     assert Service("Dataflow", "a", "", None).unknown_reason == "no price of Dataflow, a in its region"
 

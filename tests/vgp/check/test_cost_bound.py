@@ -46,7 +46,7 @@ def test_what_is_not_known_has_no_bound_and_no_promise(unknown, why):
     assert why in str(refused.value) and "$12.00" in str(refused.value)
 
 
-def test_what_is_known_to_be_too_much_is_said_first_and_what_is_not_in_it():
+def test_a_known_excess_comes_before_the_steps_without_a_price():
     with pytest.raises(RequestError, match=r"at least \$12.00, more than --max-usd 5") as refused:
         cost_bound.refuse_above([row("prepare"), row(usd=None)], 5)
     assert "Not included: train (no price" in str(refused.value)
@@ -65,7 +65,7 @@ def test_tries_and_turns_count():
         cost_bound.refuse_above([row(tries=2, turns=5)], 100)
 
 
-def test_json_has_a_bound_or_says_which_steps_have_none():
+def test_json_has_a_bound_or_the_steps_without_one():
     assert cost_bound.as_json([row()]) == {
         "max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}, "price_dates": [row().price_date],
         "not_counted": ["boot disks of train"],
@@ -129,7 +129,7 @@ def test_a_table_without_steps_can_be_drawn():
     assert "machine" in console.export_text()
 
 
-def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago(monkeypatch):
+def test_the_table_dates_its_prices_and_warns_when_they_are_old(monkeypatch):
     days = {"g2-standard-24": "2026-07-30", "n1-standard-8": "2026-07-09"}
     monkeypatch.setattr(Combination, "price", lambda it, way, where: Price(2.0, where, way, days[it.machine_type]))
     t4 = StepRow("tune", "n1-standard-8", "NVIDIA_TESLA_T4", 1, 1, "STANDARD", 0.8, "europe-west4", 60.0)
@@ -149,7 +149,7 @@ def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago(mo
     assert t4.as_json()["price_date"] == "2026-07-09" and row(usd=None).as_json()["price_date"] is None
 
 
-def test_the_line_of_a_step_counts_tries_and_turns_and_says_what_is_not_known():
+def test_the_line_of_a_step_counts_attempts_and_iterations_or_marks_them_unknown():
     line = cost_bound.build_line(row(tries=2, turns=5))
     assert (line["GPUs"], line["nodes"], line["$/hour"], line["at most"]) == ("2 x NVIDIA_L4", "3", "6.00", "120.00")
     unpriced, unknown = cost_bound.build_line(row(usd=None)), cost_bound.build_line(row(replicas=None))
@@ -186,14 +186,14 @@ def test_a_limit_of_nothing_refuses_what_costs_and_names_the_dearest_step():
     cost_bound.refuse_above([], 0)
 
 
-def test_two_times_are_said_and_once_is_not():
+def test_a_step_that_runs_twice_shows_its_count():
     for times, said in ((2, ", 2 times, "), (1, "for up to 2 h, ")):
         with pytest.raises(RequestError, match=said):
             cost_bound.refuse_above([row(turns=times)], 1)
 
 
 @pytest.mark.parametrize("dated", [True, False])
-def test_days_of_prices_are_told_once_of_several_tables(dated):
+def test_several_tables_date_their_prices_once(dated):
     console = Console(record=True, width=200)
     console.print(cost_bound.steps_table([row()], dated=dated))
     assert ("prices of" in console.export_text()) == dated

@@ -92,20 +92,20 @@ def test_a_mapping_in_place_of_the_pools_is_an_error_only_where_the_client_refus
     assert severities == {"config": ["warning"], "step": ["error"]}
 
 
-def test_gpus_that_share_no_zone_are_told_where_no_region_is_given_for_the_default_one():
+def test_gpus_without_a_common_zone_are_reported_for_the_default_region():
     first, other = pool("a2-ultragpu-1g", "NVIDIA_A100_80GB"), pool("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8)
 
-    def told(spec):
+    def find(spec):
         return [each for each in judged(spec).findings if "The job mixes" in each.message]
 
-    [mixed] = told(job(first, other))
+    [mixed] = find(job(first, other))
     assert "us-central1" in mixed.message and mixed.path[:2] == ("workerPoolSpecs", 1)
-    [behind] = told(job(first, pool("e2-standard-4"), other))
+    [behind] = find(job(first, pool("e2-standard-4"), other))
     assert behind.path[:2] == ("workerPoolSpecs", 2)
-    assert not told(job(first, first)) and not told({**job(first, other), "persistentResourceId": "r"})
+    assert not find(job(first, first)) and not find({**job(first, other), "persistentResourceId": "r"})
 
 
-def test_a_quota_is_counted_over_all_pools_and_told_once():
+def test_a_quota_counts_all_pools_and_is_reported_once():
     l4 = job(pool("g2-standard-8", "NVIDIA_L4"), pool("g2-standard-8", "NVIDIA_L4", replicas=3))
     assert [text for text in messages(l4, "GPU017", regions=["us-central1"]) if "needs 4" in text]
     assert len(messages(l4, "GPU017", regions=["us-central1"])) == 1
@@ -117,7 +117,7 @@ def test_a_quota_is_counted_over_all_pools_and_told_once():
 
 
 def test_the_persistent_resource_that_a_run_may_name_is_none_of_the_job_s():
-    """The default of Google's component: such a job is on machines of its own unless the run says otherwise."""
+    """The default of Google's component: such a job is on machines of its own unless the run names a resource."""
     asked = job(pool("g2-standard-24", "NVIDIA_L4", 2))
     may = pipeline({**asked, "persistentResourceId": "{{$.pipeline_persistent_resource_id}}"})
     for region, rule in (("europe-north1", "GPU010"), ("us-central1", "GPU017")):
@@ -232,7 +232,7 @@ def test_an_affinity_is_named_or_a_number_of_the_enum(number, words):
         PLACEHOLDER,
     ],
 )
-def test_of_a_reservation_that_only_the_run_knows_nothing_is_said(affinity):
+def test_a_reservation_that_only_the_run_knows_has_no_finding(affinity):
     assert reserving(affinity) == []
     assert reserving(affinity, "a4-highgpu-8g", "NVIDIA_B200") == []
     assert reserving({"reservationAffinityType": "NO_RESERVATION"}, "a4-highgpu-8g", "NVIDIA_B200")[0][0] == "GPU009"
@@ -251,36 +251,36 @@ def test_a_tpu_or_gpu_on_a_strategy_that_only_the_run_knows_is_not_judged_by_it(
     assert messages(job(pool() | {"machineSpec": slice_}, scheduling={"strategy": "SPOT"}), "GPU009")
 
 
-def told(spec):
+def find(spec):
     report = judged(spec)
     return [(finding.rule, finding.message) for finding in report.findings], [row.replicas for row in report.steps]
 
 
-def test_a_machine_that_is_missing_or_no_object_is_told_once():
+def test_a_missing_or_malformed_machine_is_reported_once():
     for wrong, words in ((None, "is missing"), ("x", "it is 'x'"), ([], "it is ")):
         pool_ = pool() | ({} if wrong is None else {"machineSpec": wrong})
         if wrong is None:
             del pool_["machineSpec"]
-        found, _ = told(job(pool_))
+        found, _ = find(job(pool_))
         assert [rule for rule, _ in found] == ["GPU025"] and words in found[0][1]
 
 
 def test_replicas_that_are_missing_are_one_and_those_that_are_no_number_are_not_known():
-    (missing,), rows = told(job(pool(replicas=None)))
+    (missing,), rows = find(job(pool(replicas=None)))
     assert "has no replicaCount" in missing[1] and rows == [1]
-    (wrong,), rows = told(job(pool(replicas="x")))
+    (wrong,), rows = find(job(pool(replicas="x")))
     assert wrong[0] == "GPU025" and rows == [None]
 
 
 def test_a_pool_without_replicas_is_named_by_its_role():
     for index, role in ((1, "the workers"), (2, "parameter or reduction servers"), (3, "the evaluators")):
-        found, _ = told(job(*[pool()] * index, pool(replicas=0)))
+        found, _ = find(job(*[pool()] * index, pool(replicas=0)))
         assert [text for _, text in found if "0 replicas" in text] == [f"Pool {index} ({role}) has 0 replicas."]
-    found, _ = told(job(*[pool()] * 4, pool(replicas=0)))
+    found, _ = find(job(*[pool()] * 4, pool(replicas=0)))
     assert not any(rule == "GPU031" for rule, _ in found)
 
 
-def test_a_strategy_is_told_where_it_stands_and_else_at_the_machine():
+def test_a_strategy_is_reported_at_its_field_or_at_the_machine():
     machine = pool("a4-highgpu-8g", "NVIDIA_B200", 8)
     (at_machine,) = (finding for finding in judged(job(machine)).findings if finding.rule == "GPU009")
     asked = judged(job(machine, scheduling={"strategy": "STANDARD"}))
@@ -288,7 +288,7 @@ def test_a_strategy_is_told_where_it_stands_and_else_at_the_machine():
     assert (at_machine.path[-1], at_strategy.path[-1]) == ("machineType", "strategy")
 
 
-def test_a_region_is_told_where_the_request_names_it():
+def test_a_region_is_reported_at_its_field():
     request = {"parent": "projects/my-project/locations/me-west1", "customJob": {"displayName": "j", "jobSpec": job(
         pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 8))}}  # fmt: skip
     (found,) = (finding for finding in judged(request).findings if finding.rule == "GPU010")
@@ -296,20 +296,20 @@ def test_a_region_is_told_where_the_request_names_it():
 
 
 def test_a_disk_of_no_size_is_one_of_the_default_size():
-    assert told(job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 0})))[0] == []
+    assert find(job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 0})))[0] == []
 
 
 @pytest.mark.parametrize(
-    ("strategy", "told", "quota"),
+    ("strategy", "message", "quota"),
     [("LOW_COST", "LOW_COST is deprecated.", "preemptible"),
      ("ON_DEMAND", "ON_DEMAND is deprecated.", "training_nvidia"),
      ("SPOT", None, "preemptible"), ("FLEX_START", None, "preemptible"), ("STANDARD", None, "training_nvidia"),
      ("PREEMPTIBLE", "No scheduling strategy is called 'PREEMPTIBLE'.", "training_nvidia")],
 )  # fmt: skip
-def test_a_strategy_is_known_by_its_name_and_has_its_own_quota(strategy, told, quota):
+def test_a_strategy_is_known_by_its_name_and_has_its_own_quota(strategy, message, quota):
     asked = job(pool("g2-standard-24", "NVIDIA_L4", 2), scheduling={"strategy": strategy})
     found = judged(asked, regions=["us-central1"]).findings
-    assert [each.message for each in found if each.rule == "GPU009"] == ([told] if told else [])
+    assert [each.message for each in found if each.rule == "GPU009"] == ([message] if message else [])
     [fix] = [each.suggestion for each in found if each.rule == "GPU017"]
     assert quota in fix
 
@@ -319,8 +319,8 @@ def test_a_strategy_is_known_by_its_name_and_has_its_own_quota(strategy, told, q
     [(None, "No timeout is set"), ("", "No timeout is set"), ("604799s", None), ("604800s", "is 7 days or more"),
      ("691200s", "is 7 days or more"), ("1h", None), (PLACEHOLDER, None)],
 )  # fmt: skip
-def test_a_timeout_of_a_week_or_none_is_told_of_jobs_with_accelerators_alone(timeout, words):
-    """One that is not a duration is told as that, not as a long one."""
+def test_a_timeout_of_a_week_is_reported_for_jobs_with_accelerators_only(timeout, words):
+    """Reports a malformed duration as malformed, not as too long."""
     scheduling = {} if timeout is None else {"timeout": timeout}
     tpu = pool() | {"machineSpec": {"machineType": "ct5lp-hightpu-4t", "tpuTopology": "2x2"}}
     own = pool("a2-highgpu-1g") | {"containerSpec": {"imageUri": "a.b/c:1"}}
@@ -333,7 +333,7 @@ def test_a_timeout_of_a_week_or_none_is_told_of_jobs_with_accelerators_alone(tim
     assert bool(wrong) == (timeout == "1h")
 
 
-def test_a_timeout_and_a_waiting_time_are_told_where_they_stand_and_at_the_job_where_there_is_none():
+def test_a_timeout_and_a_waiting_time_are_reported_at_their_fields_or_at_the_job():
     gpu = pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 8)
 
     def places(rule, **scheduling):
@@ -361,23 +361,23 @@ def test_a_pool_without_an_image_has_nothing_to_run(image):
     assert not messages(job(package, pool(containerSpec={"imageUri": PLACEHOLDER})), "GPU007")
 
 
-def test_a_strategy_beside_the_pools_or_the_job_is_told_to_have_no_effect():
-    def told(spec):
+def test_a_strategy_beside_the_pools_or_the_job_is_reported_as_ignored():
+    def find(spec):
         return [(each.severity, each.message.split(" ")[0]) for each in judged(spec).findings if each.rule == "GPU025"]
 
     spec, terms = job(pool()), {"scheduling": {"strategy": "SPOT"}, "timeout": "3600s"}
-    assert told({**spec, "strategy": "SPOT"}) == [("warning", "strategy")] and not told(spec)
-    assert told({"displayName": "j", "jobSpec": spec, **terms}) == [("warning", "scheduling"), ("warning", "timeout")]
-    assert told({"trialJobSpec": spec, "maxWaitDuration": "60s"}) == [("warning", "maxWaitDuration")]
+    assert find({**spec, "strategy": "SPOT"}) == [("warning", "strategy")] and not find(spec)
+    assert find({"displayName": "j", "jobSpec": spec, **terms}) == [("warning", "scheduling"), ("warning", "timeout")]
+    assert find({"trialJobSpec": spec, "maxWaitDuration": "60s"}) == [("warning", "maxWaitDuration")]
     # So Google's component takes its arguments, which are no CustomJobSpec.
-    assert not told({"worker_pool_specs": [pool()], "strategy": "SPOT", "timeout": "3600s"})
+    assert not find({"worker_pool_specs": [pool()], "strategy": "SPOT", "timeout": "3600s"})
 
 
-def test_a_second_pool_of_a_tpu_job_is_told_at_that_pool():
+def test_a_second_pool_of_a_tpu_job_is_reported_at_that_pool():
     slice_ = pool() | {"machineSpec": {"machineType": "ct5lp-hightpu-4t", "tpuTopology": "2x2"}}
     for pools, other in (([slice_, pool()], 1), ([pool(), slice_], 0)):
-        [told] = [each for each in judged(job(*pools)).findings if "has one worker pool" in each.message]
-        assert told.path[:2] == ("workerPoolSpecs", other)
+        [finding] = [each for each in judged(job(*pools)).findings if "has one worker pool" in each.message]
+        assert finding.path[:2] == ("workerPoolSpecs", other)
 
 
 def test_a_quota_of_vcpu_counts_machines_and_trials():

@@ -117,7 +117,7 @@ def test_a_region_is_put_right_where_the_file_names_it(tmp_path):
         ("trainingInput: {scaleTier: BASIC_GPU}", "in this form"),
     ],
 )
-def test_what_cannot_be_changed_in_place_stays_and_is_told(tmp_path, text, why):
+def test_a_value_that_cannot_be_changed_in_place_stays_and_is_reported(tmp_path, text, why):
     after, left = fixed(tmp_path / "job.yaml", text)
     if why is None:
         assert after is None, "invalid YAML"
@@ -265,7 +265,7 @@ def verb(*words):
     return end.value.code
 
 
-def test_the_verb_shows_first_and_writes_when_told(tmp_path, capsys):
+def test_the_verb_shows_a_diff_and_writes_it_with_an_option(tmp_path, capsys):
     path = tmp_path / "job.yaml"
     before = POOL.format(machine="n1-standrd-8", more="")
     path.write_text(before)

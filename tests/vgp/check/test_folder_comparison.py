@@ -46,7 +46,7 @@ def written(folders, now, before):
             (folder / name).write_text(text)
 
 
-def told(folders, *paths, schedules=()):
+def compare(folders, *paths, schedules=()):
     before, after = read_states(paths or (".",), folders[1], (), check)
     return markdown(State(before.report, before.files, schedules), State(after.report, after.files, schedules))
 
@@ -54,23 +54,23 @@ def told(folders, *paths, schedules=()):
 def test_a_step_that_changed_shows_machine_and_cost_before_and_after(folders):
     written(folders, {"job.yaml": JOB.replace("g2-standard-8", "g2-standard-16")}, {"job.yaml": JOB})
     (old,), (new,) = (state.files["job.yaml"] for state in read_states(["."], folders[1], (), check))
-    (line,) = [line for line in told(folders).splitlines() if line.startswith("| `fit`")]
+    (line,) = [line for line in compare(folders).splitlines() if line.startswith("| `fit`")]
     assert "| `g2-standard-8` → `g2-standard-16` | `1 x NVIDIA_L4` | `us-central1`, standard |" in line
     assert old.max_usd < new.max_usd == pytest.approx(2 * (new.usd_per_hour + new.disk_price.usd_per_hour))
     assert line.endswith(
         f"| {old.usd_per_hour:.2f} → {new.usd_per_hour:.2f} | ${old.max_usd:.2f} → ${new.max_usd:.2f} |"
     )
-    assert f"**${old.max_usd:.2f} → ${new.max_usd:.2f} (+${new.max_usd - old.max_usd:.2f})**" in told(folders)
+    assert f"**${old.max_usd:.2f} → ${new.max_usd:.2f} (+${new.max_usd - old.max_usd:.2f})**" in compare(folders)
 
 
 def test_what_has_no_price_is_at_least_with_its_reason(folders, b200_without_price):
     written(folders, {"job.yaml": UNPRICED + "---\n" + JOB}, {"job.yaml": JOB + "---\n" + JOB})
-    text = told(folders)
+    text = compare(folders)
     assert " → at least $" in text and "(+$" not in text and "(-$" not in text
     assert "Not included: `fit (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1, standard)`" in text
 
 
-def test_the_comment_says_of_which_day_its_prices_are(folders, b200_without_price):
+def test_the_comment_dates_its_prices(folders, b200_without_price):
     written(folders, {"job.yaml": JOB}, {"job.yaml": SPOT})
     before, after = read_states(["."], folders[1], (), check)
     first, last = (price.date for price in (after.report.steps[0].disk_price, after.report.steps[0].price))
@@ -78,25 +78,25 @@ def test_the_comment_says_of_which_day_its_prices_are(folders, b200_without_pric
     assert markdown(before, after, told_at + timedelta(60)).endswith(f"\n\nPrices of {day}.\n")
     assert f"Prices of {day}, up to 61 days old; refresh:" in markdown(before, after, told_at + timedelta(61))
     written(folders, {"job.yaml": UNPRICED}, {"job.yaml": UNPRICED})
-    assert "rices of" not in told(folders)
+    assert "rices of" not in compare(folders)
 
 
 def test_files_are_new_gone_or_as_they_were(folders):
     written(folders, {"new.yaml": JOB, "same.yaml": JOB}, {"gone.yaml": JOB, "same.yaml": JOB})
-    text = told(folders, "new.yaml", "gone.yaml", "./same.yaml")
+    text = compare(folders, "new.yaml", "gone.yaml", "./same.yaml")
     assert "`new.yaml`, new\n" in text and "`gone.yaml`, gone\n" in text
     assert "Unchanged: 1 file." in text and "`same.yaml`" not in text
-    assert "No file requests a machine." in told(folders, "pipelines.toml")
+    assert "No file requests a machine." in compare(folders, "pipelines.toml")
 
 
 def test_a_change_of_the_provisioning_alone_is_a_change(folders):
     written(folders, {"job.yaml": SPOT}, {"job.yaml": JOB})
-    assert "`us-central1`, standard → `us-central1`, spot" in told(folders)
+    assert "`us-central1`, standard → `us-central1`, spot" in compare(folders)
 
 
 def test_each_side_is_priced_in_the_region_of_its_own_settings(folders):
     written(folders, {"job.yaml": JOB, "pipelines.toml": 'region = "europe-west4"\n'}, {"job.yaml": JOB})
-    assert "`us-central1`, standard → `europe-west4`, standard" in told(folders)
+    assert "`us-central1`, standard → `europe-west4`, standard" in compare(folders)
 
 
 def test_a_schedule_costs_its_runs_in_a_month(folders):
@@ -106,7 +106,7 @@ def test_a_schedule_costs_its_runs_in_a_month(folders):
         Recurring("other", "eval", 4.0),
         Recurring("odd", "", problem="cron: no"),
     ]
-    text = told(folders, schedules=schedules)
+    text = compare(folders, schedules=schedules)
     ((row,),) = read_states(["."], folders[1], (), check)[1].files.values()
     assert f"| `nightly` | `fit` | 30.0 | ${30 * row.max_usd:.2f} |" in text
     assert "| `other` | `eval` | 4.0 | its spec is not among the files |" in text
@@ -119,7 +119,7 @@ def test_names_of_a_stranger_stay_in_code(folders):
     assert code("one\ntwo") == "`one two`"
     step = "x` | <b> `"
     written(folders, {"job.yaml": JOB.replace("fit", json.dumps(step)).replace("g2-", "h2-")}, {})
-    lines = told(folders).splitlines()
+    lines = compare(folders).splitlines()
     assert {line.count("|") for line in lines if line.startswith("|")} == {7}
     named = [line for line in lines if "<b>" in line]
     assert named and all("<b>" in "".join(line.split("`")[1::2]) for line in named), "inside of the spans"

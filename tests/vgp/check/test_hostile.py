@@ -92,7 +92,7 @@ def test_a_hostile_file_is_answered_in_time_and_the_next_one_is_judged(tmp_path,
         assert report.exit_code == (2 if ended[0].severity == "error" else 1)
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel tells no peak of a process")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel reports no peak of a process")
 def test_files_that_grow_when_they_are_read_stay_within_their_memory(tmp_path):
     """In a process of its own: this one holds more than the check may take."""
     growing = ("texts of texts.py", "variables that double.sh", "keys given again.yaml", "aliases, thirty levels.yaml")
@@ -104,8 +104,8 @@ def test_files_that_grow_when_they_are_read_stay_within_their_memory(tmp_path):
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
     files = [str(tmp_path / name) for name in growing]
-    told = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=True, timeout=60)
-    assert int(told.stdout) < MEGABYTES * 1024
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout) < MEGABYTES * 1024
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith("yaml") and "many" not in name])
@@ -129,7 +129,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_budget_of_a_file_is_a_finding_that_says_which(name):
+def test_an_exceeded_budget_is_a_finding_that_names_it(name):
     text, words = TEXTS[name]
     report = check(parse(name, text))
     assert report.exit_code == 2
@@ -262,7 +262,7 @@ def test_standard_input_without_a_word_is_no_proof_that_all_is_well(monkeypatch,
     assert "<stdin>: the file is empty" in capsys.readouterr().err
 
 
-def test_a_launcher_whose_job_is_no_json_is_said_to_be_unread():
+def test_a_launcher_whose_job_is_not_json_is_reported():
     image = "gcr.io/ml-pipeline/google-cloud-pipeline-components:2.22.0"
     executor = {"image": image, "args": ["--payload", '{"job_spec": {"worker_pool_specs": [}']}
     spec = pipeline({}, executor, {"t": call("step")})

@@ -1,4 +1,4 @@
-"""What the checker says of a job's options, in files of any author."""
+"""The findings on the options of a job, in files of any author."""
 
 import json
 
@@ -76,17 +76,17 @@ def test_a_switch_that_a_pipeline_fills_in_is_a_text(text, wrong):
     """As the components of Google Cloud Pipeline Components before 2.0 wrote it."""
     given = {"runtimeValue": {"constantValue": {"stringValue": text}}}
     report = in_a_pipeline({"enable_web_access": WEB}, web=given)
-    told = [one for one in report.of_severity("error") if one.step == "j"]
-    assert report.steps and [one.rule for one in told] == ["GPU025"] * wrong
+    findings = [one for one in report.of_severity("error") if one.step == "j"]
+    assert report.steps and [one.rule for one in findings] == ["GPU025"] * wrong
     assert [one[0] for one in found({"enableWebAccess": text})] == ["GPU025"], "in a file it is none"
 
 
 @pytest.mark.parametrize("name", ["enable_web_access", "persistent_resource_id", "tensorboard"])
-def test_an_option_that_only_the_run_knows_is_no_error_and_said_to_be_unknown_at_most(name):
+def test_an_option_that_only_the_run_knows_is_unknown_and_no_error(name):
     fields = {name: WEB, "service_account": "a@b", "base_output_directory": {"output_uri_prefix": "gs://b"}}
     report = in_a_pipeline({**fields, "scheduling": {"timeout": "3600s", "strategy": "SPOT"}}, web=OF_THE_RUN)
-    told = [one for one in report.findings if one.step == "j"]
-    assert not [one for one in told if one.rule in ("GPU025", "GPU035")], told
+    findings = [one for one in report.findings if one.step == "j"]
+    assert not [one for one in findings if one.rule in ("GPU025", "GPU035")], findings
 
 
 def test_a_jobs_own_fields_may_stand_beside_those_of_its_spec_and_within_it_they_are_unknown():
@@ -111,7 +111,7 @@ def test_a_spec_that_is_no_object_is_a_finding_and_no_fault():
         assert [one.rule for one in report.findings] == ["GPU025"]
 
 
-def test_what_is_no_object_where_one_belongs_is_named_and_nothing_else_is_said_of_it():
+def test_a_malformed_object_has_one_finding():
     for fields in ({"pscInterfaceConfig": {"networkAttachment": "x", "dnsPeeringConfigs": ["corp"]}},
                    {"workerPoolSpecs": [{**POOL, "nfsMounts": ["nfs"]}]}):  # fmt: skip
         assert [one[0] for one in found(fields)] == ["GPU025"]
@@ -142,7 +142,7 @@ UNKNOWN = "{{$.inputs.parameters['folder']}}"
 
 
 @pytest.mark.parametrize(
-    ("directory", "told"),
+    ("directory", "is_missing"),
     [
         ({"outputUriPrefix": UNKNOWN}, False),
         (UNKNOWN, False),
@@ -151,12 +151,12 @@ UNKNOWN = "{{$.inputs.parameters['folder']}}"
         (None, True),
     ],
 )
-def test_the_folder_of_a_tensorboard_is_missed_where_it_is_known_to_be_none(directory, told):
+def test_the_folder_of_a_tensorboard_is_missed_where_it_is_known_to_be_none(directory, is_missing):
     findings = found({"tensorboard": BOARD, "serviceAccount": "a@b", "baseOutputDirectory": directory})
-    assert any("below baseOutputDirectory" in text for _, _, text in findings) is told
+    assert any("below baseOutputDirectory" in text for _, _, text in findings) is is_missing
 
 
-@pytest.mark.parametrize(("account", "told"), [(UNKNOWN, False), ("", True), (None, True), ("a@b", False)])
-def test_the_account_of_a_tensorboard_is_missed_where_it_is_known_to_be_none(account, told):
+@pytest.mark.parametrize(("account", "is_missing"), [(UNKNOWN, False), ("", True), (None, True), ("a@b", False)])
+def test_the_account_of_a_tensorboard_is_missed_where_it_is_known_to_be_none(account, is_missing):
     fields = {"tensorboard": BOARD, "serviceAccount": account, "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}
-    assert any("needs serviceAccount" in text for _, _, text in found(fields)) is told
+    assert any("needs serviceAccount" in text for _, _, text in found(fields)) is is_missing

@@ -61,7 +61,7 @@ def judged(plan: Any = PLAN, **container: Any) -> Report:
     return check([document(plan, **container)], regions=["us-central1"])
 
 
-def told(report: Report, severity: str = "error") -> list[str]:
+def find(report: Report, severity: str = "error") -> list[str]:
     return [f"{finding.step}: {finding.message} [{finding.rule}]" for finding in report.of_severity(severity)]
 
 
@@ -76,7 +76,7 @@ def mutated(number: int, *path: Any, value: Any) -> dict[str, Any]:
 
 def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     report = judged()
-    assert told(report) == []
+    assert find(report) == []
     (row,) = report.steps
     cheap, dear = row.rungs
     assert [each.name for each in row.rungs] == ["1 (spot, us-central1)", "2 (standard, europe-west4)"]
@@ -138,13 +138,13 @@ def test_of_several_sizes_the_dearest_counts():
 )  # fmt: skip
 def test_a_mutated_rung_is_found_by_its_place(path, value, words):
     report = judged(mutated(1, *path, value=value))
-    assert any(words in line for line in told(report)), told(report)
+    assert any(words in line for line in find(report)), find(report)
     assert [row.step for row in report.steps] == ["train"]
 
 
 def test_a_rung_that_vertex_ai_would_try_again_itself_is_warned_of():
     report = judged(mutated(0, "job", "jobSpec", "scheduling", "disableRetries", value=False))
-    assert any("rung 1" in line and "GPU028" in line for line in told(report, "warning"))
+    assert any("rung 1" in line and "GPU028" in line for line in find(report, "warning"))
 
 
 def test_a_rung_without_a_price_leaves_no_ceiling():
@@ -161,13 +161,13 @@ def test_a_plan_that_is_none_is_no_free_step(plan):
     assert not any(finding.rule == "GPU031" for finding in report.findings)
 
 
-def test_the_table_has_a_line_for_each_rung_and_says_what_is_counted():
+def test_the_table_has_a_line_for_each_rung_and_its_assumptions():
     text = drawn(judged().steps)
     assert "rung 1" in text and "europe-west4" in text
     assert "train: a ladder, one rung at a time, 15h 00m at most; the maximum is for its most expensive course" in text
 
 
-def test_what_costs_too_much_is_told_by_its_rungs():
+def test_a_ladder_above_the_limit_is_described_by_its_rungs():
     way = r"a ladder with rung 1 .* for 5h 00m, rung 2 .* for 10h 00m"
     with pytest.raises(Exception, match=rf"{way}(.|\n)*Shorten its deadline, use cheaper rungs"):
         cost_bound.refuse_above(judged().steps, 1)

@@ -15,7 +15,7 @@ def judged(body, **options):
     return check([Document("model.py", body, "")], **options)
 
 
-def told(body, **options):
+def find(body, **options):
     return [(each.rule, each.message) for each in judged(body, **options).findings]
 
 
@@ -47,17 +47,17 @@ def test_a_machine_is_not_refused_on_demand_where_only_the_run_knows_how_it_is_g
     report = judged(body)
     assert not {"GPU009", "GPU025"} & {each.rule for each in report.findings}
     assert [row.strategy for row in report.steps] == ["STANDARD"]
-    assert ("GPU009", "a3-highgpu-1g is not offered on demand.") in told(deployed(H100))
+    assert ("GPU009", "a3-highgpu-1g is not offered on demand.") in find(deployed(H100))
 
 
-def test_what_is_not_offered_on_demand_and_is_as_spot_says_so():
+def test_a_machine_offered_as_spot_only_proposes_spot():
     [spot] = [each for each in judged(deployed(H100)).findings if each.rule == "GPU009"]
     assert "Set spot in dedicatedResources, or choose another size." in str(spot)
     assert spot.severity == "warning" and spot.path[-1] == "machineType"
 
 
 @pytest.mark.parametrize("there", [{"location": "europe-north1"}, {"parent": "projects/p/locations/europe-north1"}])
-def test_predictions_are_judged_where_they_run_and_the_region_is_told_where_it_stands(there):
+def test_predictions_are_judged_in_their_region_which_is_reported_at_its_field(there):
     body = {**deployed(), **there}
     [found] = [each for each in judged(body, regions=["us-central1"]).findings if each.rule == "GPU010"]
     assert found.path == tuple(there) and judged(body).steps[0].region == "europe-north1"
@@ -73,7 +73,7 @@ def test_a_reservation_of_predictions_is_in_their_region(zone, wrong, there):
         "values": [f"projects/p/zones/{zone}/reservations/r"],
     }  # fmt: skip
     body = {**deployed({**machine(), "reservationAffinity": affinity}), **there}
-    found = told(body, regions=["us-east4" if there else "us-central1"])
+    found = find(body, regions=["us-east4" if there else "us-central1"])
     assert [rule for rule, _ in found] == ["GPU013"] * wrong
 
 
@@ -88,8 +88,8 @@ def test_a_machine_of_which_a_part_is_named_is_judged(spec):
     assert judged({"deployedModel": {"dedicatedResources": {"machineSpec": spec}}}).findings
 
 
-def test_keys_that_a_machine_of_predictions_does_not_have_are_told():
-    [(rule, text)] = told(deployed({**machine(), "gpus": 1}))
+def test_unknown_keys_of_a_machine_for_predictions_are_reported():
+    [(rule, text)] = find(deployed({**machine(), "gpus": 1}))
     assert rule == "GPU025" and "'gpus'" in text
 
 

@@ -1,4 +1,4 @@
-"""A request judged twice, where it is placed and in what Google's wrappers compile of it: both say the same.
+"""A request judged twice, where it is placed and in what Google's wrappers compile of it: both results agree.
 
 Each wrong request goes every way on which a custom job reaches a compiled pipeline: constants, defaults of a component
 and of the pipeline, a list of pools, a pipeline within. What a way loses is a rule that is silent there.
@@ -151,7 +151,7 @@ def test_a_wrong_request_is_refused_on_both_roads(compiled, what):
     assert assert_same(compiled, {**WORKING, **change}, region) is not None
 
 
-def test_both_roads_say_the_same_of_any_request(compiled):
+def test_both_roads_judge_any_request_alike(compiled):
     chance = random.Random(17)
     machines, regions = list(catalog.machines().values()), sorted(catalog.regions())
     gpus = [name for name, row in catalog.accelerators().items() if row.kind == "gpu"]
@@ -199,9 +199,9 @@ def test_a_reservation_whose_name_only_the_run_knows_is_none_for_spot(compiled):
     assert len(wrong) == len(WAYS) and all("Spot machines" in message for _, message in wrong), wrong
 
 
-def test_a_field_of_a_pool_that_the_api_does_not_know_is_told(compiled):
+def test_an_unknown_field_of_a_pool_is_reported(compiled):
     report = check(
         [Document("ways.json", json.loads(compiled.replace("replica_count", "replicas_count")), "")], as_of=DAY
     )
-    told = {finding.step for finding in report.findings if "'replicas_count'" in finding.message}
-    assert len(told) == len(WAYS)
+    steps = {finding.step for finding in report.findings if "'replicas_count'" in finding.message}
+    assert len(steps) == len(WAYS)

@@ -158,18 +158,22 @@ def test_init_from_flags_writes_a_right_file_and_prints_the_next_command(folder:
     prod = settings.load(environment="prod")
     assert (prod.project, prod.region, prod.bucket) == ("my-prod", "europe-west4", "gs://my-prod-pipelines")
     assert prod.request("train").machine == "g2-standard-24", "the machines of the shipped file"
-    assert settings.load().environment == "dev"
+    dev = settings.load()
+    assert dev.environment == "dev" and dev.request("train").accelerator == "T4"
+    assert dev.build_service_account == "pipelines-builder@my-project.iam.gserviceaccount.com"
 
 
 def test_init_with_every_flag_needs_no_terminal_and_no_yes(folder: Path) -> None:
     flags = {
         "project": "my-project", "prod-project": "my-project", "region": "us-east1", "bucket": "gs://mine/folder",
         "image": "a/b:1", "template-repository": "https://us-kfp.pkg.dev/my-project/r", "service-account": "",
+        "build-service-account": "builder@my-project.iam.gserviceaccount.com",
     }  # fmt: skip
     output("init", *[word for name, value in flags.items() for word in (f"--{name}", value)], "--settings", "x/y.toml")
     loaded = settings.load(Path("x/y.toml"))
     assert (loaded.bucket, loaded.image, loaded.service_account) == ("gs://mine/folder", "a/b:1", None)
     assert loaded.template_repository == "https://us-kfp.pkg.dev/my-project/r"
+    assert loaded.build_service_account == "builder@my-project.iam.gserviceaccount.com"
 
 
 def test_init_takes_the_project_of_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +237,7 @@ def typed(folder: Path, *lines: str, arguments: tuple[str, ...] = ()) -> tuple[i
 
 
 def test_init_asks_and_asks_again_after_a_wrong_answer(folder: Path) -> None:
-    answers = ["My Project", "my-project", "", "us-centrl1", "europe-west4", "", "", "", ""]
+    answers = ["My Project", "my-project", "", "us-centrl1", "europe-west4", "", "", "", "", ""]
     code, shown = typed(folder, *answers)
     assert code == 0, shown
     assert "'My Project' is not a project id" in shown
@@ -245,7 +249,7 @@ def test_init_asks_and_asks_again_after_a_wrong_answer(folder: Path) -> None:
 
 
 def test_init_asks_only_for_what_no_flag_gives(folder: Path) -> None:
-    code, shown = typed(folder, "", "", "", "", "", arguments=("--project", "my-project", "--region", "us-east1"))
+    code, shown = typed(folder, "", "", "", "", "", "", arguments=("--project", "my-project", "--region", "us-east1"))
     assert code == 0, shown
     assert "Google Cloud project" not in shown and "Region" not in shown
     assert settings.load().region == "us-east1"

@@ -357,7 +357,7 @@ def test_a_machine_without_a_possible_ladder_is_reported(capsys, options, words)
 def test_a_ladder_with_a_project_has_compute_engines_advice_or_one_line_why_not(capsys, cloud):
     asked = "machines", "--ladder", "--accelerator", "L4", "--gpus", "2", "--region", "us-central1"
     _, without, _ = run(capsys, *asked)
-    code, told, _ = run(capsys, *asked, "--project", "test-project")
-    assert code == 0 and told.startswith(without.rstrip()) and "Compute Engine has no advice" in told
+    code, out, _ = run(capsys, *asked, "--project", "test-project")
+    assert code == 0 and out.startswith(without.rstrip()) and "Compute Engine has no advice" in out
     cloud.zones.advice = {("us-central1", "g2-standard-24"): (0.75, 3600)}
     assert "(us-central1: obtainability 0.75 of 1" in run(capsys, *asked, "--project", "test-project")[1]

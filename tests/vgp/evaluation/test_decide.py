@@ -148,7 +148,29 @@ def test_the_margin_is_what_the_lower_bound_must_exceed(save, margin, promote):
 def test_a_negative_margin_admits_an_equal_model(save):
     label, day, (new, _) = flights(np.random.default_rng(8))
     result = decide(save(label, new, champion=new, group=day), margin=-0.01)
-    assert result.promote and "within the margin of -0.01" in result.reason
+    assert result.promote and "at most 0.01 worse (margin = -0.01)" in result.reason
+
+
+def test_a_worse_model_that_a_negative_margin_admits_is_not_called_better(save):
+    label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(0.9, 1.0), rows=200)
+    overconfident = logistic(2.0 * np.log(new / (1 - new)))
+    admitted = decide(save(label, new, champion=old, group=day), margin=-0.5)
+    vetoed = decide(save(label, overconfident, champion=old, group=day), margin=-0.9)
+    assert admitted.promote and vetoed.better and vetoed.calibration.worse and not vetoed.promote
+    for result, allowed in ((admitted, "0.5"), (vetoed, "0.9")):
+        assert result.difference < 0 and f"is at most {allowed} worse (margin = -{allowed}) than" in result.reason
+        assert "better" not in result.reason
+
+
+def test_rows_without_a_group_are_groups_of_their_own(save):
+    random = np.random.default_rng(SURE)
+    label, _, (new, old) = flights(random, skills=(1.0, 0.9), days=10, rows=100)
+    user = np.where(random.random(1000) < 0.5, "", np.arange(1000) // 10)
+    day = np.arange(1000) % 20
+    by_user = decide(save(label, new, champion=old, group=user))
+    by_both = decide(save(label, new, champion=old, group=day, group_2=user))
+    alone = int((user == "").sum())
+    assert by_user.clusters == (100 + alone,) and by_both.clusters == (20, 100 + alone)
 
 
 def test_a_challenger_that_is_the_champion_is_kept_whatever_the_margin(save):

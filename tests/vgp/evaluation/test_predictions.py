@@ -103,3 +103,14 @@ def test_losses_without_any_weight_are_refused(tmp_path):
     predictions_writer.write(tmp_path, header(classes=(), weight="tokens"), [rows])
     with pytest.raises(UserError, match=r"the row weights in tokens are negative or all 0"):
         predictions.read(tmp_path)
+
+
+def test_a_group_column_loses_unused_names_and_gives_a_row_without_a_value_a_group_of_its_own(tmp_path, monkeypatch):
+    rows = batch(0, 5) | {"group": Names(np.array([3, 0, 0, 1, 3]), ("", "a", "unused", "(missing)"))}
+    predictions_writer.write(tmp_path, header(group="user"), [rows])
+    group = predictions.read(tmp_path).groupings[0]
+    assert [group.values[code] for code in group.codes] == ["", "", "", "a", ""]
+    assert len(set(group.codes.tolist())) == 5 and "unused" not in group.values
+    monkeypatch.setattr(predictions, "MOST_NAMED", 3)
+    group = predictions.read(tmp_path).groupings[0]
+    assert group.values == () and len(set(group.codes.tolist())) == 5

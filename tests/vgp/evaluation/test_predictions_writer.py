@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.evaluation.predictions_writer import MISSING, group_namer, namer
+from vgp.evaluation.predictions import MISSING
+from vgp.evaluation.predictions_writer import group_namer, namer
 from vgp.protocol.manifest import Column
 
 

@@ -10,6 +10,7 @@ from kfp import dsl
 from components.notify import notify
 from tools.emulator.cloud import Cloud, lose_response, slow, status
 from vgp.base import google_api
+from vgp.base.retry import Pauses
 from vgp.settings import load
 from vgp.steps import vertex_records
 from vgp.vertex import clients
@@ -114,7 +115,7 @@ def test_what_is_not_allowed_is_a_warning_with_the_permission(
     cloud.policies.missing |= {"aiplatform.pipelineJobs.get", "secretmanager.versions.access"}
     _, metadata = run_notify(tmp_path, name, webhook="projects/test-project/secrets/hook")
     assert metadata["words"] == "succeeded"
-    assert metadata["sent"].startswith("no: projects/test-project/secrets/hook cannot be read: HTTPError, 403.")
+    assert "projects/test-project/secrets/hook cannot be read (HTTPError, 403)" in metadata["sent"]
     warned = capfd.readouterr().err
     assert "aiplatform.pipelineJobs.get" in warned and "secretmanager.versions.access" in warned
     assert run_notify(tmp_path, name, webhook=receiver.url)[1]["sent"] == "yes: answered 200"
@@ -141,7 +142,7 @@ def test_google_that_never_answers_is_not_waited_for(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(google_api, "ATTEMPT_S", 0.05)
-    monkeypatch.setattr(google_api, "TRIES", 1)
+    monkeypatch.setattr(google_api, "PAUSES", Pauses(0.0, 0.0, tries=1))
     name = started(cloud, "a")
     cloud.fail("aiplatform.projects.locations.pipelineJobs.get", slow(0.3))
     assert run_notify(tmp_path, name)[1]["words"] == "succeeded"
@@ -190,7 +191,7 @@ def test_a_run_of_a_schedule_joins_its_experiment_once_and_a_night_without_news_
 def test_an_experiment_is_joined_through_faults(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fault: Any
 ) -> None:
-    monkeypatch.setattr("urllib3.util.Retry.DEFAULT_BACKOFF_MAX", 0.01)
+    monkeypatch.setattr(google_api, "PAUSES", Pauses(0.0, 0.0, tries=2))
     name = started(cloud, "a")
     cloud.fail(f"aiplatform.projects.locations.metadataStores.contexts.{method}", fault)
     assert run_notify(tmp_path, name, experiment="nights")[1]["experiment"] == "yes: nights"

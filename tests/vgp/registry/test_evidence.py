@@ -19,6 +19,7 @@ from vgp.registry.documents import Record, decode_record, encode_record
 from vgp.registry.evidence import Day, Evidence, describe_total
 
 OLD = Path(__file__).parent / "record_of_0_1_0.json"
+EARLIER = Path(__file__).parent / "record_with_evidence.json"
 GAINS = st.lists(st.floats(-3, 3), min_size=1, max_size=60)
 
 
@@ -125,6 +126,18 @@ def test_a_worst_day_makes_bets_smaller():
     assert nights(gains[:31], 31, worst_day=60.0).unit == pytest.approx(60 / (5 * math.sqrt(7)))
 
 
+def test_a_worst_day_costs_as_much_as_the_largest_day_so_far_has_rows():
+    gains, rows = drawn(31), [10.0] * 31
+    rows[4] = 50.0
+    night = [Day(name=str(n), gain=g * r, rows=r) for n, (g, r) in enumerate(zip(gains, rows, strict=True))]
+    first = Evidence().against(1).after(night, needed=20, worst_day=60.0)
+    usual = (290.0 + 50.0) / 30  # mean rows of the days before the newest
+    assert first.unit == pytest.approx(60 * 50 / usual / (5 * math.sqrt(7))) and first.most_rows == 50
+    later = first.against(2).after(days(drawn(12), 31), needed=20, worst_day=60.0)
+    assert later.most_rows == 50, "it is remembered when it has left the window, and after a promotion"
+    assert later.unit == pytest.approx(60 * 50 / (first.all_rows / 31) / (5 * math.sqrt(7)), rel=0.01)
+
+
 def test_differences_that_are_rounding_errors_are_no_gain():
     gains = [1e-15, 2e-15] * 30
     assert nights(gains, 31, least=1e-9).total == pytest.approx(1.0, abs=1e-4)
@@ -190,6 +203,14 @@ def test_a_registry_of_an_older_version_is_read_and_begins_with_no_evidence(tmp_
     assert {name: after[name] for name in ("events", "spent", "versions")} == {
         name: json.loads(old)[name] for name in ("events", "spent", "versions")
     }
+
+
+def test_evidence_without_the_rows_of_the_largest_day_is_read_and_goes_on(tmp_path):
+    """The record was written before the evidence knew them."""
+    record = decode_record(str(EARLIER), "flights", EARLIER.read_bytes())
+    assert encode_record(str(EARLIER), record) == EARLIER.read_bytes()
+    after = record.evidence_now().after(days(drawn(31), 40), needed=40)
+    assert (after.days, after.most_rows) == (record.evidence.days + 11, 10.0)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,12 @@ def test_a_name_that_vertex_ai_would_not_take_names_no_model(model, root):
         registry.open(root, model)
 
 
+@pytest.mark.parametrize(("target", "name"), [("gekündigt", "gekundigt"), ("Größe (m²)", "grosse-m2")])
+def test_the_model_of_a_table_is_named_after_its_target_in_plain_letters(target, name):
+    declaration = f'target = "{target}"\nkind = "regression"\n[columns]\nx = "float"\n"{target}" = "float"\n'
+    assert documents.choose_model_name("", "table", {"declaration": declaration}) == name
+
+
 @pytest.mark.parametrize(
     ("root", "message"), [("s3://b/r", "only buckets of Google Cloud"), ("gs://", "names no bucket"), ("", "a folder")]
 )

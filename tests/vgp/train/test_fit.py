@@ -355,3 +355,11 @@ def test_in_a_local_run_the_folder_lies_where_the_run_keeps_checkpoints(digits):
     kept = place(digits, "steps/train/checkpoints", local)
     assert kept.folder.startswith("/runs/one/checkpoints/train-") and kept.owner.run == "one"
     assert kept != place(digits, "steps/train/checkpoints", local, seed=1)
+
+
+def test_a_pattern_to_freeze_that_matches_nothing_is_refused_before_a_row_is_read(digits, tmp_path):
+    """The dataset has its manifest, but none of its rows."""
+    (tmp_path / "data").mkdir()
+    manifests.save(load(digits), tmp_path / "data")
+    with pytest.raises(UserError, match="freeze=nosuch matches no name"):
+        run(tmp_path, tmp_path / "data", 1, freeze=["nosuch"])

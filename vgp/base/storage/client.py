@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, cast
 
 from vgp.base.exits import ProcessFailed, StoreDown, UserError
+from vgp.base.google_api import missing_credentials
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket, Client
@@ -102,9 +103,7 @@ def explain_denial(path: str, done: str = "read") -> Iterator[None]:
     try:
         yield
     except DefaultCredentialsError:
-        raise UserError(
-            f"{path} needs Google credentials and there are none: run `gcloud auth application-default login`."
-        ) from None
+        raise missing_credentials(path) from None
     except (Forbidden, Unauthorized) as error:
         takes = "" if done == "read" else f" {WRITERS}"
         raise UserError(f"{path} may not be {done}: {error.message}{takes}") from None

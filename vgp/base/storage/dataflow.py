@@ -177,9 +177,7 @@ def explain_errors(project: str, region: str, permission: str) -> Iterator[None]
     try:
         yield
     except DefaultCredentialsError:
-        raise UserError(
-            f"{where} needs Google credentials and there are none: run `gcloud auth application-default login`."
-        ) from None
+        raise google_api.missing_credentials(where) from None
     except (Forbidden, Unauthorized) as error:
         if "has not been used" in error.message or "SERVICE_DISABLED" in str(error):
             fix = f"enable it: gcloud services enable dataflow.googleapis.com --project {project}"
@@ -207,18 +205,9 @@ def _google_message(error: Any) -> str:
 
 def project() -> str:
     """Returns the project of the credentials. Raises UserError if they have none."""
-    import google.auth
-    from google.auth.exceptions import DefaultCredentialsError
-
-    try:
-        name = google.auth.default()[1]
-    except DefaultCredentialsError:
-        raise UserError(
-            "Dataflow needs Google credentials and there are none: run `gcloud auth application-default login`."
-        ) from None
-    if not name:
+    if not (name := google_api.load_credentials("Dataflow")[1]):
         raise UserError("Dataflow needs a project, but the credentials have none: set project in pipelines.toml.")
-    return str(name)
+    return name
 
 
 def _client(kind: Callable[..., Answer]) -> Answer:

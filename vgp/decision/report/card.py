@@ -12,7 +12,7 @@ from vgp.base.storage import files
 from vgp.base.text.figures import format_significant
 from vgp.data import bundle
 from vgp.decision.decision import Decision
-from vgp.decision.reason import name_reference, verdict_of
+from vgp.decision.reason import format_calibration, name_reference, verdict_of
 from vgp.decision.report import making, page, plots
 from vgp.decision.report.report import title
 from vgp.evaluation import collected, record
@@ -242,7 +242,8 @@ def _unknown(measured: Evaluation, decision: Decision | None) -> str:
 def _calibration(decision: Decision | None) -> str:
     if not decision or not decision.calibration or not decision.calibration.worse:
         return ""
-    return f"Not as rates: beyond chance its probabilities are off by {decision.calibration.challenger:.1%}."
+    check = decision.calibration
+    return f"Not as rates: its calibration error is {format_calibration(check.challenger_error, check.challenger)}."
 
 
 def _names(names: list[str]) -> str:

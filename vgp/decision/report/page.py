@@ -155,7 +155,7 @@ def _interval(figure: Figure, evaluation: Evaluation) -> str:
     if not interval:
         return ""
     low, high = (format_significant(end) if evaluation.regression else format(end, ".3f") for end in interval)
-    return f"95% interval {low} to {high}"
+    return f"new model: 95% interval {low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -178,16 +178,22 @@ def checks(decision: Decision) -> list[Check]:
 
 def _gain_check(decision: Decision) -> Check:
     assert decision.difference is not None and decision.interval is not None
-    low, high = (_signed(decision, end) for end in decision.interval)
+    gain, low, high = (_describe_gain(decision, value) for value in (decision.difference, *decision.interval))
+    metric = name_metric(decision)
     text = (
-        f"Gain in {name_metric(decision)} over {name_reference(decision)}: {_signed(decision, decision.difference)} "
+        f"{metric[:1].upper()}{metric[1:]}: the new model is {gain} than {name_reference(decision)} "
         f"(95% interval {low} to {high})."
     )
     if decision.level is None:
         return Check(bool(decision.evidence and decision.evidence.ahead), text)
-    bound = "no bound" if decision.lower_bound is None else _signed(decision, decision.lower_bound)
+    bound = "no bound" if decision.lower_bound is None else _describe_gain(decision, decision.lower_bound)
     needs = f"it must be above {decision.margin:zg}{', or the evidence enough' if decision.evidence else ''}"
     return Check(decision.better_tonight, f"{text} The test's lower bound is {bound}; {needs}.")
+
+
+def _describe_gain(decision: Decision, value: float) -> str:
+    """Returns the gain as `0.0052 better` or `0.0052 worse`."""
+    return f"{format_loss(decision, abs(value), 3)} {'better' if value >= 0 else 'worse'}"
 
 
 def _signed(decision: Decision, value: float) -> str:

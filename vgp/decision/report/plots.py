@@ -53,6 +53,13 @@ def learning_curve(history: Sequence[Point]) -> Markup:
     )
 
 
+def _mark_thousands(axes: Axes) -> None:
+    """Marks both axes with thousands separators, and few enough ticks not to collide."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+
+
 def _count(axis: Axis, ticks: int = 5) -> None:
     """Marks an axis of counts: whole numbers with thousands separators, few enough not to collide."""
     axis.set_major_locator(MaxNLocator(ticks, integer=True))
@@ -130,7 +137,7 @@ def calibration(evaluation: Evaluation) -> Markup:
     _count(histogram.yaxis, 2)
     error = evaluation.models["challenger"].scores.calibration_error
     assert error is not None
-    return render(figure, "calibration", f"Calibration plot: the new model's rates are off by {error:.1%} on average.")
+    return render(figure, "calibration", f"Calibration plot: the new model's rates calibration error is {error:.2%}.")
 
 
 def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tuple[str, str]]) -> Markup:
@@ -241,6 +248,7 @@ def histogram(regression: RegressionFigures) -> Markup:
             axes.stairs(counts, edges, color=colour, linestyle=dashes, linewidth=1.2, label=label)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set(xlabel=_with_unit("residual: label minus prediction", regression), ylabel="rows")
+    _mark_thousands(axes)
     _count(axes.yaxis)
     axes.legend(loc="upper right")
     ours = regression.models["challenger"]
@@ -266,6 +274,7 @@ def spread(regression: RegressionFigures) -> Markup:
             axes.fill_between(predicted, *ends, color=colour, alpha=0.25, linewidth=0, label="middle half")
         axes.plot(predicted, [b.mean for b in bins], dashes, marker="o", markersize=3, color=colour, label=label)
     axes.set(xlabel=_with_unit("predicted mean", regression), ylabel="residual")
+    _mark_thousands(axes)
     axes.legend(loc="best")
     return render(figure, "spread", "Mean and quartiles of the residuals over the predicted mean.")
 

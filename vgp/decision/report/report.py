@@ -123,13 +123,14 @@ def task_name(task: str) -> str:
 
 def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     reason = decision.reason.partition(": ")[2] if decision else ""  # its first words are the heading
+    first, dot, rest = reason.partition(". ")
     return {
         "title": title(measured),
         "manifest": dataset,
         "evaluation": measured,
         "decision": decision,
         "verdict": verdict_of(decision) if decision else "",
-        "reason": reason[:1].upper() + reason[1:],
+        "reason": (first[:1].upper() + first[1:] + dot.strip(), rest),
         "checks": page.checks(decision) if decision else [],
         "figures": page.figure_rows(measured),
     }

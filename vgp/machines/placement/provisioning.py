@@ -84,7 +84,7 @@ def strategy(combination: Combination, name: str, reserved: bool | None) -> list
 def _reservation(machine: Machine) -> list[Problem]:
     if "reservation" in machine.provisioning:
         return []
-    message = f"No page says whether a reservation of {machine.name} can be used for training."
+    message = f"Google documents no use of a reservation of {machine.name} for training."
     return [Problem("GPU009", "reservationAffinity", message, "Spot and Flex-start work.", severity="warning")]
 
 

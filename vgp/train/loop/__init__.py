@@ -16,6 +16,7 @@ trainer_state.py  further state in every checkpoint, such as the average and the
 weighting.py      losses with a sum and a weight; sums over microbatches and ranks
 optimizers.py     the task's optimizers as one, and the frozen parameters
 buffers.py        combines buffers that a forward pass changes
+attributes.py     keeps numbers and tensors outside of the state that a forward pass changes
 sample_order.py   the samples, seeds, ranks and learning rates of every step
 batches.py        feeds microbatches, one block ahead
 validation.py     the validation loss and the task's metrics

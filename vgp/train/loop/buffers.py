@@ -30,6 +30,8 @@ from vgp.train.processes.rank import Rank
 _KNOWN = {"running_mean": "mean", "running_var": "mean", "num_batches_tracked": "counter"}
 #: A buffer on a CPU up to this size is also compared by value, because `buffer.data.fill_(1)` leaves no other trace.
 _SMALL_BYTES = 1 << 14
+#: The rules that keep the extreme value, element by element.
+_EXTREMES = {"max": torch.maximum, "min": torch.minimum}
 
 
 @dataclass
@@ -43,9 +45,11 @@ class BufferState:
     tensor: Tensor
     #: The values before the step.
     start: Tensor
-    #: `mean`, `sum`, `last` or `counter`; "" = unknown.
+    #: A rule of the task, or `counter`; "" = unknown.
     rule: str = ""
     version: int = -1
+    #: Further modules that hold the same tensor, with its name in each.
+    sharers: list[tuple[nn.Module, str]] = field(default_factory=list)
     #: The values after each of this rank's microbatches in this step.
     after: dict[int, Tensor] = field(default_factory=dict)
 
@@ -59,15 +63,26 @@ class BufferState:
         return self.leaf not in self.owner._non_persistent_buffers_set
 
     def value(self) -> Tensor:
+        """Returns the current values. Raises UserError if the modules that share the buffer hold different tensors."""
         current = self.owner._buffers.get(self.leaf)
+        if any(sharer._buffers.get(leaf) is not current for sharer, leaf in self.sharers):
+            raise UserError(
+                f"the forward pass replaces the buffer {self.name} in one of the modules that share it, so they no "
+                "longer share it. Change it in place, for example with copy_ or +=, or give each module its own."
+            )
         return self.tensor if current is None else current.detach()
 
     @torch.no_grad()
     def put(self, value: Tensor) -> None:
         if value is not self.tensor:
             self.tensor.copy_(value)
-        self.owner._buffers[self.leaf] = self.tensor
+        self.attach()
         self.version = self.tensor._version
+
+    def attach(self) -> None:
+        """Makes every module of the buffer hold the tensor that checkpoints save."""
+        for owner, leaf in [(self.owner, self.leaf), *self.sharers]:
+            owner._buffers[leaf] = self.tensor
 
     def begin_step(self) -> None:
         """Records the values of a watched buffer, which a restored checkpoint, for example, may have changed."""
@@ -91,7 +106,9 @@ def find_buffers(module: nn.Module) -> dict[str, BufferState]:
     by_id: dict[int, BufferState] = {}
     for prefix, owner in module.named_modules():
         for leaf, tensor in owner._buffers.items():
-            if tensor is not None and id(tensor) not in by_id:
+            if tensor is not None and id(tensor) in by_id:
+                by_id[id(tensor)].sharers.append((owner, leaf))
+            elif tensor is not None:
                 name = f"{prefix}.{leaf}" if prefix else leaf
                 by_id[id(tensor)] = BufferState(name, owner, leaf, tensor, tensor.detach().clone())
     return {place.name: place for place in by_id.values()}
@@ -138,7 +155,7 @@ class MovingBuffers:
         self.moving = [before[name] for name in everyone[0]]
         self.means = [place for place in self.moving if place.rule == "mean"]
         self.counters = [place for place in self.moving if place.rule == "counter"]
-        self.others = [place for place in self.moving if place.rule in ("sum", "last")]
+        self.others = [place for place in self.moving if place.rule not in ("mean", "counter")]
         unchanging = "vgp.networks."  # modules that change no buffers
         self.watched = [
             place
@@ -157,7 +174,7 @@ class MovingBuffers:
     def begin_microbatch(self) -> None:
         if self.moving:
             for place in self.moving:
-                place.owner._buffers[place.leaf] = place.tensor
+                place.attach()
             torch._foreach_copy_([place.tensor for place in self.moving], [place.start for place in self.moving])
         for place in self.watched:
             if place.after:
@@ -177,9 +194,10 @@ class MovingBuffers:
 
     def end_step(self) -> None:
         if flat := [*self.means, *self.counters]:
-            values = torch.split(self.sum.total(), [place.tensor.numel() for place in flat])
-            for place, value in zip(flat, values, strict=True):
-                shaped = value.view_as(place.tensor)
+            lengths = [place.tensor.numel() * (2 if place.tensor.is_complex() else 1) for place in flat]
+            for place, value in zip(flat, torch.split(self.sum.total(), lengths), strict=True):
+                is_complex = place.tensor.is_complex()
+                shaped = (torch.view_as_complex(value.view(-1, 2)) if is_complex else value).view_as(place.tensor)
                 place.put(place.start + shaped.round().to(place.tensor.dtype) if place.rule == "counter" else shaped)
         for place in [*self.others, *self._late()]:
             place.put(self._combined(place))
@@ -239,7 +257,7 @@ class MovingBuffers:
             self.warnings.append(
                 f"warning: the buffer {place.name} changes for the first time after the first step, and the task names "
                 f"no rule for it, so {effect[rule]} ({rule}). Write buffers = {{{place.name!r}: {rule!r}}} in the task "
-                "to keep that, or another rule (mean, sum, last) and train again."
+                "to keep that, or another rule (mean, sum, max, min, last) and train again."
             )
 
 
@@ -254,6 +272,8 @@ def combine_values(rule: str, start: Tensor, values: list[Tensor], shares: list[
     elif rule == "counter":
         moves = [(value - start).double() * share for value, share in zip(values, shares, strict=True)]
         result = start + reduce(add, moves).round().to(start.dtype)
+    elif rule in _EXTREMES:
+        result = reduce(_EXTREMES[rule], values)
     else:
         result = values[-1]
     return result > 0 if start.dtype == torch.bool else result.to(start.dtype)
@@ -293,7 +313,7 @@ def _require_rules(chosen: list[BufferState], *, whole_mean: bool) -> None:
     if means := [place for place in chosen if place.rule == "mean" and place.whole]:
         raise UserError(
             f"buffers: the rule of {join_names([place.name for place in means])} is mean, but the values are "
-            f"{means[0].tensor.dtype}, which have no mean. Use the rule sum or last, or keep floats."
+            f"{means[0].tensor.dtype}, which have no mean. Use another rule, or keep floats."
         )
     unknown = [place for place in chosen if not place.rule]
     if unknown and not whole_mean:
@@ -305,6 +325,7 @@ def _require_rules(chosen: list[BufferState], *, whole_mean: bool) -> None:
             f"Name a rule for each in the task, such as buffers = {{{example}}}:\n"
             "  sum   adds up the changes of all microbatches: counts, totals\n"
             "  mean  the mean over the rows of the step: running averages\n"
+            "  max   the largest value after any microbatch, min the smallest: ranges\n"
             "  last  the value after the last microbatch of the step: flags, a counter of steps, a queue"
         )
 
@@ -326,4 +347,6 @@ def _as_bytes(value: Tensor) -> Tensor:
 
 
 def _wide(value: Tensor) -> Tensor:
+    """Returns the values as float32 or float64, complex numbers in a last dimension of 2."""
+    value = torch.view_as_real(value) if value.is_complex() else value
     return value.to(torch.promote_types(value.dtype, torch.float32))

@@ -19,9 +19,10 @@ from torch.utils._pytree import tree_leaves
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.data.task import Batch
+from vgp.train.loop.attributes import keep_attributes
 from vgp.train.loop.gradients import Loss
 
-#: Parameters that are not trained keep their values up to this size, such as means and deviations of raw columns.
+#: Parameters that are not trained, and vectors, may keep their values up to this size, such as means of raw columns.
 _FEW = 65_536
 
 
@@ -31,23 +32,29 @@ class DryRun:
     A loss that reads the value of an output, for example with `.item()`, raises an error of its own.
     """
 
-    def __init__(self, loss: Loss, rows: Batch, device: torch.device):
+    def __init__(self, loss: Loss, rows: Batch, device: torch.device, *, keeps_vectors: bool = False):
+        """
+        Args:
+            keeps_vectors: Whether trained vectors, such as gains of raw columns, keep their initial values.
+        """
         self.loss, self.rows = loss, rows
         mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
         #: The stand-ins by the names of the parameters in the model.
         self.weights: dict[str, Tensor] = {}
         self.buffers = {f"module.{name}": buffer.to(device) for name, buffer in loss.module.named_buffers()}
         for name, parameter in loss.module.named_parameters():
-            if parameter.requires_grad or parameter.is_meta or parameter.numel() > _FEW:
+            is_trained = parameter.requires_grad and not (keeps_vectors and parameter.ndim < 2)
+            if is_trained or parameter.is_meta or parameter.numel() > _FEW:
                 with mode:
                     empty = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
                     self.weights[name] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
             else:
-                self.weights[name] = parameter.to(device)
+                self.weights[name] = parameter.detach().to(device)
 
     def __call__(self) -> object:
-        values = self.buffers | {f"module.{name}": weight for name, weight in self.weights.items()}
-        with _Masks():  # type: ignore[no-untyped-call]
+        copies = {name: buffer.clone() for name, buffer in self.buffers.items()}  # which the loss may change
+        values = copies | {f"module.{name}": weight for name, weight in self.weights.items()}
+        with keep_attributes(self.loss.module), _Masks():  # type: ignore[no-untyped-call]
             return functional_call(self.loss, values, (self.rows,))
 
 

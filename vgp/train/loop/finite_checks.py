@@ -86,7 +86,8 @@ class GradientNorm:
         self.at_once = device.type == "cpu" if at_once is None else at_once
         #: The square of a finite gradient such as 1e22 overflows float32. An accelerator sums all squares in float64,
         #: to avoid a wait; a CPU repeats the sum in float64 if the norm is not finite.
-        self.dtype = torch.float32 if self.at_once else torch.float64
+        has_doubles = any(parameter.dtype == torch.float64 for parameter in self.parameters)
+        self.dtype = torch.float32 if self.at_once and not has_doubles else torch.float64
         self.zero = torch.zeros((), dtype=self.dtype, device=device)
         #: The first step whose gradient was not finite; -1 = none so far.
         self.fault = torch.full((), -1, dtype=torch.int64, device=device)

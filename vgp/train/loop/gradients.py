@@ -157,14 +157,14 @@ class Exact:
         yield
         grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
         used = torch.tensor([float(p.grad is not None) for p in self.parameters], device=grads[0].device)
-        self.sum.add(torch.cat([*(grad.reshape(-1) for grad in grads), used.to(grads[0].dtype)]))
+        self.sum.add(torch.cat([*(grad.reshape(-1) for grad in grads), used]))  # in the widest of their types
         for parameter in self.parameters:
             parameter.grad = None
 
     def end_step(self) -> None:
         *values, used = torch.split(self.sum.total(), [*(p.numel() for p in self.parameters), len(self.parameters)])
         for parameter, value, count in zip(self.parameters, values, used.tolist(), strict=True):
-            parameter.grad = value.view_as(parameter) if count else None
+            parameter.grad = value.view_as(parameter).to(parameter.dtype) if count else None
 
 
 def choose_exchange(loss: Loss, config: TrainConfig, rank: Rank) -> Replicated | Exact:

@@ -30,6 +30,7 @@ from vgp.train.loop import (
     profiling,
     rounding,
 )
+from vgp.train.loop.attributes import describe_change, keep_attributes
 from vgp.train.loop.block_usage import NoCollectives
 from vgp.train.loop.buffers import MovingBuffers, find_changed, keep_buffers
 from vgp.train.loop.dry_run import run_without_graph
@@ -142,7 +143,7 @@ class Learner:
         """Makes modules with sensitive raw inputs compute in float32, by a run on the rows without a graph."""
         forward = partial(self.gradients.loss if self.sharded else partial(self.task.loss, self.module), rows)
         try:
-            with keep_buffers(self.module), arithmetic.named_operations():
+            with keep_buffers(self.module), keep_attributes(self.module), arithmetic.named_operations():
                 run = partial(run_without_graph, forward)
                 return rounding.keep_float32(self.module, run, rows, self.config, self.rank.device)
         except torch.OutOfMemoryError as error:
@@ -161,7 +162,7 @@ class Learner:
         norms = self._norms()
         if uneven := self._uneven():
             self.watch = NoCollectives(uneven)
-        with keep_buffers(self.module) as before:
+        with keep_buffers(self.module) as before, keep_attributes(self.module) as attributes:
             self.unused = self.gradients.rehearse(
                 lambda: self._backward(0, self.assigned.start, batch, self.weights[0])
             )
@@ -174,6 +175,8 @@ class Learner:
         self.buffers = MovingBuffers(
             self.module, before, changed, self.task.buffers, self.plan, self.rank, self._sum(), self._patience_s
         )
+        if attributes:
+            self.buffers.warnings.append(describe_change(attributes))
 
     def _sum(self) -> RingSum | TreeSum:
         return TreeSum(self.rank.world_size) if self.config.exact else RingSum()
@@ -297,7 +300,8 @@ class Learner:
         """
         self.module.eval()
         measured = []
-        with torch.no_grad(), self.autocast, keep_buffers(self.module), arithmetic.named_operations():
+        kept = keep_buffers(self.module), keep_attributes(self.module)
+        with torch.no_grad(), self.autocast, kept[0], kept[1], arithmetic.named_operations():
             for number, batch in zip(numbers, batches, strict=False):
                 model_building.seed_step(self.config.seed, "validation", number, self.rank.device)
                 on_device = {name: value.to(self.rank.device) for name, value in batch.items()}

@@ -24,6 +24,8 @@ from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
 
 from vgp.base.documents.json_text import JsonObject
+from vgp.base.exits import UserError
+from vgp.base.text.printable import join_names
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint.training_state import own_share
@@ -75,6 +77,19 @@ def build_to_shard(task: Task, data: Manifest, config: TrainConfig, rank: Rank, 
     return Built(module, optimizers.freeze(module, config.freeze), made_whole, recorded)
 
 
+def require_frozen_names(task: Task, data: Manifest, config: TrainConfig) -> None:
+    """Raises UserError if a pattern of `freeze` matches no parameter, before any row is read.
+
+    A model that cannot be built without memory is checked when it is built.
+    """
+    try:
+        with torch.device("meta"):
+            module = task.model(data)
+    except Exception:  # an error of the constructor itself occurs again when the model is built
+        return
+    optimizers.freeze(module, config.freeze)
+
+
 def shard(
     built: Built, task: Task, config: TrainConfig, rank: Rank, rounded: Collection[str], *, several: bool
 ) -> Sharded:
@@ -87,9 +102,40 @@ def shard(
 
 
 def _new_model(task: Task, data: Manifest, config: TrainConfig) -> nn.Module:
-    """Returns the task's model on the CPU, with the initial weights of the seed."""
+    """Returns the task's model on the CPU, with the initial weights of the seed.
+
+    Raises:
+        UserError: it holds parameters or a state that training cannot exchange or save.
+    """
     seed_everything(seed_of(config.seed, "model"))
-    return task.model(data)
+    module = task.model(data)
+    _require_trainable_types(module, is_sharded=config.strategy == "fsdp")
+    return module
+
+
+def _require_trainable_types(module: nn.Module, *, is_sharded: bool) -> None:
+    parameters = dict(module.named_parameters())
+    if names := [name for name, parameter in parameters.items() if parameter.is_complex()]:
+        raise UserError(
+            f"these parameters of the model are complex numbers: {join_names(names)}. Store the real and imaginary "
+            "parts as floats, in a last dimension of 2, and use torch.view_as_complex in `forward`."
+        )
+    if names := [name for name, value in module.state_dict().items() if not isinstance(value, Tensor)]:
+        raise UserError(
+            f"the state of the model holds values that are not tensors: {join_names(names)}. Register them as buffers "
+            "instead of get_extra_state, so that a checkpoint can hold them."
+        )
+    if is_sharded and (names := [name for name, p in parameters.items() if not p.ndim or not p.numel()]):
+        raise UserError(
+            f"strategy=fsdp cannot split these parameters: {join_names(names)}. Give a single number the shape (1,), "
+            "and leave out an empty parameter."
+        )
+    types = {str(parameter.dtype).removeprefix("torch.") for parameter in parameters.values()}
+    if is_sharded and len(types) > 1:
+        raise UserError(
+            f"strategy=fsdp needs parameters of one type; the model has {' and '.join(sorted(types))}. Convert them in "
+            "the task's `model`, for example with model.float()."
+        )
 
 
 def return_freed_memory() -> None:

@@ -8,6 +8,7 @@ in float32, and so does a module whose own code multiplies such a column, with a
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +27,8 @@ from vgp.train.train_config import TrainConfig
 _ROUNDED = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
 #: The operators of matrix products, and the dimension of features of each of their inputs.
 _PRODUCTS = {
-    "mm": (-1, -2), "bmm": (-1, -2), "mv": (-1,), "addmm": (-1, -1, -2), "baddbmm": (-1, -1, -2),
-    "addbmm": (-1, -1, -2), "addmv": (-1, -1), "matmul": (-1, -2), "linear": (-1,), "convolution": (1,),
+    "mm": (-1, -2), "bmm": (-1, -2), "mv": (-1, -1), "addmm": (-1, -1, -2), "baddbmm": (-1, -1, -2),
+    "addbmm": (-1, -1, -2), "addmv": (-1, -1, -1), "matmul": (-1, -2), "linear": (-1,), "convolution": (1,),
 }  # fmt: skip
 #: Takes the place of a module's name if the task's code multiplies raw values outside of the model.
 EVERYTHING = "everything (raw values are multiplied outside of the model's modules)"
@@ -72,31 +73,34 @@ def keep_float32(
     Returns their names; if `EVERYTHING` is among them, the caller must turn autocast off.
 
     Args:
-        forward: Runs the model in float32 on some rows, for example a `DryRun`. Values computed from parameters are
-            not checked, so that the result depends only on the data and the form of the model.
+        forward: Runs the model in float32 on some rows, for example a `DryRun`; called in evaluation mode and in
+            training mode. Values that require a gradient are not checked, so that the result depends only on the data
+            and the new model.
         device: The device type of the computation.
     """
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, _ROUNDED)}
     spoilt: set[nn.Module] = set()
+    watch = _Products(module, dtype)
 
     def check(layer: nn.Module, inputs: tuple[object, ...]) -> None:
         raw = [value for value in inputs if type(value) is Tensor and not value.requires_grad]
-        if any(_is_spoilt(value, 1 if isinstance(layer, _ConvNd) else -1, dtype) for value in raw):
+        if any(watch.is_spoilt(value, 1 if isinstance(layer, _ConvNd) else -1, layer) for value in raw):
             spoilt.add(layer)
 
-    watch = _Products(module, dtype)
     hooks = [layer.register_forward_pre_hook(check) for layer in layers.values()]
     hooks += [member.register_forward_pre_hook(watch.enter) for member in module.modules()]
     hooks += [member.register_forward_hook(watch.leave, always_call=True) for member in module.modules()]
-    training = module.training
     try:
-        module.eval()
         with _autocast_to_float32(device), _Switch(watch, device), watch:
-            forward()
+            _run_in_both_modes(module, forward)
     finally:
-        module.train(training)
         for hook in hooks:
             hook.remove()
+    for owner in watch.find_spoilt_owners():
+        if isinstance(owner, _ROUNDED):
+            spoilt.add(owner)
+        else:
+            watch.note(owner)
     own = {name: member for name, member in module.named_modules() if member in watch.spoilt}
     for member in {*spoilt, *own.values()}:
         member.forward = partial(_in_float32, member.forward, device)
@@ -109,14 +113,30 @@ def find_rounded(module: nn.Module, run: DryRun, dtype: torch.dtype, device: str
 
     Call it after `keep_float32`. Parameters that the run does not use are not among them.
     """
+    with torch.autocast(device, dtype, cache_enabled=False), Uses(run, dtype) as uses:
+        _run_in_both_modes(module, run)
+    return [name for name in run.weights if name in uses.rounded - uses.exact]
+
+
+def _is_torch_layer(module: nn.Module) -> bool:
+    """Whether the inputs of the module are those of its product, as in a layer of PyTorch, but not of a subclass."""
+    return isinstance(module, _ROUNDED) and type(module).forward.__module__.startswith("torch.nn.")
+
+
+def _find_features(operator: str) -> tuple[int, ...]:
+    """Returns the dimension of features of each input of a matrix product or of attention; () = another operator."""
+    return (-1, -1, -1) if operator.startswith("_scaled_dot_product") else _PRODUCTS.get(operator, ())
+
+
+def _run_in_both_modes(module: nn.Module, run: Callable[[], object]) -> None:
+    """Calls `run` with the module in evaluation mode and in training mode, which may compute other products."""
     training = module.training
     try:
-        module.eval()
-        with torch.autocast(device, dtype, cache_enabled=False), Uses(run, dtype) as uses:
+        for mode in (False, True):
+            module.train(mode)
             run()
     finally:
         module.train(training)
-    return [name for name in run.weights if name in uses.rounded - uses.exact]
 
 
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -131,7 +151,9 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         #: Whether autocast would round the inputs of the next product; code may have turned it off.
         self.rounds = True
         self._inside: list[nn.Module] = []
-        self._kept = {_memory(value) for value in (*module.parameters(), *module.buffers())}
+        self._kept = {_memory(value) for value in module.parameters()}
+        #: Single rows, multiplied one after another, by the module that multiplies them and their width.
+        self._rows: dict[tuple[nn.Module | None, int], list[Tensor]] = {}
 
     def enter(self, module: nn.Module, inputs: object) -> None:
         self._inside.append(module)
@@ -143,27 +165,36 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: JsonObject | None = None
     ) -> object:
-        is_layers = bool(self._inside) and isinstance(self._inside[-1], _ROUNDED)
-        features = _PRODUCTS.get(func.overloadpacket.__name__, ()) if self.rounds and not is_layers else ()
-        if any(self._is_spoilt(value, place) for value, place in zip(args, features, strict=False)):
-            self._note()
+        is_layers = bool(self._inside) and _is_torch_layer(self._inside[-1])
+        features = _find_features(func.overloadpacket.__name__) if self.rounds and not is_layers else ()
+        owner = self._inside[-1] if self._inside else None
+        raw = [(value, place) for value, place in zip(args, features, strict=False) if self._is_raw(value)]
+        if any(self.is_spoilt(cast(Tensor, value), place, owner) for value, place in raw):
+            self.note(owner)
         return func(*args, **(kwargs or {}))
 
-    def _is_spoilt(self, value: object, features: int) -> bool:
-        if (
-            not isinstance(value, Tensor)
-            or type(value) is not Tensor
-            or value.requires_grad
-            or _memory(value) in self._kept
-        ):
+    def _is_raw(self, value: object) -> bool:
+        return type(value) is Tensor and not value.requires_grad and _memory(value) not in self._kept
+
+    def is_spoilt(self, value: Tensor, features: int, owner: nn.Module | None) -> bool:
+        """Whether rounding spoils the values; keeps a single row until `find_spoilt_owners` compares all of them."""
+        if value.dtype != torch.float32 or value.ndim == 0:
+            return False
+        if value.numel() == value.shape[features]:
+            with torch.utils._python_dispatch._disable_current_modes():
+                self._rows.setdefault((owner, value.numel()), []).append(value.flatten().clone())
             return False
         return _is_spoilt(value, features, self.dtype)
 
-    def _note(self) -> None:
-        if self._inside:
-            self.spoilt.add(self._inside[-1])
-        else:
+    def find_spoilt_owners(self) -> list[nn.Module | None]:
+        """Returns the modules whose single rows rounding spoils, seen together; None = code outside of modules."""
+        return [owner for (owner, _), rows in self._rows.items() if _is_spoilt(torch.stack(rows), -1, self.dtype)]
+
+    def note(self, owner: nn.Module | None) -> None:
+        if owner is None:
             self.is_outside = True
+        else:
+            self.spoilt.add(owner)
 
 
 class _Switch(TorchFunctionMode):
@@ -203,8 +234,6 @@ def _memory(value: Tensor) -> int:
 
 def _is_spoilt(values: Tensor, features: int, dtype: torch.dtype) -> bool:
     """Whether rounding to `dtype` loses too much of a feature's variance; `features` is the dimension of features."""
-    if values.dtype != torch.float32 or values.ndim < 2:
-        return False
     table = values.movedim(features, -1).flatten(0, -2).double()
     table = torch.where(table.isfinite(), table, table.nanmean(dim=0))
     lost = table.to(dtype).double() - table

@@ -53,9 +53,10 @@ def find_rounding(loss: Loss, rows: Batch, config: TrainConfig, rank: Rank, *, w
     """
     found, dtype = Rounding([], []), precision.half(config)
     try:
-        dry = DryRun(loss, rows, rank.device)
+        dry = DryRun(loss, rows, rank.device, keeps_vectors=True)
         found.in_float32 = keep_float32(loss.module, dry, rows, config, rank.device)
         if config.strategy == "fsdp" and dtype and precision.EVERYTHING not in found.in_float32:
+            dry = DryRun(loss, rows, rank.device)
             found.gathered_half = precision.find_rounded(loss.module, dry, dtype, rank.device.type)
     except UserError:
         raise

@@ -17,11 +17,12 @@ from vgp.base.exits import Preempted, UserError
 from vgp.base.text.printable import join_names, report
 from vgp.data import tasks
 from vgp.data.rows import open_rows
+from vgp.data.task import Task
 from vgp.protocol import manifest
 from vgp.protocol.capacity.progress import Pace, reporter
 from vgp.train.checkpoint.checkpoint_manifest import Manifest as Checkpoint
 from vgp.train.checkpoint.lease_holder import clock
-from vgp.train.loop import initial_state, profiling, run_results, validation_metric
+from vgp.train.loop import initial_state, model_building, profiling, run_results, validation_metric
 from vgp.train.loop.arithmetic import NotDeterministic
 from vgp.train.loop.batches import microbatches, tensors
 from vgp.train.loop.checkpoint_saving import Saving, device_kind
@@ -66,8 +67,10 @@ class Trainer:
         self.assigned = assignment(self.plan.microbatches, rank.world_size, rank.rank)
         profiling.remember_allocations(request, rank)
         self.data = manifest.load(request.data)
+        if self.config.freeze:
+            model_building.require_frozen_names(self._load_task(), self.data, self.config)
         self.rows = open_rows(request.data, "train")
-        self.validation = Validation(request, self.data, rank, tasks.load(self.config.task, self.data.options))
+        self.validation = Validation(request, self.data, rank, self._load_task())
         # One process of a machine decodes rows for the others, so no collective may start before all have them.
         size = sum(file.bytes for files in self.data.splits.values() for file in files)
         rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
@@ -96,6 +99,9 @@ class Trainer:
         self.pace = Pace()
         self._report_progress()
 
+    def _load_task(self) -> Task:
+        return tasks.load(self.config.task, self.data.options)
+
     def _make_ready(self) -> str:
         """Creates the learner and warms it up.
 
@@ -118,7 +124,7 @@ class Trainer:
         """Creates the learner and warms it up, with some rows of the data."""
         some_rows = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         self.learner = Learner(
-            tasks.load(self.config.task, self.data.options), self.data, self.config, self.plan, self.rank,
+            self._load_task(), self.data, self.config, self.plan, self.rank,
             self.assigned, tensors(some_rows, self.rank.device), self.request.begun, operation,
         )  # fmt: skip
         self.request = self.request.settled(self.learner.config)

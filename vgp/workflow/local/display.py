@@ -117,13 +117,15 @@ def _find_skip_reason(result: Result) -> str:
 
 
 def _render_row(row: JsonView, folder: Path) -> tuple[Cell, ...]:
-    outputs = [f"{name} = {_shorten(str(value), folder)}" for name, value in row["parameters"].items() if value != ""]
-    outputs += [f"{row['step']}/{name}" for name in row["artifacts"]]
+    shown = {name: str(value) for name, value in row["parameters"].items() if _is_short(value)}
+    outputs = [f"{name} = {value.removeprefix(f'{folder}/')}" for name, value in shown.items()]
+    if row["artifacts"]:
+        outputs.append(", ".join(f"{row['step']}/{name}" for name in row["artifacts"]))
     seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
     state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
     return row["step"], state, seconds, "\n".join(outputs)
 
 
-def _shorten(value: str, folder: Path) -> str:
-    """Returns the value with paths relative to the run's folder and checksums cut; run.json has them whole."""
-    return _CHECKSUM.sub(lambda match: f"{match[0][:12]}...", value.removeprefix(f"{folder}/"))
+def _is_short(value: object) -> bool:
+    """Whether a person reads the value here; tables and values with a checksum are in run.json only."""
+    return value != "" and not isinstance(value, dict | list) and not _CHECKSUM.search(str(value))

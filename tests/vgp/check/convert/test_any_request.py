@@ -62,7 +62,7 @@ def test_what_can_be_had_stays_as_it_is(tmp_path, capsys):
     assert convert(str(path), "--nearest") == 0 and capsys.readouterr() == plain
 
 
-def test_a_line_that_creates_a_tuning_job_is_converted_with_all_that_it_says(tmp_path, capsys):
+def test_a_line_that_creates_a_tuning_job_is_converted_with_all_of_its_flags(tmp_path, capsys):
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(STUDY))
     line = f"gcloud ai hp-tuning-jobs create --region=us-central1 --display-name=t --config={path}"

@@ -95,8 +95,8 @@ def test_every_field_is_accounted_for():
         "scheduling": {"maxRunningTime": "7200s", "maxWaitTime": "60s", "priority": 3},
     }  # fmt: skip
     result = converted({"jobId": "my_job", "trainingInput": inputs})
-    told = {note.field.split(".")[0] for note in result.notes}
-    assert {name for name in inputs if not name.endswith("Count")} - told <= {"parameterServerConfig"}
+    noted = {note.field.split(".")[0] for note in result.notes}
+    assert {name for name in inputs if not name.endswith("Count")} - noted <= {"parameterServerConfig"}
     dropped = {note.field for note in result.notes if note.dropped}
     assert dropped == {"scheduling.maxWaitTime", "scheduling.priority", "useChiefInTfConfig", "someday"}
     assert result.config["scheduling"] == {"timeout": "7200s"}
@@ -185,7 +185,7 @@ def test_the_only_value_of_a_list_stands_in_a_list():
     assert len([each for each in result.notes if "list of one" in each.became]) == 2
 
 
-def test_what_is_to_be_filled_in_is_converted_as_it_is_and_told():
+def test_placeholders_stay_in_the_conversion_and_are_noted():
     inputs = {
         "scaleTier": "CUSTOM", "region": "YOUR-REGION", "masterType": "{{ machine }}", "jobDir": "gs://YOUR_BUCKET/x",
         "masterConfig": {"imageUri": "<image>", "acceleratorConfig": {"type": "YOUR_GPU", "count": 1}},
@@ -248,11 +248,11 @@ def test_what_stands_before_a_command_in_a_page_or_a_notebook_is_passed_over(bef
     assert made["containerSpec"] == {"imageUri": image}
 
 
-def test_a_variable_that_is_set_for_the_command_alone_is_told_to_be_lost(capsys):
+def test_a_variable_of_the_command_alone_is_noted_as_lost(capsys):
     line = "CLOUDSDK_CORE_PROJECT=p A=b=c gcloud ai custom-jobs create --region=us-central1 --display-name=j"
     assert convert(f"{line} --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=eu.gcr.io/p/t:1") == 0
-    told = capsys.readouterr().err
-    assert "CLOUDSDK_CORE_PROJECT: lost" in told and "\nA: lost" in told and "\nb: " not in told
+    err = capsys.readouterr().err
+    assert "CLOUDSDK_CORE_PROJECT: lost" in err and "\nA: lost" in err and "\nb: " not in err
 
 
 def test_json_has_config_pools_notes_and_findings(tmp_path, capsys):
@@ -271,7 +271,7 @@ def placement(**asked):
 
 
 @pytest.mark.parametrize("to", ["config", "vm"])
-def test_tries_of_a_step_are_said_to_be_lost(to, tmp_path, capsys):
+def test_retries_of_a_step_are_noted_as_lost(to, tmp_path, capsys):
     settings = tmp_path / "pipelines.toml"
     settings.write_text('image = "r/i:1"\n[steps.train]\nmachine = "g2-standard-24"\nretries = 2\n')
     with pytest.raises(SystemExit):
@@ -382,7 +382,7 @@ def gcloud(command, url, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
-def test_a_line_says_to_us_what_it_says_to_gcloud(vertex, tmp_path):
+def test_a_line_means_the_same_as_for_gcloud(vertex, tmp_path):
     from google.cloud.aiplatform_v1 import CustomJob
 
     url, bodies = vertex
@@ -424,7 +424,7 @@ def test_variables_of_the_shell_stay_in_the_job_and_are_named_and_a_container_ma
     assert "replicaCount: ${N}: known only at run time" in err and "location: lost: known only at run time" in err
 
 
-def test_a_command_without_a_machine_is_not_converted_and_says_why(capsys):
+def test_a_command_without_a_machine_is_refused_with_the_reason(capsys):
     assert convert("gcloud ai custom-jobs create --region=us-central1 --display-name=a_$(date -u +%s)") == 2
     printed = capsys.readouterr()
     assert "Add --worker-pool-spec, or --config" in printed.err and not printed.out
@@ -440,8 +440,8 @@ def test_what_is_no_source_is_refused_with_what_to_give(capsys, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
         main(["convert", *arguments])
-    told = capsys.readouterr()
-    assert stop.value.code == 2 and not told.out and words in told.err
+    output = capsys.readouterr()
+    assert stop.value.code == 2 and not output.out and words in output.err
 
 
 def test_a_step_without_a_gpu_is_converted_with_the_light_image(tmp_path):

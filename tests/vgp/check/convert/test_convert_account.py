@@ -101,7 +101,7 @@ def snake(value):
 
 
 def some_of(value, chance):
-    """Part of a document, with keys in it that nobody knows."""
+    """Part of a document, with unknown keys in it."""
     if isinstance(value, list):
         return [some_of(item, chance) for item in value]
     if not isinstance(value, dict):
@@ -314,6 +314,6 @@ def test_other_documents_and_repeated_keys_are_named(tmp_path):
         ("gcloud ai custom-jobs list", "cannot be converted"), ("gcloud version", "cannot be converted"),
     ],
 )  # fmt: skip
-def test_a_line_that_says_nothing_sound_is_refused_in_a_sentence(line, why):
+def test_a_malformed_line_is_refused_in_a_sentence(line, why):
     with pytest.raises(RequestError, match=re.escape(why)):
         source_document(line)

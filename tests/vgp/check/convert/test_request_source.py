@@ -107,8 +107,8 @@ def test_a_comment_after_a_backslash_is_reported_with_its_line(tmp_path, capsys)
 def test_a_program_without_a_training_job_is_refused_with_the_reason(tmp_path, capsys, name, text, words):
     (tmp_path / name).write_text(text)
     assert convert(str(tmp_path / name)) == 2
-    told = capsys.readouterr()
-    assert words in told.err and not told.out
+    output = capsys.readouterr()
+    assert words in output.err and not output.out
 
 
 def test_each_unknown_value_of_a_program_has_a_variable_of_its_own(tmp_path, capsys):

@@ -118,7 +118,7 @@ def test_the_program_starts_the_job_that_was_described(cloud, sdk, name):
     arrived = started(cloud, text)
     expected = strictly({key: value for key, value in described.items() if key not in PLACE})
     if not expected.job_spec.base_output_directory.output_uri_prefix and "CustomJob(\n" in text:
-        # The SDK always sets one; the account says so.
+        # The SDK always sets one; the notes mention it.
         assert arrived.job_spec.base_output_directory.output_uri_prefix.startswith("gs://BUCKET/aiplatform-custom-job")
         arrived.job_spec.ClearField("base_output_directory")
     assert json_format.MessageToDict(arrived) == json_format.MessageToDict(expected)
@@ -147,8 +147,8 @@ def test_a_gcloud_line_and_a_step_of_ours_start_what_they_describe(cloud, sdk, t
     assert (spec.scheduling.strategy, spec.scheduling.timeout.seconds) == (4, 7200)
     assert [pool.replica_count for pool in spec.worker_pool_specs] == [1, 1]
     assert spec.service_account == "s@test-project.iam.gserviceaccount.com"
-    told = {each.name: each.value for each in spec.worker_pool_specs[1].container_spec.env}
-    assert told == {"A": "b", "TRAINING_PREEMPTIONS_PER_HOUR": "0.6"}
+    variables = {each.name: each.value for each in spec.worker_pool_specs[1].container_spec.env}
+    assert variables == {"A": "b", "TRAINING_PREEMPTIONS_PER_HOUR": "0.6"}
 
 
 def test_a_tuning_job_is_started_with_its_study(monkeypatch):

@@ -76,7 +76,7 @@ def test_a_finding_stands_on_the_line_of_the_file_and_names_its_cell():
     assert region == {"startLine": line}
 
 
-def test_a_command_stands_where_its_cell_says_it_behind_files_that_cells_write():
+def test_a_command_below_a_cell_that_writes_a_file_has_its_own_place():
     text = notebook(BODY.splitlines(keepends=True), ["# submit\n", f"! {COMMAND}"])
     assert [(rule, shown, cell) for rule, _, shown, cell in found(text)] == [
         ("GPU003", f"! {COMMAND}", "cell 3, line 2")
@@ -104,16 +104,16 @@ def test_a_source_that_is_one_text_stands_where_it_begins(form):
     assert [(rule, line, cell) for rule, line, _, cell in found(text)] == [("GPU003", begins, "cell 3, line 3")]
 
 
-def test_a_notebook_of_too_many_cells_is_read_so_far_and_says_so(monkeypatch):
+def test_a_notebook_with_too_many_cells_is_read_in_part_with_a_finding(monkeypatch):
     monkeypatch.setattr(notebooks, "MAX_CELLS", 2)
     source = "!gcloud ai custom-jobs create --region=us-central1 --worker-pool-spec=machine-type=n1-standard-4"
     cell = {"cell_type": "code", "source": source, "outputs": []}
     for count in (2, 3):
         text = json.dumps({"cells": [cell] * count, "nbformat": 4, "nbformat_minor": 5, "metadata": {}})
         report = check(parse("many.ipynb", text))
-        told = [finding.message for finding in report.findings if finding.rule == "GPU031"]
-        assert len(report.steps) == 2 and len(told) == (count > 2)
-        assert not told or told[0].startswith("The notebook has more than 2 code cells.")
+        messages = [finding.message for finding in report.findings if finding.rule == "GPU031"]
+        assert len(report.steps) == 2 and len(messages) == (count > 2)
+        assert not messages or messages[0].startswith("The notebook has more than 2 code cells.")
 
 
 FLAGS = "--region=us-central1 --worker-pool-spec=machine-type=n1-standard-5,container-image-uri=a.b/c:1"

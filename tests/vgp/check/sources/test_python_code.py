@@ -23,29 +23,29 @@ def judged(text, name="train.py"):
     return check(parse(name, text))
 
 
-def told(text, severity="error"):
+def find(text, severity="error"):
     return [(each.rule, each.line) for each in judged(text).findings if each.severity == severity]
 
 
 def test_a_custom_job_is_judged_with_its_constants_and_its_run():
-    assert not told(POOLS.format(gpus=2))
-    assert told(POOLS.format(gpus=3)) == [("GPU003", 3)]  # the line on which the number stands
-    assert not [rule for rule, _ in told(POOLS.format(gpus=2), "warning") if rule == "GPU021"]
+    assert not find(POOLS.format(gpus=2))
+    assert find(POOLS.format(gpus=3)) == [("GPU003", 3)]  # the line on which the number stands
+    assert not [rule for rule, _ in find(POOLS.format(gpus=2), "warning") if rule == "GPU021"]
     unlimited = POOLS.format(gpus=2).replace("timeout=3600", "")
-    assert "GPU021" in [rule for rule, _ in told(unlimited, "warning")]
+    assert "GPU021" in [rule for rule, _ in find(unlimited, "warning")]
 
 
 @pytest.mark.parametrize("gpus", ["int(os.environ['GPUS'])", "options.gpus", "2 if big else 1", "f(1)"])
-def test_what_is_computed_is_said_to_be_unknown_and_is_no_error(gpus):
+def test_a_computed_value_is_unknown_and_no_error(gpus):
     text = POOLS.format(gpus=gpus)
-    assert not told(text)
+    assert not find(text)
     assert any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
 
 
 def test_the_last_assignment_above_a_line_counts():
-    assert not told(POOLS.format(gpus=3).replace("KIND =", "GPUS = 2\nKIND ="))
-    assert told(POOLS.format(gpus=2).replace("KIND =", "GPUS = 3\nKIND =")) == [("GPU003", 4)]
-    assert told(POOLS.format(gpus=3) + "GPUS = 2\n") == [("GPU003", 3)]
+    assert not find(POOLS.format(gpus=3).replace("KIND =", "GPUS = 2\nKIND ="))
+    assert find(POOLS.format(gpus=2).replace("KIND =", "GPUS = 3\nKIND =")) == [("GPU003", 4)]
+    assert find(POOLS.format(gpus=3) + "GPUS = 2\n") == [("GPU003", 3)]
 
 
 INIT = "class A:\n  def __init__(self, gpus=3):\n    self.gpus = gpus\n"
@@ -80,8 +80,8 @@ def in_function(head, gpus, below):
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_what_a_caller_may_give_is_judged_by_its_default(name):
     head, gpus, below = DEFAULTS[name]
-    assert [rule for rule, _ in told(in_function(head, gpus, below))] == ["GPU003"]
-    assert not told(in_function(*(part.replace("3", "2") for part in DEFAULTS[name])))
+    assert [rule for rule, _ in find(in_function(head, gpus, below))] == ["GPU003"]
+    assert not find(in_function(*(part.replace("3", "2") for part in DEFAULTS[name])))
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_what_a_caller_may_give_is_judged_by_its_default(name):
 )  # fmt: skip
 def test_a_default_that_may_not_be_meant_is_not_judged(head, gpus, below):
     text = in_function(head, gpus, below)
-    assert not told(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
+    assert not find(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
 
 
 @pytest.mark.parametrize("change", ["if big:\n    GPUS = 2\n", "for GPUS in (1, 2):\n    pass\n", "GPUS += 1\n"])
 def test_a_name_that_is_set_under_a_condition_or_computed_is_not_known(change):
     text = POOLS.format(gpus=3).replace("KIND =", f"{change}KIND =")
-    assert not told(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
+    assert not find(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
 
 
 @pytest.mark.parametrize("filled", ["pools.append(one)", "for n in range(3):\n    pools.append(one)", "pools += more"])
@@ -111,14 +111,14 @@ def test_a_name_that_is_set_under_a_condition_or_computed_is_not_known(change):
 def test_a_list_that_the_program_fills_is_not_known(filled, first):
     body = 'body = {"job_spec": {"worker_pool_specs": pools}}'
     text = "pools = []\n" + "\n".join([filled, body] if first else [body, filled])
-    assert not told(text) and any("not checkable" in each.message for each in judged(text).findings)
-    assert told(f"pools = []\n{body}") == [("GPU025", 1)]
+    assert not find(text) and any("not checkable" in each.message for each in judged(text).findings)
+    assert find(f"pools = []\n{body}") == [("GPU025", 1)]
 
 
 def test_what_a_method_changes_is_not_known_below_it():
     call, kinds = "job.run(accelerator_count=kinds['L4'], " + L4 + ")", "kinds = {'L4': 4}"
-    assert told(f"{kinds}\n{call}\nkinds.update(L4=2)") == [("GPU003", 1)]
-    assert not told(f"{kinds}\nkinds.update(L4=2)\n{call}") and not told(f"{kinds}\nkinds['L4'] = 2\n{call}")
+    assert find(f"{kinds}\n{call}\nkinds.update(L4=2)") == [("GPU003", 1)]
+    assert not find(f"{kinds}\nkinds.update(L4=2)\n{call}") and not find(f"{kinds}\nkinds['L4'] = 2\n{call}")
 
 
 UPDATE = """def make(gpu, job):
@@ -143,7 +143,7 @@ UPDATE = """def make(gpu, job):
 )  # fmt: skip
 def test_what_the_program_changes_of_a_request_is_not_known(change, unknown, type_):
     text = UPDATE.format(change=change.replace("POOLS", "'worker_pool_specs'"), type=type_)
-    assert not told(text) and any(f"{unknown} is not checkable" in each.message for each in judged(text).findings)
+    assert not find(text) and any(f"{unknown} is not checkable" in each.message for each in judged(text).findings)
     assert len(judged(text).steps) == 1
 
 
@@ -152,9 +152,9 @@ def test_what_changes_another_list_or_comes_before_leaves_a_request_as_it_is():
         "gpu['worker_pool_specs'].append(1)",
         "pass\n\ndef other(spec):\n    spec['worker_pool_specs'].pop()",
     ):
-        assert told(UPDATE.format(change=change, type="")) == [("GPU006", 2)]
+        assert find(UPDATE.format(change=change, type="")) == [("GPU006", 2)]
     below = UPDATE.format(change="submit(spec)\n    spec = load()\n    spec['worker_pool_specs'].clear()", type="")
-    assert told(below) == [("GPU006", 2)]
+    assert find(below) == [("GPU006", 2)]
 
 
 def test_a_request_whose_fields_are_given_elsewhere_is_not_known():
@@ -167,18 +167,18 @@ def test_a_request_whose_fields_are_given_elsewhere_is_not_known():
         pool.replace("**gpu", "**gpu, 'accelerator_count': 1"),
         pool.replace('"machine_type"', "**gpu, 'machine_type'"),
     ):
-        assert not told(f'spec = {{"worker_pool_specs": [{one}]}}')
-    assert told(f'gpu, rest = {{}}, {{"replica_count": 1}}\nspec = {{"worker_pool_specs": [{pool}]}}') == [
+        assert not find(f'spec = {{"worker_pool_specs": [{one}]}}')
+    assert find(f'gpu, rest = {{}}, {{"replica_count": 1}}\nspec = {{"worker_pool_specs": [{pool}]}}') == [
         ("GPU006", 2)
     ]
-    assert not told('create_custom_training_job_from_component(step, accelerator_type="NVIDIA_B200", **more)')
+    assert not find('create_custom_training_job_from_component(step, accelerator_type="NVIDIA_B200", **more)')
 
 
 @pytest.mark.parametrize("kind", ["NVIDIA_B200", "NVIDIA_H100_80GB", "NVIDIA_L4", "NVIDIA_GB200"])
 def test_a_count_that_is_not_known_is_no_count_of_one(kind):
     call = f'job.run(machine_type=machine(), accelerator_type="{kind}", accelerator_count=count())'
-    assert not told(call) and len(judged(call).steps) == 1
-    assert told(call.replace(kind, "NVIDIA_B300")) == [("GPU002", 1)]
+    assert not find(call) and len(judged(call).steps) == 1
+    assert find(call.replace(kind, "NVIDIA_B300")) == [("GPU002", 1)]
     assert (
         "? x"
         in judged(call.replace("machine()", '"n1-standard-8"').replace(kind, "NVIDIA_TESLA_T4")).steps[0].unknown_reason
@@ -187,16 +187,16 @@ def test_a_count_that_is_not_known_is_no_count_of_one(kind):
 
 def test_a_function_sees_its_module_and_not_the_names_of_others():
     call = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=N)'
-    assert told(f"N = 4\ndef f():\n    {call}") == [("GPU003", 1)]
-    assert not told(f"N = 4\ndef f(N):\n    {call}") and not told(f"def g():\n    N = 4\ndef f():\n    {call}")
-    assert told(f"def f():\n    N, M = 4, 2\n    {call}") == [("GPU003", 2)]
+    assert find(f"N = 4\ndef f():\n    {call}") == [("GPU003", 1)]
+    assert not find(f"N = 4\ndef f(N):\n    {call}") and not find(f"def g():\n    N = 4\ndef f():\n    {call}")
+    assert find(f"def f():\n    N, M = 4, 2\n    {call}") == [("GPU003", 2)]
 
 
 def test_a_job_without_a_staging_bucket_fails_at_once():
     without = POOLS.format(gpus=2).replace('aiplatform.init(staging_bucket="gs://b")', "aiplatform.init()")
-    assert [rule for rule, _ in told(without)] == ["GPU034"]
+    assert [rule for rule, _ in find(without)] == ["GPU034"]
     given = without.replace('display_name="one"', 'display_name="one", staging_bucket="gs://b"')
-    assert not told(given)
+    assert not find(given)
 
 
 CONTAINER = '"replica_count": 1, "container_spec": {"image_uri": "a.b/c:1"}'
@@ -266,7 +266,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_are_read_as_the_requests_that_they_send(name):
     call, rules = CALLS[name]
-    assert sorted({rule for rule, _ in told(call)}) == rules
+    assert sorted({rule for rule, _ in find(call)}) == rules
 
 
 def test_the_machines_of_a_ray_cluster_are_named_at_their_lines_and_counted():
@@ -302,8 +302,8 @@ def test_a_hostile_program_is_answered(name):
     judged(HOSTILE[name])  # within the time of a test, and without an exception
 
 
-def test_what_python_thinks_of_the_style_of_others_is_not_told(recwarn):
-    told('x = 1if True else 2\nassert (x, "y")\n')
+def test_warnings_of_python_about_the_program_are_not_shown(recwarn):
+    find('x = 1if True else 2\nassert (x, "y")\n')
     assert not recwarn.list
 
 
@@ -318,7 +318,7 @@ JOB = (
 @pytest.mark.parametrize("made", [JOB, MAKER])
 def test_a_job_of_the_sdk_runs_in_the_region_that_the_program_names(made):
     def wrong(inits, given=""):
-        return told(f"{inits}\n{made.replace('GIVEN', given)}")
+        return find(f"{inits}\n{made.replace('GIVEN', given)}")
 
     init = 'aiplatform.init(location="us-central9")'
     assert [rule for rule, _ in wrong(init)] == ["GPU030"]
@@ -332,7 +332,7 @@ def test_a_job_of_the_sdk_runs_in_the_region_that_the_program_names(made):
 def test_the_region_of_init_is_none_of_a_pipeline_s_step_or_of_a_job_made_elsewhere():
     init = 'aiplatform.init(location="us-central9")\n'
     step = JOB.replace("aiplatform.CustomJob", "CustomTrainingJobOp").replace("GIVEN", "")
-    assert not told(init + RUN) and not told(init + step)
+    assert not find(init + RUN) and not find(init + step)
 
 
 CALL = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count={})\n'
@@ -360,20 +360,20 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_what_is_set_once_is_followed(name):
     text, expression = KNOWN[name]
-    assert [rule for rule, _ in told(text + CALL.format(expression))] == ["GPU003"]
-    assert not told(text.replace("4", "2") + CALL.format(expression))
+    assert [rule for rule, _ in find(text + CALL.format(expression))] == ["GPU003"]
+    assert not find(text.replace("4", "2") + CALL.format(expression))
 
 
 def test_the_line_is_that_of_the_value():
     text, expression = KNOWN["class"]
-    assert told(text + CALL.format(expression)) == [("GPU003", 2)]
+    assert find(text + CALL.format(expression)) == [("GPU003", 2)]
 
 
 def test_a_method_finds_what_its_class_has():
     method = "    def train(self):\n        " + CALL
-    assert told("class A:\n    GPUS = 4\n" + method.format("self.GPUS")) == [("GPU003", 2)]
+    assert find("class A:\n    GPUS = 4\n" + method.format("self.GPUS")) == [("GPU003", 2)]
     heir = "class B(A):\n    GPUS = 2\n"
-    assert not told("class A:\n    GPUS = 4\n" + method.format("self.GPUS") + heir)
+    assert not find("class A:\n    GPUS = 4\n" + method.format("self.GPUS") + heir)
 
 
 UNKNOWN = {

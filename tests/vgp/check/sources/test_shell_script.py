@@ -16,31 +16,31 @@ def script(before="", **changed):
     return f"{before}\ngcloud ai custom-jobs create --region=us-central1 {POOL.format(**{**SOUND, **changed})}\n"
 
 
-def told(text, severity="error", folder=None):
+def find(text, severity="error", folder=None):
     return [
         (each.rule, each.line) for each in check(parse("run.sh", text, folder)).findings if each.severity == severity
     ]
 
 
 def test_a_command_is_judged_where_it_stands():
-    assert not told(script())
-    assert told(script(count="3")) == [("GPU003", 2)]
+    assert not find(script())
+    assert find(script(count="3")) == [("GPU003", 2)]
 
 
 def test_variables_that_are_set_once_are_followed_and_others_are_not_known():
-    assert told(script("export N='3'", count="$N")) == [("GPU003", 2)]
-    assert not told(script("N=$(nproc)", count="$N")) and not told(script("N=3\nN=1", count="${N}"))
-    assert not told(script(count="$N")) and ("GPU024", 2) in told(script(count="$N"), "note")
+    assert find(script("export N='3'", count="$N")) == [("GPU003", 2)]
+    assert not find(script("N=$(nproc)", count="$N")) and not find(script("N=3\nN=1", count="${N}"))
+    assert not find(script(count="$N")) and ("GPU024", 2) in find(script(count="$N"), "note")
 
 
 @pytest.mark.parametrize(("end", "lines"), [(" \\  # where", [2]), (" \\ ", [2]), (" \\\n  # where", [3]), (" \\", [])])
 def test_what_cuts_a_command_is_named_with_its_line(end, lines):
     text = script().replace(" --worker", f"{end}\n  --worker")
-    assert told(text) == [("GPU034", line) for line in lines]
+    assert find(text) == [("GPU034", line) for line in lines]
 
 
 def test_a_comment_below_which_no_flag_stands_cuts_nothing():
-    assert not told(f"{script().rstrip()} \\\n  # --and more\n  # to do\n\necho submitted\n")
+    assert not find(f"{script().rstrip()} \\\n  # --and more\n  # to do\n\necho submitted\n")
 
 
 def test_the_file_of_config_is_read_beside_the_script_or_in_it(tmp_path):
@@ -48,7 +48,7 @@ def test_the_file_of_config_is_read_beside_the_script_or_in_it(tmp_path):
             " acceleratorCount: 8}\n  replicaCount: 1\n  containerSpec: {imageUri: $IMAGE}\n")  # fmt: skip
     command = "gcloud ai custom-jobs create --region=us-central1 --display-name=a --config=job.yaml\n"
     inside = f"IMAGE=a.b/c:1\ncat > job.yaml << EOF\n{body}EOF\n{command}"
-    assert told(inside) == [("GPU003", 8)]
+    assert find(inside) == [("GPU003", 8)]
     (tmp_path / "job.yaml").write_text(body.replace("$IMAGE", "a.b/c:1"))
     (tmp_path / "run.sh").write_text(command)
     assert [each.rule for each in check([tmp_path / "run.sh"]).of_severity("error")] == ["GPU003"]
@@ -58,7 +58,7 @@ def test_the_file_of_config_is_read_beside_the_script_or_in_it(tmp_path):
 def test_flags_lie_over_the_file(tmp_path):
     (tmp_path / "job.yaml").write_text("workerPoolSpecs: []\nserviceAccount: a@b.iam.gserviceaccount.com\n")
     text = script().replace("--region", "--config=job.yaml --region")
-    assert not told(text, folder=tmp_path)
+    assert not find(text, folder=tmp_path)
 
 
 CREATE = "gcloud ai custom-jobs create --region=us-central1 "
@@ -81,7 +81,7 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_of_every_kind_are_read_and_others_left_alone(name):
     command, rules = COMMANDS[name]
-    assert sorted({rule for rule, _ in told(command)}) == rules
+    assert sorted({rule for rule, _ in find(command)}) == rules
 
 
 def test_a_file_of_data_that_begins_like_a_program_is_read_as_data():
@@ -97,9 +97,9 @@ def test_a_file_that_is_written_twice_is_for_each_command_what_it_was_then():
     )
     command = "gcloud ai custom-jobs create --region=us-central1 --config=job.yaml\n"
     twice = write.format(count=2) + command + write.format(count=8) + command
-    assert told(twice) == [("GPU003", twice.count("\n"))]
-    assert told(write.format(count=8) + command + write.format(count=2) + command) == [("GPU003", 7)]
-    assert told(f"run() {{\n{command}}}\n{write.format(count=8)}run\n") == [("GPU003", 2)]
+    assert find(twice) == [("GPU003", twice.count("\n"))]
+    assert find(write.format(count=8) + command + write.format(count=2) + command) == [("GPU003", 7)]
+    assert find(f"run() {{\n{command}}}\n{write.format(count=8)}run\n") == [("GPU003", 2)]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_file_that_is_written_twice_is_for_each_command_what_it_was_then():
 )
 def test_what_the_shell_computes_in_a_command_does_not_end_it(name):
     named = script(count="3").replace("--region", f"--display-name={name} --region")
-    assert told(named) == [("GPU003", 2)] and not told(named.replace("count=3", "count=1"))
-    assert told(f"JOB=$({named.strip()} --format='value(name)')\necho $(date)\n") == [("GPU003", 1)]
-    assert told(f"JOB=`{script(count='3').strip()}`\n") == [("GPU003", 1)]
+    assert find(named) == [("GPU003", 2)] and not find(named.replace("count=3", "count=1"))
+    assert find(f"JOB=$({named.strip()} --format='value(name)')\necho $(date)\n") == [("GPU003", 1)]
+    assert find(f"JOB=`{script(count='3').strip()}`\n") == [("GPU003", 1)]
 
 
 @pytest.mark.parametrize("config", ["missing.yaml", "$UNKNOWN"])
@@ -124,8 +124,8 @@ def test_what_cuts_a_command_is_named_also_where_its_file_cannot_be_read(tmp_pat
 
 @pytest.mark.parametrize("given", ["${N:-3}", "${N-3}", "${1:-3}", "${1:-${N:-3}}", "$OTHER"])
 def test_a_variable_with_a_default_is_judged_by_it(given):
-    assert told(script("OTHER=${OTHER:-3}\n", count=given)) == [("GPU003", 3)]
-    assert not told(script("OTHER=${OTHER:=1}\n", count=given.replace("3", "1")))
+    assert find(script("OTHER=${OTHER:-3}\n", count=given)) == [("GPU003", 3)]
+    assert not find(script("OTHER=${OTHER:=1}\n", count=given.replace("3", "1")))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_variable_with_a_default_is_judged_by_it(given):
      ("", "$1"), ("", "${N:?set it}"), ("", "${KIND^^}")],
 )  # fmt: skip
 def test_a_default_is_not_taken_where_the_script_sets_the_variable_and_an_operation_is_not_known(before, given):
-    assert not told(script(before, count=given))
+    assert not find(script(before, count=given))
 
 
 def everywhere(folder, name):
@@ -216,7 +216,7 @@ def test_a_script_that_only_speaks_of_a_request_is_passed_over(tmp_path, text):
     "before", ["N=1\nif x; then\n  N+=1\nfi", "N=1\ntest x && N=3", "for N in 1 3; do true; done\nN=1"]
 )
 def test_a_variable_that_is_set_under_a_condition_is_not_known(before):
-    assert not told(script(before, count="$N")) and ("GPU024", before.count("\n") + 2) in told(
+    assert not find(script(before, count="$N")) and ("GPU024", before.count("\n") + 2) in find(
         script(before, count="$N"), "note"
     )
 

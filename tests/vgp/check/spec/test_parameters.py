@@ -175,7 +175,7 @@ def test_a_text_that_stays_what_it_is_is_taken(text: str) -> None:
 
 
 def ended(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a wrong request says."""
+    """Returns the message of a wrong request."""
     with pytest.raises(SystemExit) as end:
         main(list(words))
     out, err = capsys.readouterr()

@@ -30,7 +30,7 @@ def training() -> PipelineSpec:
     return PipelineSpec.read(GOLDEN)
 
 
-def test_it_tells_name_parameters_and_steps_in_their_order(training: PipelineSpec) -> None:
+def test_a_spec_has_its_name_parameters_and_steps_in_order(training: PipelineSpec) -> None:
     assert (training.name, training.description[:8]) == ("training", "Prepares")
     names = ["resolve", "prepare", "train", "evaluate", "decide", "register", "notify"]
     assert [step.name for step in training.steps] == [step.path for step in training.steps] == names

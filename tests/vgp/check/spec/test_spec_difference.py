@@ -1,4 +1,4 @@
-"""Two specs are told apart in words that a person would use: an exit handler around all steps is none of them."""
+"""The difference of two specs is described in the words of their authors, not in those of the compiler."""
 
 import copy
 import json
@@ -35,7 +35,7 @@ def without_a_step(spec: dict[str, Any]) -> None:
         (without_a_step, ["decide", "flow", "cached steps"]),
     ],
 )
-def test_steps_in_an_exit_handler_are_told_as_those_of_the_pipeline(
+def test_steps_in_an_exit_handler_are_compared_like_others(
     change: Callable[[dict[str, Any]], None], fields: list[str]
 ) -> None:
     other: dict[str, Any] = copy.deepcopy(dict(TRAINING.content))
@@ -70,7 +70,7 @@ def climbing(*rungs: PlannedRung, image: str = "x.dev/p/r/i:1", **more: Any) -> 
     return PipelineSpec(spec)
 
 
-def told(before: PipelineSpec, after: PipelineSpec) -> list[tuple[str, Any, Any]]:
+def diff(before: PipelineSpec, after: PipelineSpec) -> list[tuple[str, Any, Any]]:
     return [(each.field, each.before, each.after) for each in differences(before, after)]
 
 
@@ -94,18 +94,18 @@ def told(before: PipelineSpec, after: PipelineSpec) -> list[tuple[str, Any, Any]
          [("train: image", "x.dev/p/r/i:1", "x.dev/p/r/i:2")]),
     ],
 )  # fmt: skip
-def test_a_change_of_a_ladder_is_told_by_its_rungs(after: Callable[[], PipelineSpec], expected: list[Any]) -> None:
-    assert told(climbing(SPOT, FLEX, EAST), after()) == expected
+def test_a_change_of_a_ladder_is_described_by_its_rungs(after: Callable[[], PipelineSpec], expected: list[Any]) -> None:
+    assert diff(climbing(SPOT, FLEX, EAST), after()) == expected
 
 
 def test_a_custom_job_that_becomes_a_ladder_is_one_line() -> None:
-    found = told(TRAINING, climbing(SPOT, EAST))
+    found = diff(TRAINING, climbing(SPOT, EAST))
     assert ("train: starts", "a custom job", "a ladder (1-spot-us-central1, 3-standard-us-east4)") in found
     assert [field for field, _, _ in found] == ["train: starts", "train: image"]
 
 
 @pytest.mark.parametrize("rungs", [None, 5, [5], [{}], [{"name": 3, "job": []}]])
-def test_a_plan_that_is_none_is_told_and_breaks_nothing(rungs: Any) -> None:
+def test_a_malformed_plan_is_a_difference_and_no_crash(rungs: Any) -> None:
     other = copy.deepcopy(dict(climbing(SPOT, EAST).content))
     other["deploymentSpec"]["executors"]["exec-train"]["container"]["args"][1] = json.dumps({"rungs": rungs})
-    assert told(climbing(SPOT, EAST), PipelineSpec(other)) and told(PipelineSpec(other), climbing(SPOT, EAST))
+    assert diff(climbing(SPOT, EAST), PipelineSpec(other)) and diff(PipelineSpec(other), climbing(SPOT, EAST))

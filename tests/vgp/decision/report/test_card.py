@@ -69,12 +69,12 @@ def test_what_it_must_not_do_follows_from_what_was_measured(run):
     assert "looked at." in told and "significantly worse" not in told and "Not as rates" not in told
     bad = SliceCheck(column="colour", value="red", rows=9, loss_increase=0.1, p_value=0.001, worse=True)
     few = SliceCheck(column="colour", value="green", rows=2, loss_increase=0.1, p_value=None, worse=False)
-    off = decision.calibration.model_copy(update={"worse": True, "challenger": 0.12})
+    off = decision.calibration.model_copy(update={"worse": True, "challenger_error": 0.12})
     doubtful = decision.model_copy(update={"slices": (bad, few), "calibration": off})
     told = " ".join(card.known_limits(measured, doubtful))
     assert "Not without a look at colour = red: there it is significantly worse than the champion." in told
     assert "too few rows to test there were of colour = green" in told
-    assert "Not as rates: beyond chance its probabilities are off by 12.0%." in told
+    assert "Not as rates: its calibration error is 12.00%." in told
 
 
 def test_what_it_is_for_says_what_it_predicts_and_from_where_on_a_row_counts(run):

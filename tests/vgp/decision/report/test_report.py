@@ -222,7 +222,21 @@ def test_the_sentence_and_the_page_write_an_interval_that_begins_at_zero_alike(m
     decision = made(champion=True)["decision"].model_copy(update=update)
     sentence, page = reason.describe_test(decision), pages.checks(decision)[0].text
     assert "(95% interval 0.0000 to 0.0139)" in sentence and "puts the gain above 0.0000" in sentence
-    assert ": +0.0069 (95% interval 0.0000 to +0.0139)" in page and "lower bound is 0.0000;" in page
+    assert "0.0069 better than the champion (95% interval 0.0000 worse to 0.0139 better)" in page
+    assert "lower bound is 0.0000 worse;" in page
+
+
+def test_the_first_sentence_of_the_decision_stands_alone_and_a_doubt_once(made, tmp_path):
+    arguments = made()
+    doubt = "A column alone nearly predicts the label: fee (AUC 0.99)."
+    waits = arguments["decision"].model_copy(
+        update={"reason": f"Candidate: the new model is better: log loss 0.5 against 0.6. But it waits. {doubt}"}
+    )
+    dataset = manifests.load(arguments["data"]).model_copy(update={"notes": (doubt,)})
+    with patch.object(report.manifest, "load", lambda _: dataset):
+        html = page(tmp_path, {**arguments, "decision": waits})
+    assert '<p class="first">The new model is better: log loss 0.5 against 0.6.</p>' in html
+    assert html.count("AUC 0.99") == 1 and f"<p>But it waits. {doubt}</p>" in html
 
 
 def test_without_a_decision_there_is_no_verdict(made, tmp_path):

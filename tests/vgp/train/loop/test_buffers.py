@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from vgp.base.exits import UserError
+from vgp.train.loop.attributes import keep_attributes
 from vgp.train.loop.buffers import combine_values, find_changed, is_same, keep_buffers
 from vgp.train.processes.launch import launch
 
@@ -122,6 +124,40 @@ def test_values_of_many_kinds_are_combined_without_loss():
     flag = torch.tensor([True, False])
     assert combine_values("sum", flag, [~flag, ~flag], [0.5, 0.5]).tolist() == [False, True]
     assert combine_values("mean", torch.zeros(1), [torch.ones(1), torch.zeros(1)], [0.25, 0.75]).tolist() == [0.25]
+
+
+def test_a_range_is_the_extreme_of_all_microbatches():
+    start, values = torch.tensor([0.0, -9.0]), [torch.tensor([1.0, -9.0]), torch.tensor([0.0, 2.0])]
+    assert combine_values("max", start, values, [0.5, 0.5]).tolist() == [1.0, 2.0]
+    assert combine_values("min", start, values, [0.5, 0.5]).tolist() == [0.0, -9.0]
+
+
+def test_a_shared_buffer_that_one_module_replaces_is_refused():
+    module = nn.Module()
+    module.one, module.two = nn.Module(), nn.Module()
+    module.one.register_buffer("count", torch.zeros(()))
+    module.two.register_buffer("count", module.one.count)
+    with keep_buffers(module) as before:
+        module.two.count += 1
+        assert find_changed(before) == ["one.count"]
+    module.two.count = module.two.count + 1
+    with pytest.raises(UserError, match="replaces the buffer one.count"):
+        find_changed(before)
+
+
+def test_a_number_and_a_tensor_that_a_pass_changes_are_named_and_restored():
+    module = nn.Module()
+    module.inner = nn.Module()
+    module.inner.calls, module.inner.total, module.inner.cache = 0, torch.zeros(2), None
+    total = module.inner.total
+    with keep_attributes(module) as changed:
+        module.inner.calls += 1
+        module.inner.total += 1
+        module.inner.cache = torch.ones(1)
+        module.inner.late = 1
+    assert changed == ["inner.calls", "inner.total"]
+    assert (module.inner.calls, module.inner.cache, hasattr(module.inner, "late")) == (0, None, False)
+    assert module.inner.total is total and total.tolist() == [0, 0]
 
 
 def test_values_are_put_back_whoever_changed_them_and_a_nan_is_no_change():

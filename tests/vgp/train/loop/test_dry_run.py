@@ -62,6 +62,46 @@ def test_a_loss_that_reads_an_output_rejects_a_dry_run():
         DryRun(Loss(module, lambda module, rows: 0 if module(rows["raw"]).sum() > 0 else 1), rows(), CPU)()
 
 
+class Counter(nn.Linear):
+    """Keeps a buffer in place, another one by assignment, a number, and an output."""
+
+    def __init__(self):
+        super().__init__(2, 1)
+        self.register_buffer("seen", torch.zeros(()))
+        self.register_buffer("calls", torch.zeros(()))
+        self.count, self.output = 0, None
+
+    def forward(self, rows):
+        self.seen += len(rows["raw"])
+        self.calls = self.calls + 1
+        self.count += 1
+        self.output = super().forward(rows["raw"])
+        return self.output.sum()
+
+
+def test_a_dry_run_leaves_buffers_and_attributes_as_they_were():
+    module = Counter()
+    assert precision.keep_float32(module, dry_run(module), torch.bfloat16) == [
+        "Counter (all of it: its own code multiplies them)"
+    ]
+    assert (module.seen, module.calls, module.count, module.output) == (0, 0, 0, None)
+
+
+@pytest.mark.parametrize("keeps_vectors", [True, False])
+def test_a_trained_gain_of_raw_columns_shows_that_the_product_needs_float32(keeps_vectors):
+    class Gain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain, self.weight = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, 3))
+
+        def forward(self, rows):
+            return (rows["raw"] * self.gain) @ self.weight
+
+    module = Gain()
+    dry = DryRun(Loss(module, lambda module, rows: module(rows)), rows(), CPU, keeps_vectors=keeps_vectors)
+    assert len(precision.keep_float32(module, dry, torch.bfloat16)) == keeps_vectors
+
+
 def test_a_run_without_a_graph_keeps_no_tensor():
     weight, kept = torch.ones(4, 4, requires_grad=True), []
 

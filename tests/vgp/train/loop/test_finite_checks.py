@@ -132,6 +132,14 @@ def test_a_gradient_that_is_large_and_a_number_is_clipped(at_once):
     assert grads.norm().item() == pytest.approx(1.0, rel=1e-4)
 
 
+def test_a_gradient_of_two_types_is_clipped():
+    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double())
+    norm = GradientNorm(list(network.parameters()), 1.0)
+    for parameter in network.parameters():
+        parameter.grad = torch.full_like(parameter, 100.0)
+    assert norm.clip(0) and float(norm.total) == pytest.approx(100 * 12**0.5)
+
+
 def test_a_sparse_gradient_is_clipped_and_seen():
     table = nn.Embedding(6, 3, sparse=True)
     norm = GradientNorm(list(table.parameters()), 0.1)

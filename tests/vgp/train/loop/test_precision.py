@@ -112,6 +112,8 @@ PRODUCTS = {
     "bmm": lambda x, w: torch.bmm(x[None], w.T[None])[0],
     "a batch of sequences": lambda x, w: nn.functional.linear(x.view(8, 8, 2), w).view(64, 3),
     "conv1d": lambda x, w: nn.functional.conv1d(x[:, :, None], w[:, :, None])[:, :, 0],
+    "row by row": lambda x, w: torch.stack([w @ row for row in x]),
+    "a linear layer row by row": lambda x, w: torch.cat([nn.functional.linear(row[None], w) for row in x]),
 }
 
 
@@ -127,6 +129,38 @@ def test_a_product_of_raw_values_in_a_modules_own_code_computes_in_float32(way, 
         assert module[0](column).dtype == torch.float32 and run(column).dtype == torch.bfloat16
         assert module[0](column.bfloat16()).dtype == torch.float32
     assert run(column).dtype == torch.float32
+
+
+class Table(nn.Module):
+    """Multiplies a raw table in a buffer, or raw values in training only."""
+
+    def __init__(self, is_buffer):
+        super().__init__()
+        self.is_buffer, self.weight = is_buffer, nn.Parameter(torch.randn(3, 2))
+        self.register_buffer("table", 101_325 + 100 * torch.randn(3, 2, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, kind):
+        if self.is_buffer:
+            return nn.functional.one_hot(kind, 3).float() @ self.table
+        return self.table[kind] @ self.weight.T if self.training else self.weight[kind]
+
+
+@pytest.mark.parametrize("is_buffer", [True, False])
+def test_products_of_buffers_and_of_training_alone_are_watched_too(is_buffer):
+    module, kind = Table(is_buffer), torch.arange(64) % 3
+    assert len(precision.keep_float32(module, lambda: module(kind), torch.bfloat16)) == 1
+    assert module.training
+
+
+def test_attention_over_raw_values_computes_in_float32():
+    class Attention(nn.Module):
+        def forward(self, query, raw):
+            return nn.functional.scaled_dot_product_attention(query, query, raw)
+
+    module, query = Attention(), torch.randn(2, 9, 4, requires_grad=True)
+    raw = 101_325 + 100 * torch.randn(2, 9, 4)
+    assert precision.keep_float32(module, lambda: module(query, raw), torch.bfloat16)
+    assert not precision.keep_float32(module, lambda: module(query, (raw - 101_325) / 100), torch.bfloat16)
 
 
 def test_what_loses_nothing_stays_in_half_precision_and_what_is_outside_of_the_model_is_named():

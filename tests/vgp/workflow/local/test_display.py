@@ -22,8 +22,14 @@ def test_steps_that_were_skipped_have_the_reason_that_a_step_gave(steps, why):
     assert _find_skip_reason(SimpleNamespace(steps=steps)) == why
 
 
-def test_a_row_lists_the_outputs_that_have_a_value():
-    parameters = {"Output": "train", "why": "", "count": 0, "uri": "/runs/one/pins/1.json"}
-    row = {"step": "resolve", "state": "succeeded", "seconds": 1.25, "parameters": parameters, "artifacts": ["record"]}
+def test_a_row_lists_short_outputs_and_artifacts():
+    parameters = {
+        "Output": "train", "why": "", "count": 0, "uri": "/runs/one/pins/1.json", "terms": {"nights": 365},
+        "digest": "0f" * 32, "data": f"/runs/one/pins/{'0f' * 32}.json",
+    }  # fmt: skip
+    row = {
+        "step": "resolve", "state": "succeeded", "seconds": 1.25, "parameters": parameters,
+        "artifacts": ["look", "record"],
+    }  # fmt: skip
     *_, outputs = _render_row(row, Path("/runs/one"))
-    assert outputs == "Output = train\ncount = 0\nuri = pins/1.json\nresolve/record"
+    assert outputs == "Output = train\ncount = 0\nuri = pins/1.json\nresolve/look, resolve/record"

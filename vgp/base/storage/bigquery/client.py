@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from vgp.base import google_api
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, StoreDown, UserError
 from vgp.base.retry import Pauses, poll
@@ -107,19 +108,14 @@ def drop_clients() -> None:
 
 def _credentials() -> "tuple[Credentials, str]":
     """Returns the default credentials and their project; anonymous credentials for an emulator."""
-    import google.auth
     from google.auth.credentials import AnonymousCredentials
-    from google.auth.exceptions import DefaultCredentialsError
 
     try:
-        credentials, name = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
-    except DefaultCredentialsError:
+        return google_api.load_credentials("BigQuery")
+    except UserError:
         if os.environ.get("BIGQUERY_EMULATOR_HOST"):
             return AnonymousCredentials(), ""
-        raise UserError(
-            "BigQuery needs Google credentials and there are none: run `gcloud auth application-default login`."
-        ) from None
-    return credentials, name or ""
+        raise
 
 
 def default_retry() -> "Retry":
