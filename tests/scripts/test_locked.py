@@ -1,4 +1,4 @@
-"""constraints.txt: every pin with hashes, and of it for each set of extras exactly what they need."""
+"""constraints.txt has every pin with its hashes, and lock.py prints exactly the pins that each extra needs."""
 
 import re
 import subprocess
@@ -80,7 +80,9 @@ def test_the_build_backend_is_pinned_and_always_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "extras", [(), ("clients",), ("vertex",), ("training",), ("dev",), ("vertex", "training", "dev")], ids=str
+    "extras",
+    [(), ("clients",), ("vertex",), ("training",), ("beam",), ("huggingface",), ("dev",)],
+    ids=str,
 )
 def test_a_set_of_extras_is_complete_and_no_more_than_that(extras: tuple[str, ...]) -> None:
     """Follows the installed distributions and their markers: pip's hash mode takes only listed packages."""
@@ -97,7 +99,7 @@ def test_a_set_of_extras_is_complete_and_no_more_than_that(extras: tuple[str, ..
                 waiting.append((canonical(requirement.name), frozenset(requirement.extras)))
     assert {name for name, _ in needed} <= printed
     here = {canonical(each.name) for each in metadata.distributions()}
-    assert printed - here <= {"colorama", "tzdata", "httpx2-jsfetch"}, "for other platforms"
+    assert printed - here <= {"colorama", "tzdata", "httpx2-jsfetch", "pywin32-ctypes"}, "for other platforms"
     assert ("torch" in printed) is ("training" in extras)
 
 
@@ -122,22 +124,31 @@ def test_an_extra_that_is_none_is_refused() -> None:
 
 
 def installs() -> list[str]:
-    """Every call of pip that installs, in scripts, image and CI; continued lines in one."""
+    """Returns every call of pip that installs, in scripts, image, action, CI and a new project, each on one line."""
     workflows = [yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yml")]
     texts = [step.get("run", "") for each in workflows for job in each["jobs"].values() for step in job["steps"]]
     texts += [step["script"] for step in yaml.safe_load((ROOT / "cloudbuild.yaml").read_text())["steps"]]
     texts += [
-        (ROOT / name).read_text() for name in ("scripts/setup.sh", "training/Dockerfile", "test.sh", "compile.sh")
+        (ROOT / name).read_text()
+        for name in (
+            "scripts/setup.sh",
+            "training/Dockerfile",
+            "test.sh",
+            "compile.sh",
+            "scripts/action/install.sh",
+            "vgp/workflow/project/template/setup.sh",
+        )
     ]
     lines = re.sub(r"\\\n", " ", "\n".join(texts)).replace("&&", "\n").replace("||", "\n").splitlines()
-    calls = [line.strip() for line in lines if re.search(r"\bpip(?:_| .*)install |try_install ", line)]
-    theirs = "pip install -r requirements.txt"  # what the tasks of a project import is pinned by its owner
-    return [line for line in calls if '"$@"' not in line and theirs not in line and not line.startswith("#")]
+    calls = [line.strip() for line in lines if re.search(r"\bpip(?:_| .*)install |try_install |^\s*pip --", line)]
+    # The owner of a project pins the packages that its tasks import.
+    theirs = re.compile(r'pip.install -r requirements\.txt|"\$@"|^#')
+    return [line for line in calls if not theirs.search(line)]
 
 
 def test_nothing_is_installed_without_a_hash_in_scripts_image_and_ci() -> None:
     calls = installs()
-    assert len(calls) >= 8
+    assert len(calls) >= 18
     for line in calls:
         ours = "--no-build-isolation" in line and re.search(r" (?:-e )?\.$", line)
         assert "--no-deps" in line, line

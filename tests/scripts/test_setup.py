@@ -52,20 +52,29 @@ def _record(text: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """torch in both builds: cublas is asked for by the one for CUDA."""
+    """Returns a project that needs torch, whose build for CPUs requires auth[tls], and its build for CUDA cublas.
+
+    The index has a newer release of auth than the locked one.
+    """
     for name in ("scripts", "pipelines", "components", "training", "index"):
         (tmp_path / name).mkdir()
     for name in ("scripts/setup.sh", "vgp/base/lock.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     index = tmp_path / "index"
+    wheel(index, "auth", "2")
     hashes = {
+        "auth==1": [wheel(index, "auth", "1")],
         "backend==1": [wheel(index, "backend", "1", code=BACKEND)],
         "cublas==3": [wheel(index, "cublas", "3")],
-        "torch==2.13.0": [wheel(index, "torch", "2.13.0", "cublas==3"), wheel(index, "torch", "2.13.0+cpu")],
+        "torch==2.13.0": [
+            wheel(index, "torch", "2.13.0", "cublas==3"),
+            wheel(index, "torch", "2.13.0+cpu", "auth[tls]"),
+        ],
     }
     lines = [f"{pin} \\\n" + " \\\n".join(f"    --hash=sha256:{each}" for each in hashes[pin]) for pin in hashes]
-    lines[1] += "\n    # via torch"
+    lines[0] += "\n    # via torch"
+    lines[2] += "\n    # via torch"
     (tmp_path / "constraints.txt").write_text("\n".join(lines) + "\n")
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["backend==1"]\nbuild-backend = "backend"\n'
@@ -96,10 +105,12 @@ def installed(project: Path) -> set[str]:
     return {each.name.removesuffix(".dist-info") for each in packages.glob("*.dist-info")}
 
 
-def test_a_build_for_cpus_is_taken_with_nothing_of_cuda_and_an_altered_file_is_refused(project: Path) -> None:
+def test_the_build_for_cpus_is_installed_as_locked_and_an_altered_file_is_refused(project: Path) -> None:
     done = setup(project, "training")
     assert done.returncode == 0, done.stderr
-    assert {"torch-2.13.0+cpu", "backend-1", "small-1"} <= installed(project) and "cublas-3" not in installed(project)
+    assert {"torch-2.13.0+cpu", "auth-1", "backend-1", "small-1"} <= installed(project) and "cublas-3" not in installed(
+        project
+    )
     assert setup(project, "training").stderr == "", "the second time there is nothing to do"
 
     (project / "index/torch-2.13.0+cpu-py3-none-any.whl").unlink()
