@@ -26,13 +26,11 @@ from vgp.cli.options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vgp.settings import Settings
-
 with import_lazily():
     from vgp.base.text import figures, times
     from vgp.check import check_report, cost_bound
     from vgp.workflow.compiling import compile as compiling
-    from vgp.workflow.compiling import overhead, spec_cache
+    from vgp.workflow.compiling import spec_cache
     from vgp.workflow.local import display, local_run, portable
 
 app = typer.Typer()
@@ -97,7 +95,7 @@ def compile_(
     refuse_address(out, "--out")
     loaded = load_settings(settings, environment)
     pipelines = compiling.compile_all(names or (), loaded, out=out, max_usd=max_usd)
-    results = [_report_pipeline(path, pipeline, loaded, as_json) for path, pipeline in pipelines.items()]
+    results = [_report_pipeline(path, pipeline, as_json) for path, pipeline in pipelines.items()]
     steps = [row for pipeline in pipelines.values() for row in pipeline.report.steps]
     print_lines(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
     notes = [
@@ -111,16 +109,13 @@ def compile_(
         print_json(results)
 
 
-def _report_pipeline(
-    path: Path, compiled: "compiling.CompiledPipeline", loaded: "Settings", as_json: bool
-) -> JsonObject:
+def _report_pipeline(path: Path, compiled: "compiling.CompiledPipeline", as_json: bool) -> JsonObject:
     terminal, report = console(as_json), compiled.report
-    starts = overhead.estimate(report.steps, has_light_image=loaded.light_image is not None)
     print_lines(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
     terminal.print(cost_bound.steps_table(report.steps, width=terminal.width, dated=False))
-    print_lines(f"overhead: {starts}", *map(check_report.headline, report.of_severity("warning")), stderr=as_json)
-    costs = {**cost_bound.as_json(report.steps), "overhead": starts.as_json()}
-    return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **costs, **report.as_json()}
+    print_lines(*map(check_report.headline, report.of_severity("warning")), stderr=as_json)
+    most = cost_bound.as_json(report.steps)
+    return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 
 
 @app.command(

@@ -155,7 +155,6 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> Json
         "usd": round(spent.usd, 4),
         "usd_at_most": None if most.unpriced else round(most.usd, 4),
         "price_dates": run_cost.price_dates(rows),
-        "overhead": run_cost.estimate_overhead(settings, run, rows, now).as_json(),
         "unpriced": list(dict.fromkeys([*spent.unpriced, *most.unpriced])),
         "template": {"uri": run.job.template_uri, "version": run.job.template_metadata.version},
         "pipeline_root": run.job.runtime_config.gcs_output_directory,

@@ -32,7 +32,6 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
-from vgp.workflow.compiling.overhead import Overhead, estimate
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import PipelineJob
@@ -92,13 +91,6 @@ def sum_costs(run: Run, rows: Rows, now: datetime) -> Cost:
 def cost_limit(run: Run, rows: Rows) -> Cost:
     """Returns the most that all steps can cost, by their timeouts, with the iterations of loops that are known."""
     return _sum((step.name, row.max_usd_a_turn) for step in run.steps for row in step_rows(step, rows))
-
-
-def estimate_overhead(settings: Settings, run: Run, rows: Rows, now: datetime) -> Overhead:
-    """Returns the estimated starts of the steps that ran; cache hits start nothing."""
-    ran = [step for step in run.steps if step.seconds(now) is not None]
-    machines = [replace(row, turns=1) for step in ran for row in step_rows(step, rows)]
-    return estimate(machines, has_light_image=settings.light_image is not None)
 
 
 def price_dates(rows: Rows) -> list[str]:

@@ -52,8 +52,7 @@ def print_page(
         run_view.write(console, prices)
     if last:
         run_view.write(console, Text(last.words, "dim"))
-    overhead = str(run_cost.estimate_overhead(settings, run, rows, now))
-    for label, text in [*_facts(settings, run), ("overhead", overhead)]:
+    for label, text in _facts(settings, run):
         run_view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()
     console.print(run_view.render_steps(run, rows, now, width=console.width))

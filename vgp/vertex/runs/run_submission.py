@@ -31,7 +31,7 @@ from vgp.vertex.runs.run_cost import last_runs
 from vgp.vertex.runs.run_view import write
 from vgp.vertex.runs.start_policy import ENDED, IfExists, Started, parse_policy
 from vgp.vertex.templates.template import resolve
-from vgp.workflow.compiling import overhead, source_commit, workflow_files
+from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import check_spec, compile_pipeline
 
 if TYPE_CHECKING:
@@ -97,13 +97,12 @@ def submit(
             f"any other step runs on its own machine after {pipeline_job.RESOURCE_WAIT_MS // 60_000} minutes"
         )
     job_id = pipeline_job.job_id(body, own_id=options.id)
-    starts = overhead.estimate(steps, has_light_image=settings.light_image is not None)
-    sent = {"overhead": starts.as_json(), **({"code": code.as_json()} if code else {})}
+    sent = {"code": code.as_json()} if code else {}
     if options.dry_run:
         if code:
             write(console, str(code))
         console.print(cost_bound.steps_table(steps, width=console.width))
-        write(console, "\n".join([f"overhead: {starts}", *warnings, f"dry run: {job_id} was not started"]))
+        write(console, "\n".join([*warnings, f"dry run: {job_id} was not started"]))
         return {"id": job_id, "started": False, "exit_code": 0, **cost_bound.as_json(steps), **sent, "job": body}
     if options.preflight:
         require_basics(settings)
@@ -121,7 +120,7 @@ def submit(
     last = last_runs(settings, started.run.pipeline) if fresh else None
     if last:
         console.print(cost_bound.steps_table(steps, width=console.width))
-        write(console, f"overhead: {starts}\n{last.words}")
+        write(console, last.words)
     if settings.experiment:
         associate(settings, job.name, settings.experiment)
     costs = {**cost_bound.as_json(steps), "last_runs": last.as_json() if last else None}

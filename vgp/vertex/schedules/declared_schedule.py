@@ -61,7 +61,6 @@ class Declaration:
     notes: Sequence[str] = ()
     #: The PipelineJob of its runs, as JSON.
     job: JsonObject = field(default_factory=dict, repr=False)
-    has_light_image: bool = False
 
     @property
     def pipeline(self) -> str:
@@ -190,7 +189,6 @@ def declaration(
             *(text.removeprefix("warning: ") for text in settings.warnings()),
         ],
         job,
-        settings.light_image is not None,
     )
 
 

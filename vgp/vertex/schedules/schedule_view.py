@@ -21,7 +21,6 @@ from vgp.vertex.schedules.schedule_fields import Change
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
 from vgp.workflow.compiling.compile import diff_texts
-from vgp.workflow.compiling.overhead import Overhead, estimate
 
 #: The number of coming runs in the output.
 RUNS_SHOWN = 5
@@ -137,15 +136,10 @@ def _render_forecast(declaration: Declaration, now: datetime, last: LastRuns | N
             *([("follows", derived)] if derived else []),
             ("cost", first),
             *(("", text) for text in (*more, *([last.words] if last else []))),
-            ("overhead", str(_overhead(declaration))),
             ("cache", _describe_cache(declaration)),
         ]
         yield facts_table(((_label(name), text) for name, text in rows), gap=2)
     yield from (_line(f"warning: {text}", "yellow") for text in list_warnings(declaration, now))
-
-
-def _overhead(declaration: Declaration) -> Overhead:
-    return estimate(declaration.steps, has_light_image=declaration.has_light_image)
 
 
 def _describe_cache(declaration: Declaration) -> str:
@@ -251,7 +245,6 @@ def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None
         "max_usd_of_priced_steps": round(run, 2),
         "unpriced": unpriced,
         "price_dates": cost_bound.price_dates(declaration.steps),
-        "overhead": _overhead(declaration).as_json(),
         "cached": list_caching(declaration),
     }
 

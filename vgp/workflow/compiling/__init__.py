@@ -10,5 +10,4 @@ script_step.py  replaces a step's Python by the user's own command
 capacity.py     builds the step that climbs a capacity ladder, and its plan
 sizes.py        adds the parameter by which a run chooses the size of a step
 spec_cache.py   caches specs, so that commands that only read them do not import kfp
-overhead.py     estimates how long a run waits for machines and images
 source_commit.py  reads the git commit of the repository's code"""
