@@ -29,8 +29,7 @@ def add_scripts(cloud: "Cloud") -> None:
     cloud.script("fit", outputs=lambda task: _fit(cloud, task), metadata=metadata, uris={"model": "-kept"})
     cloud.script("stay", outputs=lambda task: _stay(cloud, task), seconds=36_000)
     cloud.script("late", seconds=30, fail=LATE)
-    for name in ("ended", "ended-2"):
-        cloud.script(name, outputs=lambda task: {"Output": f"SUCCEEDED {_run(cloud, task)}"})
+    cloud.script("ended", outputs=lambda task: {"Output": f"SUCCEEDED {_run(cloud, task)}"})
     cloud.script("tick", outputs=lambda task: {"Output": task.inputs["scheduled"]})
     listed = {info.metric for info in cloud.quotas.infos.values()}
     for row in catalog.accelerators().values():

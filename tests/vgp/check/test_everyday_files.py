@@ -48,6 +48,7 @@ FILES = {
     "curl.sh": f"curl -X POST https://us-central1-aiplatform.googleapis.com/v1/x -d '{json.dumps(JOB)}'\n",
     "here.sh": f"cat > r.json <<EOF\n{json.dumps(JOB, indent=1)}\nEOF\n"
     "curl -d @r.json https://aiplatform.googleapis.com/v1\n",
+    "stdin.sh": f"curl -d @- https://us-central1-aiplatform.googleapis.com/v1/x <<EOF\n{json.dumps(JOB)}\nEOF\n",
     "words.py": f"import subprocess\nsubprocess.run({WORDS})\n",
     "text.py": f"import os\nname = 'a'\ncommand = f'''{LINE.replace('=x', '={name}')}'''\nprint(command)\n"
     "os.system(command)\n",
@@ -120,3 +121,20 @@ def test_a_request_inside_another_document_is_fixed_in_place(tmp_path):
     (fix,) = fixes([str(tmp_path / "values.yaml")], Options(regions=["us-central1"]))
     fix.write()
     assert not check([tmp_path], regions=["us-central1"]).errors
+
+
+LARGE = {
+    "commands.yml": "jobs:\n" + f"- run: {LINE}\n" * 1_001,
+    "posts.sh": "# aiplatform.googleapis.com machineSpec\n" + "curl -d '{" * 20_000,
+    "changes.py": "d = {}\n"
+    + "".join(f"d['k{at}'] = {{'a': d}}\n" for at in range(3_000))
+    + RUN.replace("pool]", "d]"),
+    "calls.py": "import os\n" + "".join(f"os.system('{LINE} #{at}')\n" for at in range(1_001)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_exceeds_a_budget_is_a_finding(tmp_path, name):
+    (tmp_path / name).write_text(LARGE[name])
+    report = check([tmp_path])
+    assert report.exit_code == 2 and "GPU031" in {finding.rule for finding in report.findings}

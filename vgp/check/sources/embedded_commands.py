@@ -3,12 +3,15 @@
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents.bounded_text import FieldPath
+from vgp.base.documents.bounded_text import Exhausted, FieldPath
 from vgp.base.documents.document import At, Document, Place
 from vgp.check.sources import gcloud_line, shell_commands, shell_script
+from vgp.check.sources.shell_script import MAX_COMMANDS
 
 #: The end of a key in YAML whose text begins on the next line.
 _BLOCK = re.compile(r"[|>][-+\d]*\s*(?:#.*)?$")
@@ -26,7 +29,9 @@ def documents(document: Document, folder: Path | None) -> list[Document]:
     """Returns the requests of the commands in the texts and word lists of a document."""
     if document.fault is not None or not may_ask(document.text):
         return []
-    commands = list(_find_commands(document.data, ()))
+    commands = list(islice(_find_commands(document.data, ()), MAX_COMMANDS + 1))
+    if len(commands) > MAX_COMMANDS:
+        return [replace(document, fault=Exhausted(f"The document has more than {MAX_COMMANDS:,} commands of gcloud."))]
     starts = document.lines([path for path, _ in commands])
     lines = document.text.split("\n")
     requests = []
