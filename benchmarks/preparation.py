@@ -95,7 +95,7 @@ class Run:
     """Wall and processor time and peak resident memory of a process with its children."""
 
     seconds: float
-    read_cpu_seconds: float
+    cpu_s: float
     peak_gb: float
 
 

@@ -78,11 +78,15 @@ def _require_machine(numbers: list[int], depth: int) -> list[Gpu]:
 
 
 def _announce_gaps(numbers: list[int], *, on_cpu: bool, gpus: int) -> None:
-    """Prints which parts cannot run here, and why, before any work."""
+    """Prints which parts cannot run here, and why, before any work; and how to carry missing packages here."""
+    missing: dict[str, None] = {}
     for number in numbers:
         for part in SLICES[number][1]:
+            missing |= dict.fromkeys(parts.list_missing(part))
             if reason := parts.find_obstacle(part, on_cpu=on_cpu, gpus=gpus):
                 print(f"slice {number} leaves out {part.name}: {reason}", file=sys.stderr)
+    if missing:
+        print(parts.explain_install(list(missing)), file=sys.stderr)
 
 
 def _run_slice(number: int, given: argparse.Namespace, gpus: list[Gpu]) -> bool:

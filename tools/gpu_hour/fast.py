@@ -102,10 +102,17 @@ def _measure_small_steps(
 
         place.attempt(f"plain {mode}", run)
         free_memory()
-    figures = _train(data, place.folder, rows, timed).figures
-    place.record("ours", **_select_speed(figures), chosen=figures["chosen"])
-    rate = figures["steps_per_s"]
-    place.record("ratio", **{f"ours_to_plain_{mode}": rate / other for mode, other in rates.items()})
+    ours = {"ours": {}} if place.on_cpu else {"ours": {}, "ours compiled": {"compile": True}}
+    for name, settings in ours.items():
+
+        def run_ours(name: str = name, settings: dict[str, Any] = settings) -> None:
+            figures = _train(data, place.folder, rows, timed, **settings).figures
+            place.record(name, **_select_speed(figures), chosen=figures["chosen"])
+            rate, ratio = figures["steps_per_s"], name.replace("ours", "ratio")
+            place.record(ratio, **{f"ours_to_plain_{mode}": rate / other for mode, other in rates.items()})
+
+        place.attempt(name, run_ours)
+        free_memory()
 
 
 def _train(data: Path, folder: Path, rows: int, timed: tuple[int, int], **settings: Any) -> Trained:

@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -51,10 +52,10 @@ SLICES: Mapping[int, tuple[str, tuple[Part, ...]]] = {
         Part("two GPUs", "correct:compare_two", 60, gpus=2),
     )),
     2: ("fast", (
-        Part("language model, 124 M", "fast:measure_small_model", 120),
-        Part("table", "fast:measure_table", 45),
-        Part("images", "fast:measure_images", 55),
-        Part("language model, large", "fast:measure_large_model", 260, not_on_cpu="it repeats the smaller model there"),
+        Part("language model, 124 M", "fast:measure_small_model", 110),
+        Part("table", "fast:measure_table", 70),
+        Part("images", "fast:measure_images", 80),
+        Part("language model, large", "fast:measure_large_model", 220, not_on_cpu="it repeats the smaller model there"),
     )),
     3: ("saving", (Part("checkpoint", "saving:measure_saves", 470, (*TRAINING, "rich", "psutil")),)),
     4: ("serving", (
@@ -114,6 +115,16 @@ def make_row(name: str, verdict: str, reason: str) -> Row:
 def list_missing(part: Part) -> list[str]:
     """Returns the packages of a part that are not installed, as pip names them."""
     return [PIP_NAMES.get(name, name) for name in part.packages if importlib.util.find_spec(name) is None]
+
+
+def explain_install(packages: list[str]) -> str:
+    """Returns the commands that carry packages, with what they need, to a machine without a network."""
+    version, names = f"{sys.version_info.major}.{sys.version_info.minor}", " ".join(packages)
+    return (
+        f"To add them without a network here, run this elsewhere:\n"
+        f"  pip download --only-binary :all: --python-version {version} -d wheels {names}\n"
+        f"and this here:\n  {sys.executable} -m pip install --no-index --find-links wheels {names}"
+    )
 
 
 def find_obstacle(part: Part, *, on_cpu: bool, gpus: int) -> str:

@@ -7,7 +7,7 @@ count. A machine type beside an accelerator type also counts, because many files
 import json
 from typing import Any
 
-from vgp.base.documents.bounded_text import FieldPath, format_path
+from vgp.base.documents.bounded_text import FieldPath, format_path, spend
 from vgp.base.documents.node import Node, spellings
 from vgp.check import api_object, terms
 from vgp.check.judgement import Judgement
@@ -59,6 +59,7 @@ def _has_text(value: object, names: tuple[str, ...]) -> bool:
 def judge(judgement: Judgement, requests: Requests) -> None:
     """Judges each request inside the document; a step without a name is called by its path."""
     for path, value in requests:
+        spend("steps")
         node = Node(value, path)
         step = node.get("displayName").text() or f"{'' if len(path) > 1 else 'job'}{format_path(path)}"
         with judgement.report_exceptions(step, node):

@@ -5,12 +5,13 @@ The text of a row joins the texts of its columns, in their order, with "|":
     int64, boolean     the decimal number; true is 1
     date               days since 1970-01-01
     timestamp          microseconds since 1970-01-01 00:00 (in UTC, where it has a zone)
-    float64            0 for both zeros, nan, inf, -inf; else "e:m", whole numbers: m * 2**(e - 52), 2**52 <= m < 2**53,
-                       with a "-" in front for a negative number. Engines print floats differently, but multiplication
-                       by a power of two is exact on each. DuckDB calls the Python function `float_texts` once for
-                       adjacent columns, because Ibis takes minutes to print SQL for hundreds of columns.
+    float64            of adjacent columns together: the MD5, in hexadecimal digits, of eight bytes for each value,
+                       those of IEEE 754 from the sign on; both zeros are 0.0, and each NaN is 7ff8000000000000.
+                       BigQuery cannot read the bytes of a float: its SQL computes them with powers of two, which are
+                       exact. DuckDB calls the Python function `float_bytes` once for adjacent columns, because Ibis
+                       takes minutes to print SQL for hundreds of columns.
     string             unchanged, after its length in code points and ":" unless it is the last column
-    null               nothing; a missing string is ""
+    null               nothing; a missing string is "", and a missing float64 the bytes 7ff8000000000001
 
 Only equal rows have equal texts. The number is the last 15 hexadecimal digits of the MD5, read backwards: DuckDB shifts
 the result of `md5_number` (other functions take four times as long), BigQuery reverses the text.
@@ -42,10 +43,18 @@ def _function(name: str, argument: str, result: str) -> Callable[[ir.Value], ir.
 
 #: Functions of DuckDB; a difference of two moments with a zone takes three times as long as `epoch_us`.
 _md5_number, _epoch_us = _function("md5_number", "string", "uint64"), _function("epoch_us", "timestamp", "int64")
-#: The Python function that `register_float_texts` adds to DuckDB.
-_float_texts = _function("float_texts", "array<float64>", "string")
+#: The Python function that `register_float_bytes` adds to DuckDB, and the MD5 of bytes in hexadecimal digits.
+_float_bytes, _md5_digits = _function("float_bytes", "array<float64>", "binary"), _function("md5", "binary", "string")
 #: Functions of BigQuery.
 _md5, _to_hex = _function("MD5", "string", "binary"), _function("TO_HEX", "binary", "string")
+_md5_bytes, _from_hex = _function("MD5", "binary", "binary"), _function("FROM_HEX", "string", "binary")
+
+
+@ibis.udf.scalar.builtin(name="FORMAT", signature=(("string", "int64", "int64"), "string"))
+def _format_two(form, high, low):  # type: ignore[no-untyped-def]
+    """Formats two whole numbers in BigQuery."""
+
+
 _unix_micros = _function("UNIX_MICROS", "timestamp", "int64")
 
 #: Numbers are below 2**BITS.
@@ -54,34 +63,32 @@ BITS = 60
 _DIGITS = 0x0F0F0F0F0F0F0F0F
 #: Below this, floats are multiplied by 2**_LIFT first: a power of two large enough for the smallest does not exist.
 _TINY, _LIFT = 2.0**-500, 600
-#: The text before the mantissa, for each exponent from _LEAST on: of positive numbers, then of negative ones.
-_LEAST, _MOST = -1075, 1024
-_HEADS = pa.array([f"{sign}{exponent}:" for sign in ("", "-") for exponent in range(_LEAST, _MOST)])
+#: The smallest float64 with 53 significant bits; the eight bytes of smaller ones are whole multiples of 2**-1074.
+_NORMAL = 2.0**-1022
+#: The eight bytes of infinity, of a NaN and of a missing value, as whole numbers.
+_INFINITY, _NAN, _MISSING = 0x7FF0 << 48, 0x7FF8 << 48, (0x7FF8 << 48) + 1
 
 
-def register_float_texts(connection: duckdb.DuckDBPyConnection) -> None:
-    """Registers `float_texts`, which `number_rows` and `number` call, in a DuckDB connection."""
+def register_float_bytes(connection: duckdb.DuckDBPyConnection) -> None:
+    """Registers `float_bytes`, which `number_rows` and `number` call, in a DuckDB connection."""
     connection.create_function(
-        "float_texts", float_texts, ["double[]"], "varchar",
+        "float_bytes", float_bytes, ["double[]"], "blob",
         type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
     )  # fmt: skip
 
 
-def float_texts(lists: pa.ChunkedArray) -> pa.Array:
-    """Returns the text of each list of float64 values, joined by "|". All lists must have the same length."""
+def float_bytes(lists: pa.ChunkedArray) -> pa.Array:
+    """Returns the bytes of each list of float64 values, eight for each. All lists must have the same length."""
     rows, values = len(lists), pc.list_flatten(lists).combine_chunks()
-    numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
-    plain = np.isfinite(numbers) & (numbers != 0)
-    mantissa, exponent = np.frexp(np.abs(numbers if plain.all() else np.where(plain, numbers, 1.0)))
-    head = exponent - (1 + _LEAST) + (numbers < 0) * len(_HEADS) // 2
-    digits = pc.cast(pa.array((mantissa * 2.0**53).astype(np.int64)), pa.string())
-    texts = pc.binary_join_element_wise(pc.take(_HEADS, pa.array(head)), digits, "")
-    if not plain.all():
-        names = np.select([np.isnan(numbers), numbers > 0, numbers < 0], ["nan", "inf", "-inf"], "0")
-        texts = pc.if_else(pa.array(plain), texts, pa.array(names, pa.string()))
-        texts = pc.if_else(values.is_null(), "", texts)
-    ends = np.arange(rows + 1, dtype=np.int32) * (len(values) // max(1, rows))
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends), texts), "|")
+    numbers = (pc.fill_null(values, 0.0) if values.null_count else values).to_numpy() + 0.0  # -0.0 + 0.0 is 0.0
+    encoded = numbers.view(np.int64)
+    encoded[np.isnan(numbers)] = _NAN
+    if values.null_count:
+        encoded[values.is_null().to_numpy(zero_copy_only=False)] = _MISSING
+    ends = np.arange(rows + 1, dtype=np.int32) * (8 * len(values) // max(1, rows))
+    return pa.Array.from_buffers(
+        pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(encoded.byteswap(inplace=True))]
+    )
 
 
 def number_rows(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
@@ -94,12 +101,13 @@ def number_rows(rows: ir.Table, columns: Sequence[str], dialect: str, name: str)
     staged = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
     for stage in (_near, _step, _part):
         staged = staged.mutate(**{f"{stage.__name__}_{i}": stage(staged, i) for i in range(len(floats))})
-    texts = [
-        _float_text(staged, column, floats.index(column))
-        if column in floats
-        else _encode_text(staged[column], dialect, column != columns[-1])
-        for column in columns
-    ]
+    texts: list[ir.StringValue] = []
+    for floating, run in groupby(columns, lambda column: column in floats):
+        if floating:
+            digits = [_float_digits(staged, column, floats.index(column)) for column in run]
+            texts.append(_to_hex(_md5_bytes(_from_hex(ibis.literal("").join(digits)))))
+        else:
+            texts += [_encode_text(staged[column], dialect, column != columns[-1]) for column in run]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
     return joined.select(
         *(column for column in rows.columns if column != name), **{name: _number(joined["_text"], dialect)}
@@ -117,7 +125,7 @@ def _texts(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:
     for floating, run in groupby(columns, lambda column: rows[column].type().is_floating()):
         if floating:
             values = ibis.array([rows[column].cast("float64") for column in run])
-            texts.append(cast(ir.StringValue, _float_texts(values)))
+            texts.append(cast(ir.StringValue, _md5_digits(_float_bytes(values))))
         else:
             texts += [_encode_text(rows[column], "duckdb", column != columns[-1]) for column in run]
     return texts
@@ -182,20 +190,19 @@ def _part(rows: ir.Table, i: int) -> ir.FloatingValue:
     return cast(ir.FloatingValue, rows[f"_near_{i}"] * ibis.literal(2.0) ** -rows[f"_step_{i}"])
 
 
-def _float_text(rows: ir.Table, column: str, i: int) -> ir.StringValue:
+def _float_digits(rows: ir.Table, column: str, i: int) -> ir.StringValue:
+    """Returns the eight bytes of a value in BigQuery, as 16 hexadecimal digits."""
     value, size, part = rows[column], rows[f"_size_{i}"], rows[f"_part_{i}"]
     shift = ibis.cases((part >= 2, 1), (part < 1, -1), else_=0)
     step = rows[f"_step_{i}"] + shift - (size >= _TINY).ifelse(0, _LIFT)
     mantissa = part * ibis.cases((part >= 2, 2.0**51), (part < 1, 2.0**53), else_=2.0**52)
-    digits = step.cast("string") + ":" + mantissa.cast("int64").cast("string")
-    sign = (value < 0).ifelse("-", "")
-    return cast(
-        ir.StringValue,
-        ibis.cases(
-            (size > 0, sign + digits), (value.isnull(), ""), (value.isnan(), "nan"), (value > 0, "inf"),
-            (value < 0, "-inf"), else_="0",
-        ),
+    encoded = ibis.cases(
+        (value.isnull(), _MISSING), (value.isnan(), _NAN), (value.isinf(), _INFINITY),
+        (size >= _NORMAL, (step + 1022) * 2**52 + mantissa.cast("int64")),
+        else_=(size * 2.0**_LIFT * 2.0 ** (1074 - _LIFT)).cast("int64"),
     )  # fmt: skip
+    high = (encoded >> 32) + (value < 0).fill_null(False).ifelse(2**31, 0)
+    return cast(ir.StringValue, _format_two("%08x%08x", high, encoded & 0xFFFFFFFF))
 
 
 # ---- the id of every row, and repeated keys: both follow from one count of the ids

@@ -75,6 +75,11 @@ def test_a_part_that_crashes_is_a_row_that_fails(
     assert len(failures) == 1 and reason in failures[0]["reason"]
 
 
+def test_missing_packages_are_named_with_the_commands_that_carry_them() -> None:
+    commands = parts.explain_install(["pydantic", "google-crc32c"])
+    assert commands.count("pydantic google-crc32c") == 2 and "--no-index" in commands
+
+
 def test_a_part_is_left_out_by_its_missing_packages_its_gpus_and_on_a_cpu() -> None:
     part = Part("part", "given:act", 1, ("json", "no_such_package"), gpus=2)
     assert parts.find_obstacle(part, on_cpu=False, gpus=1) == "missing packages: no_such_package"

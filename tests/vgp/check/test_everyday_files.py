@@ -48,6 +48,7 @@ FILES = {
     "curl.sh": f"curl -X POST https://us-central1-aiplatform.googleapis.com/v1/x -d '{json.dumps(JOB)}'\n",
     "here.sh": f"cat > r.json <<EOF\n{json.dumps(JOB, indent=1)}\nEOF\n"
     "curl -d @r.json https://aiplatform.googleapis.com/v1\n",
+    "stdin.sh": f"curl -d @- https://us-central1-aiplatform.googleapis.com/v1/x <<EOF\n{json.dumps(JOB)}\nEOF\n",
     "words.py": f"import subprocess\nsubprocess.run({WORDS})\n",
     "text.py": f"import os\nname = 'a'\ncommand = f'''{LINE.replace('=x', '={name}')}'''\nprint(command)\n"
     "os.system(command)\n",
@@ -120,3 +121,30 @@ def test_a_request_inside_another_document_is_fixed_in_place(tmp_path):
     (fix,) = fixes([str(tmp_path / "values.yaml")], Options(regions=["us-central1"]))
     fix.write()
     assert not check([tmp_path], regions=["us-central1"]).errors
+
+
+LARGE = {
+    "commands.yml": "jobs:\n" + f"- run: {LINE}\n" * 1_001,
+    "posts.sh": "# aiplatform.googleapis.com machineSpec\n" + "curl -d '{" * 20_000,
+    "changes.py": "d = {}\n"
+    + "".join(f"d['k{at}'] = {{'a': d}}\n" for at in range(3_000))
+    + RUN.replace("pool]", "d]"),
+    "calls.py": "import os\n" + "".join(f"os.system('{LINE} #{at}')\n" for at in range(1_001)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_exceeds_a_budget_is_a_finding(tmp_path, name):
+    (tmp_path / name).write_text(LARGE[name])
+    report = check([tmp_path])
+    assert report.exit_code == 2 and "GPU031" in {finding.rule for finding in report.findings}
+
+
+def test_a_page_is_checked_if_it_is_named_and_its_shell_blocks_only(tmp_path):
+    wrong = LINE.replace("count=2", "count=8")
+    page = f"# Page\n\n    {wrong}\n\n````python\n```bash\n{wrong}\n```\n````\n\n{wrong}\n\n```console\n$ {LINE}\n```\n"
+    (tmp_path / "page.md").write_text(page)
+    (tmp_path / "other.md").write_text("# No request\n\n```python\nprint(1)\n```\n")
+    found = check([tmp_path / "page.md", tmp_path / "other.md"])
+    assert [(finding.rule, finding.line) for finding in found.findings if finding.rule == "GPU003"] == [("GPU003", 14)]
+    assert not check([tmp_path]).findings

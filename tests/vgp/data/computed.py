@@ -2,11 +2,13 @@
 
 import hashlib
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,8 +64,6 @@ def stated(value: object, last: bool) -> str:
         return ""
     if isinstance(value, bool | int):
         return str(int(value))
-    if isinstance(value, float):
-        return stated_float(value)
     if isinstance(value, datetime):
         return str((value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1))
     if isinstance(value, date):
@@ -72,19 +72,22 @@ def stated(value: object, last: bool) -> str:
     return value if last else f"{len(value)}:{value}"
 
 
-def stated_float(value: float) -> str:
-    if value == 0:
-        return "0"
-    if not math.isfinite(value):
-        return str(value).removeprefix("-" * math.isnan(value))
-    mantissa, exponent = math.frexp(abs(value))
-    return f"{'-' * (value < 0)}{exponent - 1}:{int(mantissa * 2**53)}"
+def stated_float(value: object) -> bytes:
+    if value is None:
+        return bytes.fromhex("7ff8000000000001")
+    assert isinstance(value, float)
+    return struct.pack(">d", math.nan if math.isnan(value) else value + 0.0)
 
 
 def stated_number(row: tuple[object, ...], kinds: list[str]) -> int:
-    values = ["" if value is None and kind == "string" else value for value, kind in zip(row, kinds, strict=True)]
-    text = "|".join(stated(value, i == len(row) - 1) for i, value in enumerate(values))
-    return int(hashlib.md5(text.encode()).hexdigest()[::-1][-15:], 16)
+    texts: list[str] = []
+    for is_float, run in groupby(range(len(row)), lambda i: kinds[i] == "float64"):
+        if is_float:
+            texts.append(hashlib.md5(b"".join(stated_float(row[i]) for i in run)).hexdigest())
+        else:
+            values = {i: "" if row[i] is None and kinds[i] == "string" else row[i] for i in run}
+            texts += [stated(value, i == len(row) - 1) for i, value in values.items()]
+    return int(hashlib.md5("|".join(texts).encode()).hexdigest()[::-1][-15:], 16)
 
 
 def stated_ids(rows: Sequence[tuple[object, ...]], kinds: list[str]) -> list[int]:

@@ -165,7 +165,7 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once_and_before_i
     """However long the sample takes, and no rank waits for it; killed meanwhile, only the end is to do again."""
     folder, _ = uninterrupted
     places = {"data": digits, "model": tmp_path / "model", "checkpoints": folder / "checkpoints"}
-    told = (folder / "checkpoints" / "training.json").read_bytes()
+    recorded = (folder / "checkpoints" / "training.json").read_bytes()
     monkeypatch.setenv("DIGITS_SAMPLE", "kill")
     with pytest.raises(ProcessFailed, match="rank 0 of 2 on .* was killed by SIGKILL"):
         train(config(), **places, nproc=2)
@@ -175,7 +175,7 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once_and_before_i
     figures = train(config(strategy="fsdp"), **places, nproc=2)
     assert figures["resumed_from"] == figures["steps"] == 63
     assert bundle.load(tmp_path / "model")[2].sample == "alone"
-    assert (folder / "checkpoints" / "training.json").read_bytes() == told  # how fast it was
+    assert (folder / "checkpoints" / "training.json").read_bytes() == recorded  # how fast it was
 
 
 @pytest.mark.parametrize("changes", [{"profile_steps": "60-70"}, {"profile_ranks": "0,1"}])
@@ -325,7 +325,7 @@ def test_tasks_that_compute_other_things_have_other_folders(digits, change):
 
 
 def test_every_rung_of_a_ladder_finds_the_same_folder_whatever_image_it_has(digits):
-    """A rung with an image of its own is told that of the step."""
+    """A rung with an image of its own uses the step's image in the name of the folder."""
     plain = place(digits, environment={"TRAINING_IMAGE": "image@sha256:1"}).folder
     own = {"TRAINING_IMAGE": "image@sha256:2", "TRAINING_STEP_IMAGE": "image@sha256:1"}
     assert place(digits, environment=own).folder == plain

@@ -42,7 +42,7 @@ def test_a_job_that_another_one_has_replaced_ends_before_it_writes_anything(cont
 
 
 def test_a_job_that_its_launcher_forgets_saves_on_all_ranks_and_stops(control, digits, tmp_path, capfd):
-    """It has told how far it was; the same request finds that step again."""
+    """The job has reported its step; the same request resumes from there."""
 
     def beat_until(name):
         """Until the job has reported a value that is not 0."""

@@ -66,7 +66,7 @@ def pids(folder, node):
 
 
 def ending(process, began):
-    """What it says at its end, which must come in time."""
+    """The last words of the process, which must end in time."""
     _, said = process.communicate(timeout=LOST_AFTER_S + SLACK_S + 10)
     assert LOST_AFTER_S - 1 < time.monotonic() - began < LOST_AFTER_S + SLACK_S
     assert process.returncode == 75

@@ -40,7 +40,7 @@ def comes_back(proxy):
 
 
 def failed(capfd, call):
-    """What a step that fails says, besides one warning."""
+    """The error of a step that fails, without its one warning."""
     with pytest.raises(SystemExit) as stop:
         call()
     assert stop.value.code == 69

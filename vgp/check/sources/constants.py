@@ -176,6 +176,7 @@ class Constants:
     def _build(self, node: ast.Name, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
         """Returns a list or dictionary that statements fill one after the other in every run; None for other names."""
         history = self.names.read_history(node.id, node.lineno)
+        spend("look-ups", 5 * len(history))
         if len(history) < 2 or history[0].value is None:
             return None
         result = self.value(history[0].value, path, places, depth + 1)

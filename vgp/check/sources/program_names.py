@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from vgp.base.documents.bounded_text import spend
+
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _MODULE = (0, 1 << 60)
 #: Number of calls of a function above which its arguments are unknown, because each argument is searched in all calls.
@@ -48,6 +50,7 @@ class Names:
         assignments = self._set.get(name)
         if not assignments:
             return f"{name} has no constant value in this file"
+        spend("look-ups", len(assignments) // 5)
         scope = self._scope(line)
         in_scope = [each for each in assignments if each.scope == scope]
         above = [each for each in in_scope if each.line <= line]

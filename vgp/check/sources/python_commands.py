@@ -3,10 +3,12 @@
 import ast
 import re
 
+from vgp.base.documents.bounded_text import Exhausted
 from vgp.base.documents.document import At, Document
 from vgp.base.documents.node import Computed
 from vgp.check.sources import embedded_commands, shell_script
 from vgp.check.sources.constants import Constants, read_callable_name
+from vgp.check.sources.shell_script import MAX_COMMANDS
 
 #: Functions that show their text and run nothing.
 _SHOWING = ("print", "debug", "info", "warning", "error", "exception", "write", "add_argument", "Markdown", "echo")
@@ -21,6 +23,9 @@ def find_commands(file: str, constants: Constants, at: At) -> list[Document]:
         for argument in _arguments(call)
         if isinstance(node := constants.resolve_name(argument), ast.expr) and (text := _command(node, constants))
     }
+    if len(texts) > MAX_COMMANDS:
+        fault = Exhausted(f"The program has more than {MAX_COMMANDS:,} commands of gcloud.")
+        return [Document(file, None, "", fault=fault, places={})]
     return [
         document
         for line, text in texts.values()

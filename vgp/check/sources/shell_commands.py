@@ -199,7 +199,8 @@ def blank_printed(lines: Lines) -> None:
 
 
 def take_heredocs(lines: list[str]) -> Heredocs:
-    """Returns the text and the line of every `cat > FILE << EOF`; blanks the lines that no shell runs."""
+    """Returns the text and the line of every `cat > FILE << EOF`, without a name of those that curl reads; blanks the
+    lines that no shell runs."""
     texts: Heredocs = {}
     last = {line.strip(): at for at, line in enumerate(lines)}
     number = 0
@@ -211,11 +212,11 @@ def take_heredocs(lines: list[str]) -> Heredocs:
         if match is None or last.get(match.group(2), 0) < number:
             continue
         end = next(at for at in range(number, len(lines)) if lines[at].strip() == match.group(2))
-        if name:
+        if name or "curl" in opening:
             expands = not match.group(1)
             body = "\n".join(lines[number:end])
             text = body if expands else body.replace("$", LITERAL)
-            texts.setdefault(name.group(2), []).append((number, text))
+            texts.setdefault(name.group(2) if name else "", []).append((number, text))
         if not (_SHELL.search(opening) or name and name.group(2).endswith((".sh", ".bash"))):
             lines[number:end] = [""] * (end - number)
         lines[end] = ""

@@ -46,6 +46,8 @@ from vgp.check.sources.shell_variables import (
 )
 
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
+#: Characters behind options of curl that are split into words.
+MAX_POSTED = 1_000_000
 #: The option of curl before the text that it sends.
 _POSTED = re.compile(r"\s(?:-d|--data(?:-raw|-binary)?|--json)(?:\s+|=)(?=\$?['\"]\s*\{)")
 _FIX = (
@@ -144,12 +146,19 @@ def _posted_requests(text: str, script: _Script) -> Iterator[Document]:
     if not posts_request(text):
         return
     bodies = [each for name, written in script.written.items() if name not in script.configs for each in written]
+    left = MAX_POSTED
     for match in _POSTED.finditer(text):
+        rest = text[match.end() :].lstrip()[:MAX_COMMAND]
+        left -= len(rest)
+        if left < 0:
+            fault = Exhausted("The script sends more texts with curl than are followed.")
+            yield Document(script.file, None, "", fault=fault)
+            return
         try:
-            body = split(text[match.end() :].lstrip()[:MAX_COMMAND]).words[0]
-        except (Unclosed, IndexError):
-            continue
-        bodies.append((text.count("\n", 0, match.end()), body))
+            words = split(rest).words
+        except Unclosed:
+            words = [rest]  # not JSON, which is reported
+        bodies += [(text.count("\n", 0, match.end()), word) for word in words[:1]]
     for above, body in bodies:
         if not any(field in body for field in POSTED_FIELDS):
             continue

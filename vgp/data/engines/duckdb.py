@@ -25,7 +25,7 @@ from vgp.base.exits import UserError
 from vgp.data.engine import PLACE, SOURCE, Row, Uncomputable, query_repeated_values
 from vgp.data.engines.row_store import store
 from vgp.data.events import FIGURES, Events, compute_window_sums, sum_windows
-from vgp.data.identity import number, register_float_texts
+from vgp.data.identity import number, register_float_bytes
 from vgp.data.schema import Field, arrow_schema, canonical_schema
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def connect(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPyCo
     try:
         connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
         connection.execute("SET GLOBAL TimeZone = 'UTC'; SET enable_progress_bar = false")
-        register_float_texts(connection)
+        register_float_bytes(connection)
         connection.execute("SET allowed_directories = [?]", [f"{scratch}/"])
         connection.execute("SET enable_external_access = false; SET lock_configuration = true")
     except BaseException:

@@ -173,6 +173,8 @@ class Delimited:
             text = f" has {count} where the header has {width[1]}: {quote(reason.partition(': ')[2])}."
             if self.quote and f"\\{self.quote}" in reason:
                 text += f" Within quotes a quote is written twice ({self.quote * 2}), not behind a backslash."
+            if int(width[1]) == 1:
+                text += " The first line must name the columns: remove a title or comment above it."
             cut_off = last and int(width[2]) < int(width[1]) and self.line(data, record + 1) < 0
             return Mistake(record, text + " The file seems to be cut off there." * cut_off)
         if self._fields(data, record) == self.columns:

@@ -246,7 +246,7 @@ def check_names(where: str, names: Sequence[str]) -> None:
         what = (
             f"column {join_names(repeated)} occurs" if len(repeated) == 1 else f"columns {join_names(repeated)} occur"
         )
-        raise UserError(f"{where}: the {what} twice.")
+        raise UserError(f"{where}: the {what} twice. Give each column a name of its own in the file.")
 
 
 def _old_mac(name: str) -> str:

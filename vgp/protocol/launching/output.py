@@ -17,7 +17,7 @@ class Output:
     """The launcher's stdout (1) and stderr (2), with the bytes not yet written, by descriptor."""
 
     def __init__(self) -> None:
-        self.pending, self.wrote_at = {1: b"", 2: b""}, time.monotonic()
+        self.pending, self.wrote_at = {1: bytearray(), 2: bytearray()}, time.monotonic()
         self.dropped: set[int] = set()
         self.is_at_line_start = True
 
@@ -54,7 +54,8 @@ class Output:
         """Writes up to 4096 bytes, which a writable pipe accepts at once."""
         try:
             written = os.write(number, self.pending[number][:4096])
-            self.pending[number], self.wrote_at = self.pending[number][written:], time.monotonic()
+            del self.pending[number][:written]  # unlike a slice, does not copy the rest
+            self.wrote_at = time.monotonic()
         except BlockingIOError:
             pass
         except OSError:  # the reader is gone: the command continues
@@ -62,7 +63,7 @@ class Output:
 
     def _give_up(self, number: int) -> None:
         self.dropped.add(number)
-        self.pending[number] = b""
+        self.pending[number].clear()
 
 
 def _ready(sources: list[int], targets: list[int]) -> set[int]:

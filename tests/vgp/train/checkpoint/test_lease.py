@@ -109,7 +109,7 @@ def test_a_run_that_was_killed_keeps_its_folder_for_a_lease_and_not_from_itself(
     process = other(f"{bucket}/again", f"{bucket}/taken")
     process.kill()
     process.wait()
-    with hold(f"{bucket}/again", Owner("first", "train_1")):  # it would say that it waits
+    with hold(f"{bucket}/again", Owner("first", "train_1")):  # a wait would be logged
         assert lease_of(f"{bucket}/again").pid == os.getpid()
     assert lease_of(f"{bucket}/again") is None  # given back
     pass_on_the_server(monkeypatch, after_looks=1)
@@ -208,7 +208,7 @@ def test_a_store_that_takes_a_third_of_a_lease_to_answer_keeps_it_renewed(bucket
 
 
 def test_a_lease_that_ran_out_in_an_outage_stays_with_a_holder_that_renews_it(bucket, proxy, monkeypatch):
-    """Nobody could renew it: that it is old is no proof that its holder is gone."""
+    """During the outage no holder could renew its lease, so an old lease does not prove that its holder is gone."""
     folder, refusals, renewed = f"{bucket}/outage-of-both", [], threading.Event()
     monkeypatch.setattr(lease, "time", SimpleNamespace(sleep=lambda seconds: renewed.wait(PATIENCE_S)))
 

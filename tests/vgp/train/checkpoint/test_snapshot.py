@@ -10,7 +10,7 @@ from vgp.train.checkpoint.snapshot import Snapshot
 
 
 class Slow(Snapshot):
-    """Copies when it is told to."""
+    """Copies when the test asks."""
 
     def __init__(self):
         super().__init__()

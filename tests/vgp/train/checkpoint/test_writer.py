@@ -46,7 +46,7 @@ def test_the_copy_is_of_the_moment_of_saving(subject):
 def test_a_save_before_the_end_copies_nothing_reads_nothing_back_and_deletes_nothing(
     make, tmp_path, monkeypatch, capfd
 ):
-    """Also the first of a run: memory that nobody has touched yet costs more than writing."""
+    """Also the first of a run: first use of fresh memory costs more than writing it."""
     subject = make(tmp_path, keep=1)
     for step in (1, 2):
         subject.train()

@@ -1,4 +1,4 @@
-"""What is chosen where the configuration leaves it open. The GPU is only told of: what it is asked, it answers."""
+"""How `auto` settings are resolved. The GPU is a double that answers questions about itself."""
 
 import shutil
 import signal
@@ -51,7 +51,7 @@ def test_a_large_model_on_a_gpu_is_compiled_and_takes_the_fastest_kernels(gpu):
     ("Tesla V100-SXM2-16GB", (7, 0), "fp16"), ("Tesla T4", (7, 5), "fp16"), ("Tesla P100-PCIE-16GB", (6, 0), "fp32"),
 ])  # fmt: skip
 def test_a_gpu_without_bfloat16_takes_float16_if_it_has_tensor_cores(gpu, monkeypatch, name, capability, expected):
-    """PyTorch says of each that it supports bfloat16, by emulation."""
+    """PyTorch reports bfloat16 for each of them, by emulation."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
@@ -101,7 +101,7 @@ def test_a_run_that_began_on_a_gpu_goes_on_as_it_began_on_a_cpu_and_says_so(gpu,
 
 
 def test_what_was_chosen_then_counts_where_it_is_left_open_now():
-    """A checkpoint of an earlier version says `auto` of its precision alone; a hostile one may say anything."""
+    """A checkpoint of an earlier version holds `auto` for its precision only; a hostile one may hold anything."""
     then = {"config": {"precision": "auto", "compile": False, "deterministic": True, "seed": 0}}
     assert _chosen_then(then, parse_config({})) == {"compile": False, "deterministic": True}
     assert _chosen_then(then, parse_config({"compile": True})) == {"deterministic": True}

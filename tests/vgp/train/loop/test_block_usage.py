@@ -26,7 +26,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def said():
-    """What each rank says of each trial, all of them in one set of two processes."""
+    """The result of each trial on each rank, all in one set of two processes."""
     trials = {(way, how): {"way": way, **HOW[how]} for way, how in (*RIGHT, *WRONG)}
     patch = pytest.MonkeyPatch()
     patch.syspath_prepend(str(Path(__file__).parents[3] / "helpers"))

@@ -42,7 +42,7 @@ def test_no_other_interval_loses_less():
 
 
 def saved(interval, *, held_s=0.0, waited_s=0.0, slower=1.0, steps=4):
-    """What an interval says after quiet steps of 0.1 s and a save with some steps beside it."""
+    """The description of an interval after undisturbed steps of 0.1 s and a save that slowed some steps."""
     for _ in range(5):
         assert interval.add(5, 0.5, writing=False) == ""
     interval.begin(held_s)
@@ -54,8 +54,8 @@ def saved(interval, *, held_s=0.0, waited_s=0.0, slower=1.0, steps=4):
 def test_what_a_save_costs_decides_and_is_told_once_with_its_reason():
     interval = Interval("auto", 0.4)
     assert interval.every_s == 60
-    told = saved(interval, held_s=0.3, waited_s=0.1)
-    assert all(fact in told for fact in ("every 85 s", "0.4 s", "2.5 h"))
+    text = saved(interval, held_s=0.3, waited_s=0.1)
+    assert all(fact in text for fact in ("every 85 s", "0.4 s", "2.5 h"))
     assert saved(interval, held_s=0.3, waited_s=0.1) == "" and interval.every_s == pytest.approx(84.5, abs=0.5)
     assert "every 10 min" in saved(Interval("auto"), slower=3.6)  # 8 steps of 0.36 s in place of 0.1 s: 2.1 s
 
@@ -130,7 +130,7 @@ class Learner:
 
 @pytest.fixture
 def save(tmp_path):
-    """What every one of two ranks that save step 1 and wait for it has to say of that."""
+    """The result of each of two ranks that save step 1 and wait for it."""
 
     def save(*, commit_s, patience_s, hang_after_s, absent=None):
         meeting = dist.HashStore()

@@ -30,7 +30,7 @@ def newest_step(folder):
     return recovery.read_manifest(store, names[0]).step if names else None
 
 
-#: Each of 5 steps is saved: by name, the fault, the settings, and what the error says of it.
+#: Each of 5 steps is saved: by name, the fault, the settings, and the error's text.
 FAULTS = {
     "in the last step": ("gradient:1:4", {}, "the gradient of step 4 is not finite, though its loss is"),
     "without clipping": ("gradient:0:2", {"clip_norm": 0}, "the gradient of step 2 is not finite"),

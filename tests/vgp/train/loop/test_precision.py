@@ -157,8 +157,8 @@ def test_attention_over_raw_values_computes_in_float32():
         def forward(self, query, raw):
             return nn.functional.scaled_dot_product_attention(query, query, raw)
 
-    module, query = Attention(), torch.randn(2, 9, 4, requires_grad=True)
-    raw = 101_325 + 100 * torch.randn(2, 9, 4)
+    module, query = Attention(), torch.randn(2, 1, 9, 4, requires_grad=True)
+    raw = 101_325 + 100 * torch.randn(2, 1, 9, 4)
     assert precision.keep_float32(module, lambda: module(query, raw), torch.bfloat16)
     assert not precision.keep_float32(module, lambda: module(query, (raw - 101_325) / 100), torch.bfloat16)
 

@@ -102,8 +102,8 @@ def test_a_profiler_that_cannot_begin_or_end_is_a_warning_and_training_goes_on(
 
     monkeypatch.setattr(torch.profiler.profile, when, refused)
     train(profiler(tmp_path, profile_steps="2-3"), 0, 5)
-    told = "warning: no profile on rank 0: RuntimeError: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
-    assert capsys.readouterr().err.count(told) == 1 and steps(tmp_path) == []
+    warning = "warning: no profile on rank 0: RuntimeError: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+    assert capsys.readouterr().err.count(warning) == 1 and steps(tmp_path) == []
 
 
 def test_a_trace_that_cannot_be_written_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

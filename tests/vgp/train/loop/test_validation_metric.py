@@ -1,4 +1,4 @@
-"""What is wrong with a metric, or with validations that there cannot be, is told before anything starts."""
+"""A wrong metric, or a validation without rows, is an error before training starts."""
 
 import shutil
 from contextlib import nullcontext

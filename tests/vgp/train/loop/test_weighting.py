@@ -1,4 +1,4 @@
-"""A loss that is a sum and its weight: one mean over the global batch, whoever computes which part of it."""
+"""A loss that is a sum and its weight: one mean over the global batch, however its parts are assigned to processes."""
 
 import json
 import math

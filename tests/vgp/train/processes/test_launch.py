@@ -251,7 +251,7 @@ def test_a_first_machine_that_never_comes_is_waited_for_so_long_and_no_longer(tm
 
 
 class Taken:
-    """A condition that is lost as soon as somebody asks."""
+    """A condition that is lost at the first question."""
 
     loss = "the folder is another's now"
 

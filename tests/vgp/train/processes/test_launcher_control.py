@@ -13,7 +13,8 @@ PATIENCE_S = 30.0
 
 @pytest.fixture
 def silent():
-    """An address that answers nothing at all, as that of a machine that is gone: nobody accepts, and no more fit in."""
+    """An address that answers nothing at all, as that of a machine that is gone: it accepts no connection, and no more
+    fit into its queue."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))

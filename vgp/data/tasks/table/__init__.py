@@ -13,7 +13,9 @@ The proposal:
     spread_sample.py   reads rows from all parts of a large table
     column_guess.py    guesses the type of a column
     text_types.py      finds numbers and dates in texts
-    column_doubts.py   finds markers of missing values, second spellings, and rows of totals
+    mixed_texts.py     finds texts that are nearly numbers or dates
+    column_doubts.py   finds markers of missing values, rows of totals, and dates that may be the time
+    name_doubts.py     finds second spellings, missing values, totals and lists among names
     strange_values.py  rules for suspicious values, which `prepare` applies, too
     ambiguities.py     asks the user about ambiguous columns
     target_column.py   decides between classes and regression

@@ -1,6 +1,5 @@
-"""Doubts about a column whose type is known: markers for missing values, spellings of one name, rows of totals."""
+"""Doubts about a column whose type is known: markers for missing values, rows of totals, dates that may be the time."""
 
-import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,23 +12,15 @@ import pyarrow.compute as pc
 
 from vgp.base.text.printable import join_names, quote
 from vgp.data.sources.values import is_text
+from vgp.data.tasks.table import name_doubts
 from vgp.data.tasks.table.ambiguities import Doubt, Reading
 from vgp.data.tasks.table.column_guess import BLANK, Guess, guess_column
 from vgp.data.tasks.table.column_roles import count_months
 from vgp.data.tasks.table.column_types import DATES, NUMBERS, parse_kind, with_missing
-from vgp.data.tasks.table.strange_values import APART, OFTEN, count_markers, is_strange, plain_case
+from vgp.data.tasks.table.strange_values import APART, OFTEN, count_markers, is_strange
 
 #: Days that databases and sheets write for a missing date.
 NO_DAYS = ("9999-12-31", "9999-01-01", "2099-12-31", "1900-01-01", "1970-01-01", "0001-01-01")
-#: Words for a missing value that may be a name (North America, Namibia). A target is asked about more of them.
-MISSING = re.compile(r"n\.?a\.?", re.I)
-MISSING_TARGET = re.compile(r"n\.?/?a\.?n?|null|nil|none|unknown|missing|not (known|available)|-?9{2,6}", re.I)
-#: Words of one meaning: two words of a set may be one class, if one of them is longer than a letter.
-ALIKE = (("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0"), ("male", "m"), ("female", "f"))
-#: Words are compared by meaning in columns with at most this many distinct values.
-MOST_ALIKE = 10
-SUM = re.compile(r"(grand |sub)?total|totals|sum|summe|gesamt(summe)?|insgesamt|total g[eé]n[eé]ral|somme|totale?s?|"
-                 r"suma|average|mean|mittelwert|durchschnitt", re.I)  # fmt: skip
 #: How many rows at the end may be totals, and how many rows a total needs above it.
 LAST_ROWS, LEAST_ROWS = 3, 4
 #: A date column may be the time if at most this share of its rows is empty.
@@ -44,7 +35,7 @@ def find_doubt(column: Guess, *, target: bool) -> Doubt | None:
     elif column.word in DATES:
         questions += _no_days(column)
     elif column.word == "category" and is_text(column.values.type):
-        questions += [*_spellings(column), *_missing(column, target=target)]
+        questions += name_doubts.find_doubts(column, target=target)
     return reduce(_combine, questions) if questions else None
 
 
@@ -52,7 +43,9 @@ def drop_markers(column: Guess, marked: Collection[str]) -> Guess:
     """Returns a category column with `marked` texts such as NA as missing values, since R writes NA in all columns."""
     if column.word != "category" or not is_text(column.values.type):
         return column
-    texts = tuple(text for text in marked if MISSING.fullmatch(text) and pc.index(column.values, text).as_py() >= 0)
+    texts = tuple(
+        text for text in marked if name_doubts.MISSING.fullmatch(text) and pc.index(column.values, text).as_py() >= 0
+    )
     if not texts:
         return column
     values = pc.if_else(pc.is_in(column.values, pa.array(texts)), None, column.values)
@@ -76,10 +69,11 @@ def _combine(first: Doubt, second: Doubt) -> Doubt:
 
 def _markers(column: Guess) -> Iterator[Doubt]:
     """Asks about numbers that may mean a missing value, such as -999."""
-    counts = {_format_number(column, value): count for value, count in count_markers(column.numbers).items()}
+    marked = count_markers(column.numbers)
+    counts = {_format_number(column, value): count for value, count in marked.items()}
     if counts:
         values = np.unique(column.numbers[~np.isnan(column.numbers)])
-        others = values[~is_strange(values)]
+        others = values[~is_strange(values) & ~np.isin(values, list(marked))]
         rows = f"in {sum(counts.values()):,} row{'s' * (sum(counts.values()) != 1)}"
         rest = f"also {join_names(list(counts)[1:])}, " if len(counts) > 1 else ""
         why = f"{rest}{rows}; the other values range from {others.min():,g} to {others.max():,g}"
@@ -105,7 +99,11 @@ def _format_number(column: Guess, value: float) -> str:
 
 def _same_numbers(column: Guess) -> Iterator[Doubt]:
     """Asks about a number with two spellings, which would make two classes."""
-    if not is_text(column.values.type) or column.word == "number" or len(np.unique(column.numbers)) > MOST_ALIKE:
+    if (
+        not is_text(column.values.type)
+        or column.word == "number"
+        or len(np.unique(column.numbers)) > name_doubts.MOST_ALIKE
+    ):
         return
     texts = pc.unique(column.known).to_pylist()
     for _, spellings in groupby(sorted(texts, key=float), key=float):
@@ -131,39 +129,6 @@ def _no_days(column: Guess) -> Iterator[Doubt]:
             readings = (Reading("missing", with_missing(column.type, (*column.kind.missing, text))),
                         Reading("this day", column.type))  # fmt: skip
             yield Doubt(column.name, text, readings, f"in {counts[at]:,} rows")
-
-
-def _spellings(column: Guess) -> Iterator[Doubt]:
-    """Asks about names that differ only in case or blanks, and about words of one meaning."""
-    texts = pc.unique(column.known)
-    names = plain_case(texts)
-    if pc.count_distinct(names).as_py() < len(texts):
-        spellings: dict[str, list[str]] = {}
-        for name, text in zip(names.to_pylist(), texts.to_pylist(), strict=True):
-            spellings.setdefault(name, []).append(text)
-        first, *more = next(group for group in spellings.values() if len(group) > 1)
-        readings = (Reading(f"one name, of {len(spellings):,}", "category any case"),
-                    Reading(f"{len(texts):,} different names", column.type))  # fmt: skip
-        yield Doubt(column.name, first, readings, f"also {', '.join(map(quote, more[:3]))}")
-    elif len(texts) <= MOST_ALIKE:
-        for words in ALIKE:
-            synonyms = [text for text, name in zip(texts.to_pylist(), names.to_pylist(), strict=True) if name in words]
-            if len(synonyms) > 1 and max(map(len, synonyms)) > 1:
-                readings = (Reading("one meaning", choice="use one spelling in the file"),
-                            Reading(f"{len(synonyms)} different names", column.type))  # fmt: skip
-                yield Doubt(column.name, synonyms[0], readings, f"also {', '.join(map(quote, synonyms[1:]))}")
-
-
-def _missing(column: Guess, *, target: bool) -> Iterator[Doubt]:
-    """Asks about words that may mean a missing value."""
-    pattern = MISSING_TARGET if target else MISSING
-    texts = [text for text in pc.unique(column.known).to_pylist() if pattern.fullmatch(text)]
-    texts += column.markers if target else ()
-    if texts:
-        readings = (Reading("missing" + (", and its rows are dropped" if target else ""),
-                            with_missing(column.type, (*column.kind.missing, *texts))),
-                    Reading("a class" if target else "a name", column.type))  # fmt: skip
-        yield Doubt(column.name, texts[0], readings, f"also {join_names(texts[1:])}" if texts[1:] else "")
 
 
 def split_totals(rows: pa.Table, declared: Collection[str]) -> tuple[pa.Table, list[Doubt]]:
@@ -199,7 +164,7 @@ def _sum(rows: pa.Table, place: int) -> tuple[str, str]:
     """
     texts = {name: _at(rows[name], place) for name in rows.column_names}
     for name, text in texts.items():
-        if SUM.fullmatch(text.rstrip(":")) and _count(rows[name], text) == 1:
+        if name_doubts.SUM.fullmatch(text.rstrip(":")) and _count(rows[name], text) == 1:
             return name, "looks like a total"
     above = rows.slice(0, place)
     empty = next((name for name, text in texts.items() if not text and not _count(above[name], "")), "")

@@ -17,6 +17,7 @@ from vgp.data.sources.values import is_text
 from vgp.data.tasks.table import column_types as numbers
 from vgp.data.tasks.table.ambiguities import Doubt
 from vgp.data.tasks.table.column_types import Kind, NumberForm, parse_kind
+from vgp.data.tasks.table.mixed_texts import find_mixed_texts
 from vgp.data.tasks.table.strange_values import plain_case
 from vgp.data.tasks.table.task import ANY_CASE, PLAIN_FORMS, choose_stored_type
 from vgp.data.tasks.table.text_types import (
@@ -26,9 +27,9 @@ from vgp.data.tasks.table.text_types import (
     ISO_DATE,
     ISO_TIME,
     ISO_ZONE,
+    MOMENT,
     as_dates,
     days_as_numbers,
-    find_mixed_texts,
     find_spelled_type,
     matches_pattern,
 )
@@ -139,7 +140,10 @@ def _guess_stored(name: str, values: pa.Array) -> Guess:
         return replace(column, doubts=days_as_numbers(name, pc.unique(column.known).cast(pa.string()), "int "))
     if kinds.is_floating(values.type) or kinds.is_decimal(values.type):
         known = pc.fill_null(values.cast(pa.float64()), np.nan)
-        return Guess(name, pc.if_else(pc.is_nan(known), None, known), "float")
+        known = pc.if_else(pc.is_nan(known), None, known)
+        texts = (f"{value:.15g}" for value in pc.unique(known.drop_null()).to_pylist())
+        moments = days_as_numbers(name, pa.array(texts, pa.string()), "") if MOMENT.search(name) else ()
+        return Guess(name, known, "float", doubts=moments)
     if kinds.is_date(values.type):
         return Guess(name, values, "date")
     if kinds.is_timestamp(values.type):

@@ -92,15 +92,22 @@ def explain_useless(column: Guess) -> str:
         return "empty in every row"
     if column.distinct == 1 and not column.missing:
         return "the same in every row"
-    if is_row_name(column) and (column.word == "category" or KEY.search(column.name)):
+    if (is_row_name(column) or column.unique and is_whole(column)) and (
+        column.word == "category" or KEY.search(column.name)
+    ):
         return "a different value in each row"
-    if column.word == "int" and column.unique and rows >= MIN_ROWS and _counts(column.numbers):
+    if is_whole(column) and column.unique and rows >= MIN_ROWS and _counts(column.numbers):
         return "counts the rows"
-    if column.word == "int" and ID.search(column.name) and column.distinct > rows // 10 and rows >= MIN_ROWS:
+    if is_whole(column) and ID.search(column.name) and column.distinct > rows // 10 and rows >= MIN_ROWS:
         return f"identifiers: {column.distinct:,} different numbers in {rows:,} rows"
     if column.word == "category" and column.distinct > MOSTLY_UNIQUE * len(column.known) and rows >= MIN_ROWS:
         return f"{column.distinct:,} values in {rows:,} rows: nearly unique"
     return ""
+
+
+def is_whole(column: Guess) -> bool:
+    """Whether the column holds whole numbers, also as floats: pandas writes 17.0 where another row has no value."""
+    return column.word in NUMBERS and bool(np.all(np.nan_to_num(column.numbers) % 1 == 0))
 
 
 def _counts(numbers: np.ndarray) -> bool:

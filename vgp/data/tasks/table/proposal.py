@@ -217,7 +217,7 @@ def _remarks(repeated: Mapping[str, Repeats], group: str) -> dict[str, str]:
 
 def _as_names(column: Guess, is_group: bool) -> Guess:
     """Returns the column as a category if its values are whole numbers, which are then names, or if it is the group."""
-    whole = column.word in NUMBERS and bool(np.all(np.nan_to_num(column.numbers) % 1 == 0))
+    whole = column_roles.is_whole(column)
     if (is_group and column.word in ("int", "category")) or not (whole or is_group):
         return column
     if is_text(column.values.type):

@@ -92,7 +92,8 @@ def _require(data: str, rows: pa.Table) -> None:
     if rows.num_columns < 2:
         raise UserError(
             f"{data} has one column, {join_names(rows.column_names)}: a table needs the target and at least one other "
-            "column. Is its separator none of , ; | and tab?"
+            "column. Is its separator none of , ; | and tab? The first line must name the columns: remove a title "
+            "above it."
         )
     if rows.num_rows < 2:
         raise UserError(f"{data} has {rows.num_rows} row{'s' * (rows.num_rows != 1)}: too few to train and test.")

@@ -15,17 +15,33 @@ NINES = (-1.0, *(sign * (10.0**digits - 1) for digits in range(1, 7) for sign in
 #: A marker is this share of the other values' range away from them, or this many times as frequent as the most frequent
 #: other value, and occurs at least `LEAST_OFTEN` times.
 APART, OFTEN, LEAST_OFTEN = 0.5, 5, 5
+#: Zeros are strange only beside this many different numbers.
+LEAST_AROUND = 20
 
 
 def count_markers(numbers: np.ndarray) -> dict[float, int]:
     """Counts the numbers in a column that may mean a missing value, such as -999."""
     values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+    zeros = {0.0: count} if (count := _count_strange_zeros(numbers)) else {}
     strange = is_strange(values)
     others, often = values[~strange], counts[~strange]
     if len(others) < 2 or not strange.any():
-        return {}
+        return zeros
     pairs = zip(values[strange].tolist(), counts[strange].tolist(), strict=True)
-    return {value: int(n) for value, n in pairs if _is_marker(value, int(n), others, often)}
+    return zeros | {value: int(n) for value, n in pairs if _is_marker(value, int(n), others, often)}
+
+
+def _count_strange_zeros(numbers: np.ndarray) -> int:
+    """Counts the zeros in a column of positive numbers if they are far from nearly all of them, as in a weight of 0.
+
+    Zeros in most rows are amounts, such as what few customers bought.
+    """
+    others = numbers[~np.isnan(numbers) & (numbers != 0)]
+    zeros = int((numbers == 0).sum())
+    if not 1 < zeros < len(others) or others.min() <= 0 or len(np.unique(others)) < LEAST_AROUND:
+        return 0
+    low, middle = np.quantile(others, (0.05, 0.5))
+    return zeros if low > middle / 2 else 0
 
 
 def is_strange(values: np.ndarray) -> np.ndarray:

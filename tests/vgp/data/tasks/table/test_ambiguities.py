@@ -94,6 +94,21 @@ ASKED = {
     "a moment with a zone and one without": (cycled("2024-01-01T10:00:00Z", "2024-01-02T10:00:00"), ["", "category"]),
     "years of two digits": (lambda i: f"{i % 17 + 13}.{i % 12 + 1:02}.{i % 50:02}", ["date %d.%m.%y", ""]),
     "a dash among amounts": (cycled("$1,250.50", "-", "$3.00"), ["number $1,234.5 missing -", ""]),
+    "a clock of 12 hours and one of 24": (cycled("2026-01-31 1:30 PM", "2026-02-01 15:10"), ["", "category"]),
+    "quarters": (lambda i: f"{2020 + i // 60}Q{i % 4 + 1}", ["", "category"]),
+    "weeks": (lambda i: f"2026-W{i % 50 + 1:02}", ["", "category"]),
+    "months of another language": (
+        lambda i: f"{i % 28 + 1}. {('Januar', 'März', 'Mai')[i % 3]} 2026", ["", "category"]
+    ),
+    "moments of e-mails": (lambda i: f"Fri, {i % 28 + 1:02} Mar 2026 10:30:00 GMT", ["", "category"]),
+    "seconds with a fraction": (lambda i: f"{1_704_067_200 + 3_600 * i}.5", ["", "float"]),
+    "days of a sheet with a clock": (lambda i: f"{45_292 + i / 8:.3f}", ["", "float"]),
+    "numbers with footnotes": (lambda i: f"{i % 90}{'*' * (i % 3 == 0)}", ["", "category"]),
+    "about": (lambda i: f"{'~' * (i % 3 == 0)}{i % 90}", ["", "category"]),
+    "Arabic digits": (lambda i: "".join(chr(0x660 + int(d)) for d in str(i % 90)), ["", "category"]),
+    "zeros far below": (lambda i: 0 if i % 9 == 0 else f"{18 + i % 70 / 4}", ["float missing 0", "float"]),
+    "subtotals": (lambda i: "Subtotal" if i % 20 == 19 else "abc"[i % 3], ["", "category"]),
+    "oui and O": (cycled("oui", "O", "non", "N"), ["", "category"]),
     "a word among dates": (
         lambda i: "open" if i % 60 == 0 else f"{i % 28 + 1:02}.{i % 12 + 1:02}.2024",
         ["date %d.%m.%Y missing open", "category"],
@@ -123,6 +138,8 @@ READ = {
     "exponents": (cycled("1.5e3", "2E-2"), "float", 1500),
     "a gap in the range": (lambda i: 999 if i == 7 else 900 + i, "int", 900),
     "digits from 0 to 9": (lambda i: i % 10, "int", 0),
+    "amounts with zeros": (lambda i: 0 if i % 9 == 0 else i % 90, "int", 0),
+    "zeros in most rows": (lambda i: 40 + i % 30 if i % 3 == 0 else 0, "int", 40),
     "a single high number": (lambda i: 99 if i == 7 else i % 40, "int", 0),
 }  # fmt: skip
 
@@ -183,6 +200,22 @@ def test_what_can_be_read_in_one_way_is_read_so(tmp_path, read_values, name):
     offered, found = asking(tmp_path, column)
     assert offered == [] and found.type == type_, found
     assert read_values[name] == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("column", "type_", "last"),
+    [
+        (lambda i: f"{2015 + i // 24}-{i % 12 + 1:02}", "date %Y-%m", date(2024, 12, 1)),
+        (lambda i: date(2015 + i // 24, i % 12 + 1, 1).strftime("%b-%y"), "date %b-%y", date(2024, 12, 1)),
+        (lambda i: f"2026-0{i % 8 + 1}-01 1:30 PM", "timestamp %Y-%m-%d %I:%M %p", date(2026, 8, 1)),
+    ],
+)
+def test_months_and_clocks_of_12_hours_are_the_time_of_the_rows(tmp_path, column, type_, last):
+    made = proposed(tmp_path, {X: column, "y": lambda i: Y[i], "z": lambda i: i * 37 % 101}, rows=240)
+    assert made.time == X and next(found.type for found in made.columns if found.name == X) == type_
+    text, table, out = task_toml.format_proposal(made), next(tmp_path.glob("*.csv")), tmp_path / "out"
+    preparing.prepare("table", str(table), out, options={"declaration": text})
+    assert json.loads((out / "manifest.json").read_text())["split"]["test"].endswith(f":{last}")
 
 
 #: A type that the owner of a column chooses, a text in it, and its value in the dataset.
@@ -275,6 +308,24 @@ def test_a_date_of_another_form_cannot_be_computed(tmp_path, type_, text):
         value = date_of(engine.source().x, column_types.parse_kind(type_), ())
         with pytest.raises(Uncomputable, match=re.escape(text)):
             engine.read(engine.source().select(value=value))
+
+
+@pytest.mark.parametrize(
+    ("column", "example", "asked"),
+    [
+        (cycled("red,blue", "red", "blue", "blue,red,green", "green"), "red,blue", True),
+        (lambda i: "postive" if i % 40 == 0 else ("positive", "negative")[i % 2], "postive", True),
+        (lambda i: "grade 1" if i % 40 == 0 else ("grade 2", "grade 3")[i % 2], "", False),
+        (cycled("black/white", "red"), "", False),
+    ],
+)
+def test_lists_of_labels_and_misspelled_classes_are_asked_about(tmp_path, column, example, asked):
+    columns = {"x": lambda i: i * 37 % 101, "y": column}
+    if not asked:
+        assert proposed(tmp_path, columns, rows=240).target.classes
+        return
+    with pytest.raises(UserError, match=re.escape(f"y: '{example}' (row ")):
+        proposed(tmp_path, columns, rows=240)
 
 
 def test_the_target_is_asked_about_as_any_column(tmp_path):

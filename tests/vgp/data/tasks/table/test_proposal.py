@@ -53,7 +53,7 @@ def test_types_follow_from_all_values_and_markers_are_found(tmp_path):
             "day": lambda i: f"{i % 28 + 1:02}.0{i % 9 + 1}.2024",
             "at": lambda i: f"2024-0{i % 9 + 1}-01 10:00:00",
             "zone": lambda i: f"2024-0{i % 9 + 1}-01T10:00:00Z",
-            "mixed": lambda i: ("2024-01-31", "31.01.2024", "Jan 31")[i % 3],
+            "mixed": lambda i: ("2024-01-31", "soon", "late")[i % 3],
             "words": lambda i: f"it said, in so many words, {NOISE[i]}",
             "many": lambda i: f"v{i % 60}",
         },
