@@ -99,7 +99,7 @@ def test_a_comment_after_a_backslash_is_reported_with_its_line(tmp_path, capsys)
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
-    [("deploy.py", f"model.deploy({FIELDS})\n", "nothing to convert"), ("empty.py", "print(1)\n", "nothing to convert"),
+    [("deploy.py", f"model.deploy({FIELDS})\n", "no worker pool"), ("empty.py", "print(1)\n", "nothing to convert"),
      ("broken.py", "aiplatform.CustomJob(worker_pool_specs=[\n", "no Python"),
      ("unknown.py", "aiplatform.CustomJob('a', worker_pool_specs=make())\n", "jobSpec.workerPoolSpecs is known only"),
      ("bare.sh", "gcloud ai custom-jobs create --region=us-central1\n", "requests no machine")],
