@@ -102,9 +102,10 @@ def _find_conversions(written: object, value: object, at: Keys = ()) -> Iterator
     elif isinstance(written, list) and isinstance(value, tuple | list):
         for number, (item, inner) in enumerate(zip(written, value, strict=False), 1):
             yield from _find_conversions(item, inner, (*at, str(number)))
-    elif isinstance(value, bool | int | float):
-        if isinstance(written, str) or isinstance(written, bool) != isinstance(value, bool):
-            yield at, written, value
+    elif isinstance(value, bool | int | float) and (
+        isinstance(written, str) or isinstance(written, bool) != isinstance(value, bool)
+    ):
+        yield at, written, value
 
 
 def _find_env_tables(value: object, at: Keys) -> Iterator[tuple[Keys, Mapping[str, object]]]:

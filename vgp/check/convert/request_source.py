@@ -30,7 +30,7 @@ _SET = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
 _OPEN = ("displayName", "location", "region", "project", "parent", "jobId")
 #: Fields without which nothing is left to convert.
 _NEEDED = ("jobSpec", "trialJobSpec", "trainingTaskInputs", "workerPoolSpecs", "machineSpec", "trainingInput")
-#: The end of an error.
+#: The reason and the next step, after the name of the file.
 NOTHING = (
     "there is nothing to convert: no trainingInput, no custom or tuning job, no worker pools, no gcloud line. "
     "Put the job, or the quoted gcloud line, into a file of its own."
