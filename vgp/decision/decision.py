@@ -57,7 +57,7 @@ class SliceCheck(Slice):
     """
 
     loss_increase: float
-    #: P-value adjusted for the number of slices; None if the slice is too small to test.
+    #: P-value adjusted for the number of slices; None if the slice has too few rows, or too few of a class, to test.
     p_value: float | None
     worse: bool
 

@@ -25,6 +25,8 @@ from vgp.protocol import outcome
 #: One percentage point, about the sampling error of a bin of 2,000 rows (sqrt(.3 * .7 / 2000) = .010).
 CALIBRATION_TOLERANCE = 0.01
 FEWEST_SLICE_ROWS = 100
+#: With fewer rows outside a slice's most frequent class, its mean loss depends on a handful of rows, and no test holds.
+FEWEST_RARE_ROWS = 10
 
 
 def calibration(data: Predictions, reference: Reference, confidence: float) -> CalibrationCheck:
@@ -110,7 +112,7 @@ def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[Sl
     drafts = [
         _slice(
             column, value, take(compared.increase, rows), [take(each, rows) for each in codes],
-            None if data.weight is None else take(data.weight, rows), abs(compared.theirs),
+            None if data.weight is None else take(data.weight, rows), abs(compared.theirs), _can_test(data, rows),
         )
         for column, names in data.slices.items()
         for value, rows in names.rows()
@@ -119,11 +121,19 @@ def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[Sl
     return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
 
 
+def _can_test(data: Predictions, rows: np.ndarray) -> bool:
+    """Whether a slice has enough rows, and enough outside its most frequent class."""
+    if len(rows) < FEWEST_SLICE_ROWS:
+        return False
+    return not data.header.classes or len(rows) - np.bincount(take(data.label, rows)).max() >= FEWEST_RARE_ROWS
+
+
 def _slice(
-    column: str, value: str, increase: np.ndarray, codes: list[np.ndarray], weight: np.ndarray | None, scale: float
-) -> SliceCheck:
+    column: str, value: str, increase: np.ndarray, codes: list[np.ndarray], weight: np.ndarray | None, scale: float,
+    can_test: bool,
+) -> SliceCheck:  # fmt: skip
     worse = clusters.contrast(increase, codes, weight, scale=scale)
-    enough = len(increase) >= FEWEST_SLICE_ROWS and min(worse.clusters) >= levels.FEWEST_CLUSTERS
+    enough = can_test and min(worse.clusters) >= levels.FEWEST_CLUSTERS
     return SliceCheck(
         column=column,
         value=value,

@@ -211,6 +211,17 @@ def test_small_slices_are_listed_and_not_tested(save):
     assert [s.value for s in result.tested_slices] == ["LGA", "rest"]
 
 
+def test_a_slice_with_fewer_than_ten_rows_of_its_rarer_classes_is_listed_and_not_tested(save):
+    label, day, (new, old) = flights(np.random.default_rng(11), skills=(1.5, 0.4))
+    zeros = np.flatnonzero(label == 0)
+    shop = np.full(len(label), "rest", dtype="<U9")
+    shop[zeros[::2]], shop[zeros[1::2]] = "nine", "ten"
+    shop[np.flatnonzero(label == 1)[:19]] = ["nine"] * 9 + ["ten"] * 10
+    result = decide(save(label, new, champion=old, group=day, shop=shop))
+    assert [s.value for s in result.untested_slices] == ["nine", "rest"]  # the rest has one class only
+    assert [s.value for s in result.tested_slices] == ["ten"]
+
+
 @pytest.mark.parametrize("only", [0, 1])
 @pytest.mark.parametrize("against", ["champion", "baseline"])
 def test_without_a_row_of_a_class_nothing_is_decided(save, only, against):

@@ -238,7 +238,7 @@ def _unknown(measured: Evaluation, decision: Decision | None) -> str:
             "Its quality on parts of the rows is unknown, because the task names no slices." if measured.scored else ""
         )
     few = [check.name for check in decision.untested_slices] if decision else []
-    small = f"; {_names(few)} had too few rows for a test" if few else ""
+    small = f"; {_names(few)} had too few rows, or too few of a class, for a test" if few else ""
     return f"Slices were measured by {_names(columns)} only{small}."
 
 

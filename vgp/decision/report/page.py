@@ -220,7 +220,8 @@ def _slice_checks(decision: Decision) -> list[Check]:
         loss = name_metric(decision)
         text += ": " + ", ".join(f"{s.name} ({loss} {_signed(decision, s.loss_increase)})" for s in worse)
     if skipped:
-        text += f"; {len(skipped)} too small to test ({', '.join(s.name for s in skipped[:8])}"
+        names = ", ".join(check.name for check in skipped[:8])
+        text += f"; {len(skipped)} with too few rows, or too few of a class, to test ({names}"
         text += ", ...)" if len(skipped) > 8 else ")"
     return [Check(not worse, text + ".")]
 
