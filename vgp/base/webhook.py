@@ -89,7 +89,7 @@ def post(url: str, body: Mapping[str, object], key: str) -> int:
     outcomes: list[int | Exception] = []
 
     def send() -> int | None:
-        outcome = _within(TRY_S, lambda: _try(url, json.dumps(body).encode(), key))
+        outcome = _run_within(TRY_S, lambda: _try(url, json.dumps(body).encode(), key))
         if isinstance(outcome, Refused):
             raise outcome
         outcomes.append(outcome)
@@ -112,7 +112,7 @@ def _describe(outcome: int | Exception) -> str:
     return f"answered {outcome}{', a redirect, which is not followed' if 300 <= outcome < 400 else ''}"
 
 
-def _within(seconds: float, work: Callable[[], int | Exception]) -> int | Exception:
+def _run_within(seconds: float, work: Callable[[], int | Exception]) -> int | Exception:
     """Returns the result of `work`, run in a thread because DNS and slow writes have no timeout, or an error if
     late."""
     outcome: list[int | Exception] = []
@@ -126,10 +126,10 @@ def _within(seconds: float, work: Callable[[], int | Exception]) -> int | Except
     thread = threading.Thread(target=finish, daemon=True)
     thread.start()
     thread.join(seconds)
-    return outcome[0] if outcome else _late(seconds)
+    return outcome[0] if outcome else _timeout_error(seconds)
 
 
-def _late(seconds: float) -> Undelivered:
+def _timeout_error(seconds: float) -> Undelivered:
     return Undelivered(f"did not answer within {seconds:g} s")
 
 
@@ -166,7 +166,7 @@ def _try(url: str, body: bytes, key: str) -> int | Exception:
     except exceptions.NewConnectionError:  # a subclass of TimeoutError in urllib3
         return Undelivered("could not be reached")
     except exceptions.TimeoutError:
-        return _late(TRY_S)
+        return _timeout_error(TRY_S)
     except exceptions.SSLError:
         return Undelivered("has no certificate that can be trusted")
     except (exceptions.HTTPError, OSError):

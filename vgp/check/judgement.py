@@ -46,7 +46,7 @@ class Judgement:
                 Finding(
                     problem.rule, problem.level, self.document.file, _shorten_text(step),
                     _shorten_text(format_path(at.path)), _shorten_text(message), _shorten_text(problem.suggestion),
-                    at.path, self.document, _changes(problem, parts or {}),
+                    at.path, self.document, _list_changes(problem, parts or {}),
                 )
             )  # fmt: skip
 
@@ -85,7 +85,7 @@ class Judgement:
             self.add(step, at, "GPU031", f"The checker failed here: {_locate_error(error)}.", fix)
 
 
-def _changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
+def _list_changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
     """Returns the changes that fix the problem; none if one of the fields is missing."""
     if any(name not in parts for name, _ in problem.nearest):
         return ()

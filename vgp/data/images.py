@@ -101,14 +101,14 @@ class ImageTask(Task):
             labels.require_all(images)
         self.given = ",".join(storage.parts(data))
         self.others = tuple(name for name in files if name not in images and not (labels and name == labels.name))
-        pictures = list(self._pictures(images, labels))
+        pictures = list(self._list_pictures(images, labels))
         self.unlabelled = len(images) - len(pictures)
         if not pictures:
             raise UserError(f"{labels.name if labels else data} names none of the {len(images):,} images.")
         count = max(1, min(SHARD_IMAGES, SHARD_BYTES // self._width))
         return [tuple(pictures[i : i + count]) for i in range(0, len(pictures), count)]
 
-    def _pictures(self, images: Mapping[str, File], labels: Labels | None) -> Iterator[Picture]:
+    def _list_pictures(self, images: Mapping[str, File], labels: Labels | None) -> Iterator[Picture]:
         """Yields the images that have a class, in the order of their names."""
         shares = self.chosen["validation_share"], self.chosen["test_share"]
         codes = {compose_name(title): code for code, title in enumerate(self.classes)}
@@ -138,7 +138,7 @@ class ImageTask(Task):
             digest.update(picture.name.encode() + b"\0" + image_digest)
             if self.chosen["damaged"] == "drop":
                 try:
-                    self._pixels(picture, data)
+                    self._decode_pixels(picture, data)
                 except Damaged:
                     damaged.append(picture.name)
                     continue
@@ -160,7 +160,7 @@ class ImageTask(Task):
             notes.append(f"Dropped because they cannot be decoded: {_format_names(scan.damaged, 'image')}.")
         if self.others:
             notes.append(f"Ignored because their names are not those of images: {_format_names(self.others, 'file')}.")
-        notes += _copies(scan.prints)
+        notes += _describe_copies(scan.prints)
         digest = hashlib.sha256("".join(scan.digests).encode()).hexdigest()
         shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
         return {
@@ -177,7 +177,7 @@ class ImageTask(Task):
         by_split: dict[str, list[tuple[Picture, bytes]]] = {split: [] for split in SPLITS}
         for picture, data in _read(shard):
             try:
-                by_split[picture.split].append((picture, self._pixels(picture, data)))
+                by_split[picture.split].append((picture, self._decode_pixels(picture, data)))
             except Damaged:
                 if self.chosen["damaged"] == "refuse":
                     raise
@@ -189,7 +189,7 @@ class ImageTask(Task):
         images = [pixels(name, file, self.chosen["size"], self.chosen["channels"]) for name, file in data]
         return pa.table({"image": pa.array(images, pa.binary(self._width))})
 
-    def _pixels(self, picture: Picture, data: bytes) -> bytes:
+    def _decode_pixels(self, picture: Picture, data: bytes) -> bytes:
         return pixels(picture.name, data, self.chosen["size"], self.chosen["channels"])
 
     @property
@@ -214,7 +214,7 @@ def _decode_row(row: RawRow, name: str) -> tuple[str, bytes]:
         raise UserError(f"{name}: image must be the bytes of an image file, or their base64 text.") from None
 
 
-def _copies(prints: Mapping[str, bytes]) -> Iterator[str]:
+def _describe_copies(prints: Mapping[str, bytes]) -> Iterator[str]:
     """Yields a sentence for each split that has byte-for-byte copies of train images under other names."""
     train, *others = (np.frombuffer(prints[split], "<u8") for split in SPLITS)
     for split, tested in zip(SPLITS[1:], others, strict=True):

@@ -98,7 +98,7 @@ def check(
                 "beforehand, name it in the task's `trusted`."
             )
         ordered = values.dtype.kind == "f"
-        areas = [] if is_number else list(_areas(coded, labels, classes, ordered))
+        areas = [] if is_number else list(_list_areas(coded, labels, classes, ordered))
         for title, held_out, _ in areas:
             if held_out > MAX_AUC:
                 raise UserError(
@@ -107,13 +107,13 @@ def check(
                     "known beforehand, name it in the task's `trusted`."
                 )
         strength, figures = (
-            _nearly_number(coded, labels, ordered, share) if is_number else _nearly_class(areas, labels, classes)
+            _judge_number(coded, labels, ordered, share) if is_number else _judge_class(areas, labels, classes)
         )
         near += [(strength, f"{name} ({figures})")] if figures else []
-    return _warn([text for _, text in sorted(near, key=lambda pair: -pair[0])])
+    return _format_warning([text for _, text in sorted(near, key=lambda pair: -pair[0])])
 
 
-def _warn(near: list[str]) -> tuple[str, ...]:
+def _format_warning(near: list[str]) -> tuple[str, ...]:
     if not near:
         return ()
     several, rest = len(near) > 1, len(near) - MOST_NAMED
@@ -138,11 +138,11 @@ def measure_near_leak(
         ordered: Whether the column is a number.
     """
     if not classes:
-        return _nearly_number(codes, labels, ordered, measure_explained_variance(codes, labels))
-    return _nearly_class(list(_areas(codes, labels, classes, ordered)), labels, classes)
+        return _judge_number(codes, labels, ordered, measure_explained_variance(codes, labels))
+    return _judge_class(list(_list_areas(codes, labels, classes, ordered)), labels, classes)
 
 
-def _nearly_number(
+def _judge_number(
     codes: NDArray[np.int64], labels: NDArray[np.generic], ordered: bool, share: float
 ) -> tuple[float, str]:
     few = MIN_OF_EACH_CLASS <= len(codes) < 2 * MIN_ROWS
@@ -151,19 +151,19 @@ def _nearly_number(
     return share, f"R2 {share:.2f} of its rank" if share >= NEAR_EXPLAINED else ""
 
 
-def _nearly_class(
+def _judge_class(
     areas: Sequence[tuple[str, float, float]], labels: NDArray[np.generic], classes: Sequence[str]
 ) -> tuple[float, str]:
     title, _, auc = max(areas, key=lambda area: area[2])
     if auc < NEAR_AUC:
         return auc, ""
     hits = int((labels == list(classes).index(title)).sum())
-    low, high = _interval(auc, hits, len(labels) - hits)
+    low, high = _auc_interval(auc, hits, len(labels) - hits)
     of = "" if len(classes) == 2 else f" of {title!r}"
     return auc, f"AUC {auc:.3f}{of}, 95% interval {low:.2f} to {high:.2f}"
 
 
-def _areas(
+def _list_areas(
     codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], ordered: bool
 ) -> Iterator[tuple[str, float, float]]:
     """Yields each class with two AUCs: on held-out rows, and one that also uses small samples and is 0.5 if it may be
@@ -171,10 +171,10 @@ def _areas(
     for code, title in enumerate(classes[: 1 if len(classes) == 2 else None]):
         positive = labels == code
         held_out = separation(codes, positive)
-        yield title, held_out, _beyond_luck(codes, positive, ordered, held_out)
+        yield title, held_out, _subtract_luck(codes, positive, ordered, held_out)
 
 
-def _beyond_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool, best: float) -> float:
+def _subtract_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool, best: float) -> float:
     hits = int(positive.sum())
     rest = len(positive) - hits
     if not hits or not rest:
@@ -182,13 +182,13 @@ def _beyond_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered:
     if min(hits, rest) < 4 * MIN_OF_EACH_CLASS:
         best = max(best, (separation(codes, positive, 1) + separation(codes[::-1], positive[::-1], 1)) / 2)
         if ordered:
-            area = _area(*(np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)))
+            area = _compute_auc(*(np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)))
             best = max(best, area, 1 - area)
     luck = ((hits + rest + 1) / (12 * hits * rest)) ** 0.5
     return best if best - 0.5 > BEYOND_LUCK * luck else 0.5
 
 
-def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
+def _auc_interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
     """Returns the 95% interval of Hanley and McNeil 1982 (https://doi.org/10.1148/radiology.143.1.7063747)."""
     first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = auc * (1 - auc) + (hits - 1) * (first - auc**2) + (rest - 1) * (second - auc**2)
@@ -234,10 +234,10 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int
     _, rank = np.unique(rate, return_inverse=True)
     hits = np.bincount(rank[codes[judge]], weights=positive[judge], minlength=size)
     misses = np.bincount(rank[codes[judge]], weights=~positive[judge], minlength=size)
-    return _area(hits, misses)
+    return _compute_auc(hits, misses)
 
 
-def _area(hits: Counted, misses: Counted) -> float:
+def _compute_auc(hits: Counted, misses: Counted) -> float:
     """Returns the area under the ROC curve of a score, from the counts of both classes for each of its values."""
     below = np.cumsum(misses) - misses
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))

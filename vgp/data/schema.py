@@ -64,8 +64,8 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
 def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()) -> str:
     """Returns the message about a header that lacks declared columns, with the nearest names in the header."""
     spare = [column for column in columns[:MOST_COMPARED] if column not in declared]
-    plain = {_plain(column): column for column in spare}
-    near = [(name, plain.get(_plain(name)) or _nearest(name, spare)) for name in missing[:MOST_HINTS]]
+    plain = {_normalize_name(column): column for column in spare}
+    near = [(name, plain.get(_normalize_name(name)) or _suggest_column(name, spare)) for name in missing[:MOST_HINTS]]
     hints = "".join(f" Is {quote(column)} meant to be {name!r}?" for name, column in near if column)
     if any(column and column.casefold() == name.casefold() for name, column in near):
         hints += " Upper and lower case differ: declare the names as the file writes them."
@@ -77,12 +77,12 @@ def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSe
     )
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Returns the name in lower case, without spaces, `_` and `-`."""
     return re.sub(r"[\s_-]", "", name).casefold()
 
 
-def _nearest(name: str, columns: Sequence[str]) -> str:
+def _suggest_column(name: str, columns: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, columns, 1, NEAR)), "")
 
 
@@ -129,10 +129,10 @@ def canonical_type(field: Field) -> str:
 
 def arrow_schema(columns: ibis.Schema) -> pa.Schema:
     """Returns the Arrow schema of an expression's columns. (Ibis's own conversion needs a package of its backends.)"""
-    return pa.schema([pa.field(name, _arrow(kind)) for name, kind in columns.items()])
+    return pa.schema([pa.field(name, _to_arrow(kind)) for name, kind in columns.items()])
 
 
-def _arrow(kind: dt.DataType) -> pa.DataType:
+def _to_arrow(kind: dt.DataType) -> pa.DataType:
     if isinstance(kind, dt.Timestamp):
         return pa.timestamp("us", tz="UTC" if kind.timezone else None)
     if isinstance(kind, dt.Decimal):

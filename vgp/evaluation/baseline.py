@@ -76,11 +76,11 @@ class Baseline:
         """Returns probabilities, float64 (B, C); 0 for a class that was absent in training."""
         odds = self.model.intercept_ + sum_contributions(batch, self.columns, self.model.coef_.T)
         table = np.zeros((len(odds), self.width))
-        table[:, self.model.classes_] = _probabilities(odds)
+        table[:, self.model.classes_] = _to_probabilities(odds)
         return table
 
 
-def _probabilities(odds: np.ndarray) -> np.ndarray:
+def _to_probabilities(odds: np.ndarray) -> np.ndarray:
     if odds.shape[1] > 1:
         return np.asarray(special.softmax(odds, axis=1))
     second = special.expit(odds[:, 0])
@@ -308,7 +308,7 @@ def _line(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setti
     """Fits the linear model without quantiles; if labels are clipped, the offset of the mean corrects for it."""
     columns, label = setting.columns(columns, sample), sample[task.label]
     near = _clip_outliers(label) if setting.robust else label
-    model = _ridge(inputs(sample, columns), near, setting)
+    model = _fit_ridge(inputs(sample, columns), near, setting)
     shift = float((label - near).mean())
     return LinearBaseline(columns, np.asarray(model.coef_), float(model.intercept_), np.array([shift]), len(label))
 
@@ -333,9 +333,9 @@ def _residuals(columns: tuple[Column, ...], sample: Batch, task: Task, setting: 
     for number in range(FOLDS if len(label) <= MOST_CROSSED_ROWS else 1):
         out = fold == number
         if out.any() and not out.all():
-            residuals.append(label[out] - _ridge(table[~out], near[~out], setting).predict(table[out]))
+            residuals.append(label[out] - _fit_ridge(table[~out], near[~out], setting).predict(table[out]))
     return np.concatenate(residuals or [label - label.mean()])
 
 
-def _ridge(table: sparse.csr_matrix, label: np.ndarray, setting: Setting) -> Ridge:
+def _fit_ridge(table: sparse.csr_matrix, label: np.ndarray, setting: Setting) -> Ridge:
     return Ridge(alpha=setting.penalty, solver="lsqr", max_iter=RIDGE_ITERATIONS).fit(table, label)

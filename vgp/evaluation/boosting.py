@@ -88,7 +88,7 @@ def fit(columns: tuple[Column, ...], sample: Columns, task: Task, held: Columns 
     learn, held = _parts(sample, task, held, most)
     inputs, label = _inputs(learn, columns), learn[task.label]
     stop = {"X_val": _inputs(held, columns), "y_val": held[task.label]} if held else {}
-    makers = _makers(task, [i for i, c in enumerate(_spread(columns)) if c.kind == "category"], bool(held))
+    makers = _list_makers(task, [i for i, c in enumerate(_spread(columns)) if c.kind == "category"], bool(held))
     pool = ThreadPoolExecutor(cluster.cores(), initializer=threadpool_limits, initargs=(1, "openmp"))
     fitted = tuple(pool.map(lambda make: make().fit(inputs, label, **stop), makers))
     return Boosting(columns, classes, fitted, len(label), pool)
@@ -109,7 +109,7 @@ def _parts(sample: Columns, task: Task, held: Columns | None, most: int) -> tupl
     return learn, held
 
 
-def _makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[], Model]]:
+def _list_makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[], Model]]:
     common: JsonObject = {"categorical_features": categories, "early_stopping": stops, "random_state": SEED}
     if not task.regression:
         return [lambda: HistGradientBoostingClassifier(**common)]

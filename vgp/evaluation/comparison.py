@@ -199,17 +199,17 @@ class Part:
 
 
 def everything(data: Predictions) -> Part:
-    return Part(slice(None), _class_counts(data, data.label))
+    return Part(slice(None), _count_classes(data, data.label))
 
 
 def parts(data: Predictions, column: str, names: Names) -> Iterator[Part]:
     """Yields the parts of a column's most frequent values, in the order of their codes."""
     for value, rows in names.rows(MOST_SLICE_VALUES):
         labels = take(data.label, rows) if data.header.classes else data.label
-        yield Part(rows, _class_counts(data, labels), column, value)
+        yield Part(rows, _count_classes(data, labels), column, value)
 
 
-def _class_counts(data: Predictions, label: np.ndarray) -> np.ndarray:
+def _count_classes(data: Predictions, label: np.ndarray) -> np.ndarray:
     classes = len(data.header.classes)
     return np.bincount(label, minlength=classes) if classes else np.zeros(0, np.int64)
 

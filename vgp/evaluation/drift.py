@@ -72,12 +72,12 @@ def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str]
     train, test = (read_sample(data, each, [*learned, *label], MOST_ROWS) for each in files)
     if not train or not test:
         return None
-    columns = [_column(column, train[column.name], test[column.name]) for column in learned]
+    columns = [_compare_column(column, train[column.name], test[column.name]) for column in learned]
     return Drift(
-        train_rows=_rows(train),
-        rows=_rows(test),
+        train_rows=_count_rows(train),
+        rows=_count_rows(test),
         columns=tuple(sorted(columns, key=lambda column: (-column.index, column.column))),
-        label=_column(label[0], train[label[0].name], test[label[0].name]) if label else None,
+        label=_compare_column(label[0], train[label[0].name], test[label[0].name]) if label else None,
     )
 
 
@@ -88,11 +88,11 @@ def is_measured(column: Column) -> bool:
     return column.kind in ("number", "category")
 
 
-def _rows(sample: Mapping[str, np.ndarray]) -> int:
+def _count_rows(sample: Mapping[str, np.ndarray]) -> int:
     return len(next(iter(sample.values())))
 
 
-def _column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
+def _compare_column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
     if column.values:
         return compare_column(column.name, *_category_bins(column, train, test), *_unseen(column, test))
     before, after = (v.mean(axis=1) if v.ndim > 1 else v for v in (train, test))

@@ -148,7 +148,7 @@ def one_vs_rest_aucs(rows: np.ndarray, ranked: Ranked, parts: Sequence[np.ndarra
         parts: Ascending row numbers of each part, int (n,).
     """
     cells, exact = _cells(rows, ranked)
-    return [_auc(rows, cells, part, exact) for part in parts]
+    return [_compute_auc(rows, cells, part, exact) for part in parts]
 
 
 def _cells(rows: np.ndarray, ranked: Ranked) -> tuple[np.ndarray, bool]:
@@ -163,7 +163,7 @@ def _cells(rows: np.ndarray, ranked: Ranked) -> tuple[np.ndarray, bool]:
     return cells, len(np.unique(level[counts > 0])) == ranked.distinct
 
 
-def _auc(rows: np.ndarray, cells: np.ndarray, part: np.ndarray, exact: bool) -> float | None:
+def _compute_auc(rows: np.ndarray, cells: np.ndarray, part: np.ndarray, exact: bool) -> float | None:
     if len(part) < LEVELS:
         return Ranked.of(take(rows, part)).auc()
     counts = np.zeros(2 * LEVELS, np.int64)

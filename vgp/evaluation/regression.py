@@ -234,10 +234,10 @@ def by_prediction(label: np.ndarray, mean: np.ndarray) -> tuple[ResidualBin, ...
     order = np.argsort(mean, kind="stable")
     rising = mean[order]
     starts = np.unique(np.searchsorted(rising, rising[len(rising) * np.arange(PREDICTION_BINS) // PREDICTION_BINS]))
-    return tuple(_bin(label[rows], mean[rows]) for rows in np.split(order, starts[1:]))
+    return tuple(_build_bin(label[rows], mean[rows]) for rows in np.split(order, starts[1:]))
 
 
-def _bin(label: np.ndarray, mean: np.ndarray) -> ResidualBin:
+def _build_bin(label: np.ndarray, mean: np.ndarray) -> ResidualBin:
     residuals = label - mean
     lower, upper = np.quantile(residuals, [0.25, 0.75])
     return ResidualBin(

@@ -63,24 +63,26 @@ def find_form(
     if doubles := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"the column {join_names(doubles)} occurs twice")
     if quantiles:
-        return Form(_quantile_columns(names, quantiles), ())
+        return Form(_list_quantile_columns(names, quantiles), ())
     if likelihood:
-        return Form((_only([name for name in (NATS, OURS) if name in names], names, _form_rule(classes, True)),), ())
+        return Form(
+            (_choose_only([name for name in (NATS, OURS) if name in names], names, _describe_forms(classes, True)),), ()
+        )
     by_class = _by_class(names, classes)
     choices = ["p_..."] * bool(by_class) + [name for name in (LIST, SECOND, OURS) if name in names]
-    column = _only(choices, names, _form_rule(classes, False))
+    column = _choose_only(choices, names, _describe_forms(classes, False))
     if column == "p_...":
         return Form(by_class, classes or tuple(name.removeprefix(PREFIX) for name in by_class))
     if column == SECOND or (column == OURS and not _is_list(schema.field(OURS).type)):
         if classes is not None and len(classes) != 2:
             raise ValueError(
-                f"{column} is one number, and the task has {len(classes)} classes: write {_form_rule(classes, False)}"
+                f"{column} is one number, and the task has {len(classes)} classes: write {_describe_forms(classes, False)}"
             )
         return Form((column,), classes or ("0", "1"))
     return Form((column,), classes)
 
 
-def _quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
+def _list_quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
     wanted = (MEAN, *(f"{QUANTILE}{share:g}" for share in quantiles))
     if missing := [name for name in wanted if name not in names]:
         raise ValueError(f"the column {join_names(missing)} is missing: a regression has {join_names(wanted)}")
@@ -104,7 +106,7 @@ def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[st
     return wanted
 
 
-def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
+def _choose_only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
     if not choices:
         raise ValueError(f"it has the columns {join_names(names) or 'none'}, and needs {expected}")
     if len(choices) > 1:
@@ -112,7 +114,7 @@ def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
     return choices[0]
 
 
-def _form_rule(classes: tuple[str, ...] | None, likelihood: bool) -> str:
+def _describe_forms(classes: tuple[str, ...] | None, likelihood: bool) -> str:
     if likelihood:
         return f"{NATS}: the loss of each row, in nats"
     each = join_names([PREFIX + name for name in classes]) if classes else "p_NAME for each class"
@@ -214,24 +216,24 @@ def _read(name: str, file: pq.ParquetFile, form: Form, labelled: bool, regressio
         if column in schema.names and not (regression and column == LABEL):
             require_integers(schema, column)
         elif column not in schema.names and (column == LABEL) == labelled:
-            raise ValueError(f"the column {column} is missing: {_why(column)}")
+            raise ValueError(f"the column {column} is missing: {_explain_column(column)}")
     for column in form.columns:
         require_type(schema, column)
     _require_lengths(file, form)
     present = [column for column in (ROW_ID, LABEL) if column in schema.names]
     table = file.read(columns=[*present, *form.columns], use_threads=True)
-    row_id = _integers(table, ROW_ID) if ROW_ID in present else np.arange(rows)
+    row_id = _read_integers(table, ROW_ID) if ROW_ID in present else np.arange(rows)
     shown = _RowNames(row_id, ROW_ID if ROW_ID in present else "row")
     if labelled:
         shown.refuse(_is_repeated(row_id), "row_id is that of an earlier row")
-    values, names = _quantiles(table, form, shown) if regression else _values(table, form, shown)
+    values, names = _quantiles(table, form, shown) if regression else _read_values(table, form, shown)
     label = _label(table, names, shown) if LABEL in present and names else None
     if regression and LABEL in present:
         label = _numbers(table[LABEL], LABEL, shown)
     return Predictions(name, row_id, values, label, names)
 
 
-def _why(column: str) -> str:
+def _explain_column(column: str) -> str:
     if column == LABEL:
         return "without prepared rows, the file must have the class of each row, counted from 0"
     return "it must have the row_id of each predicted row, from the test shards"
@@ -277,7 +279,7 @@ def _is_repeated(row_id: Array) -> Array:
     return repeated
 
 
-def _integers(table: pa.Table, column: str) -> Array:
+def _read_integers(table: pa.Table, column: str) -> Array:
     array = table[column]
     if array.null_count:
         raise ValueError(f"{column} is empty in {array.null_count:,} of {len(array):,} rows")
@@ -285,7 +287,7 @@ def _integers(table: pa.Table, column: str) -> Array:
 
 
 def _label(table: pa.Table, classes: tuple[str, ...], shown: _RowNames) -> Array:
-    label = _integers(table, LABEL)
+    label = _read_integers(table, LABEL)
     rule = f"label is not a class, 0 to {len(classes) - 1},"
     shown.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
     return label
@@ -299,7 +301,7 @@ def _quantiles(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tu
     return matrix, ()
 
 
-def _values(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
+def _read_values(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
     if form.classes == ():
         return _numbers(table[form.columns[0]], form.columns[0], shown), ()
     if len(form.columns) > 1 or form.second_only:

@@ -111,10 +111,10 @@ def measure(ranked: Ranked, chosen: OperatingPoint | None) -> Thresholds:
     )
     if chosen is None or chosen.threshold is None:
         return Thresholds(table=table, chosen=chosen)
-    return Thresholds(table=table, chosen=chosen, operating=_at(ranked, "operating point", chosen.threshold))
+    return Thresholds(table=table, chosen=chosen, operating=_measure_at(ranked, "operating point", chosen.threshold))
 
 
-def _at(ranked: Ranked, name: str, threshold: float) -> AtThreshold:
+def _measure_at(ranked: Ranked, name: str, threshold: float) -> AtThreshold:
     first = int(ranked.below(np.array([threshold]))[0])
     above, positives = int(np.sum(ranked.rows[first:] & np.uint32(1))), int(np.sum(ranked.rows & np.uint32(1)))
     return _row(name, threshold, above, len(ranked) - first - above, positives, len(ranked) - positives)

@@ -175,7 +175,7 @@ def clean(root: str, model: str, dry_run: bool) -> Values:
     root = registry.resolve_root(root)
     names = [name for name in registry.folders(root) if re.fullmatch(MODEL_NAME, name)]
     if model and model not in names:
-        raise _unknown(root, model, names)
+        raise _unknown_model_error(root, model, names)
     places = [registry.open(root, name) for name in names if model in ("", name)]
     copies = [(place, copy) for place in places for copy in sweep.find_copies(place)]
     stays = [(place, copy) for place, copy in copies if not copy.goes]
@@ -220,11 +220,11 @@ def _model(root: str, model: str) -> str:
     if not names:
         raise UserError(f"the registry {root} holds no model yet; a run registers the first one.")
     if model:
-        raise _unknown(root, model, names)
+        raise _unknown_model_error(root, model, names)
     raise UserError(f"the registry {root} holds {len(names)} models: choose one with --model: {join_names(names)}.")
 
 
-def _unknown(root: str, model: str, names: Sequence[str]) -> UserError:
+def _unknown_model_error(root: str, model: str, names: Sequence[str]) -> UserError:
     return UserError(f"the registry {root} has no model {quote(model)}. It has {join_names(names) or 'none'}.")
 
 

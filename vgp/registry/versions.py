@@ -154,7 +154,7 @@ def _copy_to_disk(source: str, target: Path) -> VersionFile:
 def _copy_to_bucket(source: str, target: Folder, name: str) -> VersionFile:
     with download.local_copy(source) as path, explain_bucket_errors(target.path, "copied"):
         expected = Facts(os.path.getsize(path), download.checksum(Path(path)))
-        if not (_facts(target, name) == expected and _renew(target, name)):
+        if not (_read_facts(target, name) == expected and _renew(target, name)):
             _upload(Path(path), target, name)
         return _describe_file(Path(path))
 
@@ -178,7 +178,7 @@ def _upload(path: Path, target: Folder, name: str) -> None:
             target.replace(name, mapped)
 
 
-def _facts(target: Folder, name: str) -> Facts | None:
+def _read_facts(target: Folder, name: str) -> Facts | None:
     try:
         return target.facts(name)
     except FileNotFoundError:

@@ -49,7 +49,7 @@ class Unpacked:
             block = self.stream.read(size)
         self.bytes += len(block)
         if self.bytes > self.most:
-            raise _too_large(self.name, self.most, self.packed_bytes)
+            raise _too_large_error(self.name, self.most, self.packed_bytes)
         return block
 
 
@@ -78,12 +78,12 @@ def _copy(name: str, stream: BinaryIO, packed_bytes: int, target: Path) -> None:
     with open(target, "wb") as plain:
         while block := stream.read(BLOCK_BYTES):
             if plain.tell() + len(block) > most:
-                raise _too_large(name, most, packed_bytes)
+                raise _too_large_error(name, most, packed_bytes)
             require_space(target.parent, plain.tell(), len(block), name)
             plain.write(block)
 
 
-def _too_large(name: str, most: int, packed_bytes: int) -> UserError:
+def _too_large_error(name: str, most: int, packed_bytes: int) -> UserError:
     return UserError(
         f"{name} inflates to more than {most >> 20:,} MiB ({packed_bytes:,} bytes packed): if that is correct, unpack "
         "it and use the plain file."
@@ -100,10 +100,10 @@ def _open(name: str, file: Any, member: str) -> Readable:
         return cast(Readable, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
     _check_directory(name, file)
     archive = zipfile.ZipFile(file)
-    return cast(Readable, archive.open(_member(name, archive, member)))
+    return cast(Readable, archive.open(_choose_member(name, archive, member)))
 
 
-def _member(name: str, archive: zipfile.ZipFile, suffix: str) -> str:
+def _choose_member(name: str, archive: zipfile.ZipFile, suffix: str) -> str:
     names = archive.namelist()
     members = [member for member in names if member.endswith(suffix) and "__MACOSX" not in member]
     if len(members) != 1:

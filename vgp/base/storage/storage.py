@@ -54,16 +54,16 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         return pinned.read_unchanged_files(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
-        deeper = _deeper(pattern, suffixes)
+        deeper = _build_subfolder_glob(pattern, suffixes)
         folder = not _is_glob(pattern) and (deeper or not is_remote(pattern) and os.path.isdir(pattern))
-        problem = f"has no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
+        problem = f"has no file that ends in {', '.join(_strip_compression(suffixes))}" if folder else "matches no file"
         fix = f" Its subfolders have: use '{deeper}'." if deeper else ""
         past = _past.get()
         raise UserError(f"{pattern} {problem}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
     return sorted(matches, key=lambda file: file.path)
 
 
-def _deeper(folder: str, suffixes: Sequence[str]) -> str:
+def _build_subfolder_glob(folder: str, suffixes: Sequence[str]) -> str:
     """Returns a glob of files with one of `suffixes` in subfolders, or in the folders that a glob matches, or ""."""
     if _is_glob(folder):
         pattern = f"{folder.rstrip('/')}/*"
@@ -85,7 +85,7 @@ def _is_glob(pattern: str) -> bool:
     return bool(WILDCARDS & set(pattern)) and not os.path.isdir(pattern)
 
 
-def _plain(suffixes: Sequence[str]) -> list[str]:
+def _strip_compression(suffixes: Sequence[str]) -> list[str]:
     """Returns the suffixes in lower case, without those that only add a compression."""
     lower = dict.fromkeys(map(str.lower, suffixes))
     return [suffix for suffix in lower if not any(suffix.startswith(f"{other}.") for other in lower)]

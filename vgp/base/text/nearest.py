@@ -68,11 +68,11 @@ def count_searches(search: Callable[Arguments, Result | None]) -> Callable[Argum
 
 def nearest(word: str, choices: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Returns the choice most similar to the word, ignoring case; None below a similarity of `cutoff` (0 to 1)."""
-    return _nearest(word.lower(), tuple(choices), cutoff) if len(word) <= MAX_NAME else None
+    return _find_nearest(word.lower(), tuple(choices), cutoff) if len(word) <= MAX_NAME else None
 
 
 @count_searches
-def _nearest(word: str, choices: tuple[str, ...], cutoff: float) -> str | None:
+def _find_nearest(word: str, choices: tuple[str, ...], cutoff: float) -> str | None:
     by_lower = {choice.lower(): choice for choice in reversed(choices)}
     near = difflib.get_close_matches(word, by_lower, n=1, cutoff=cutoff)
     return by_lower[near[0]] if near else None

@@ -55,9 +55,9 @@ def custom_job(line: Line) -> JsonObject:
     spec = copy.deepcopy(line.config())
     specs = line.values("worker-pool-spec")
     if specs:
-        spec["workerPoolSpecs"] = [_pool(text, line) for text in specs]
+        spec["workerPoolSpecs"] = [_parse_pool(text, line) for text in specs]
     pools = spec.get("workerPoolSpecs", [])
-    _arguments(pools if isinstance(pools, list) else [pools], line)
+    _add_arguments(pools if isinstance(pools, list) else [pools], line)
     spec |= line.read_fields(_TEXTS)
     for flag, name in (("enable-web-access", "enableWebAccess"), ("enable-dashboard-access", "enableDashboardAccess")):
         spec |= {} if line.read_switch(flag) is None else {name: line.read_switch(flag)}
@@ -92,7 +92,7 @@ def _add_shared_flags(job: JsonObject, line: Line) -> JsonObject:
     return job
 
 
-def _pool(text: str, line: Line) -> JsonObject:
+def _parse_pool(text: str, line: Line) -> JsonObject:
     values = pairs(text, "worker-pool-spec")
     unknown = sorted(values.keys() - {"replica-count", *_KEYS, *_BUILD})
     if unknown:
@@ -122,7 +122,7 @@ def _add_built_image(pool: JsonObject, values: dict[str, str], line: Line) -> Js
     return {**pool, "containerSpec": {"imageUri": image}} if package or "containerSpec" not in pool else pool
 
 
-def _arguments(pools: list[Any], line: Line) -> None:
+def _add_arguments(pools: list[Any], line: Line) -> None:
     """Adds --args, --command, --env-vars and --python-package-uris to every pool whose body has the field."""
     bodies = [(kind, pool[kind]) for pool in pools if isinstance(pool, dict) for kind in _FIELDS if kind in pool]
     variables = [pair for value in line.values("env-vars") for pair in pairs(value, "env-vars").items()]
@@ -195,19 +195,19 @@ def legacy_job(line: Line) -> JsonObject:
     for flag, name in _LEGACY_FIELDS.items():
         if line.value(flag) is not None:
             inputs[name] = line.value(flag)
-    _roles(line, inputs)
+    _add_roles(line, inputs)
     _add_other_flags(line, job, inputs)
     if line.after:
         inputs["args"] = line.after
     return job
 
 
-def _roles(line: Line, inputs: JsonObject) -> None:
+def _add_roles(line: Line, inputs: JsonObject) -> None:
     for flag, role in _LEGACY_ROLES.items():
         count = line.value(f"{flag}-count") or line.value(f"{flag}-server-count")
         inputs |= line.read_fields({f"{flag}-machine-type": f"{role}Type"})
         inputs |= {f"{role}Count": count} if count else {}
-        config = line.read_fields({f"{flag}-image-uri": "imageUri"}) | _accelerator(line, f"{flag}-accelerator")
+        config = line.read_fields({f"{flag}-image-uri": "imageUri"}) | _parse_accelerator(line, f"{flag}-accelerator")
         if config:
             inputs.setdefault(f"{role}Config", {}).update(config)
     if line.value("scale-tier"):
@@ -216,7 +216,7 @@ def _roles(line: Line, inputs: JsonObject) -> None:
         inputs.setdefault("scaleTier", "CUSTOM")
 
 
-def _accelerator(line: Line, flag: str) -> JsonObject:
+def _parse_accelerator(line: Line, flag: str) -> JsonObject:
     """Returns type=nvidia-tesla-t4,count=2 as an acceleratorConfig."""
     text = line.value(flag)
     if text is None:
@@ -265,17 +265,17 @@ _COMMANDS = (
 
 def recognises(words: Sequence[str]) -> bool:
     """Whether these words, without flags, are a command that requests machines."""
-    return words[:1] == ["gcloud"] and _command(words) is not None
+    return words[:1] == ["gcloud"] and _find_command(words) is not None
 
 
-def _command(words: Sequence[str]) -> _Command | None:
+def _find_command(words: Sequence[str]) -> _Command | None:
     verbs = tuple(word for word in words[1:6] if word not in ("alpha", "beta"))
     return next((each for each in _COMMANDS if verbs[: len(each.words)] == each.words), None)
 
 
 def take_unknown(line: Line) -> list[str]:
     """Removes the words that may be flags and that only the shell knows, such as ${ARGS[@]}, and returns them."""
-    command = _command(line.command)
+    command = _find_command(line.command)
     verbs = [word for word in line.command if word not in ("alpha", "beta")]
     rest = verbs[1 + len(command.words) + command.names if command else 4 :]
     unknown = [word for word in rest if word.startswith(("$", "`"))]
@@ -298,7 +298,7 @@ def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
     """
     words = command_line.parse(line) if isinstance(line, str) else line
     words.command[1:3] = [word for word in words.command[1:3] if word not in ("alpha", "beta")]
-    command = _command(words.command)
+    command = _find_command(words.command)
     if command is None or words.command[:1] != ["gcloud"]:
         raise FlagError(
             "this command cannot be converted. Use `gcloud ai-platform jobs submit training ...`, "

@@ -187,7 +187,7 @@ def finish_rows(
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     for group in task.groups:
         if group not in features:
-            values[group] = _group(task, group, table, _visible(task, table), dialect)
+            values[group] = _group(task, group, table, _list_visible(task, table), dialect)
     values |= features
     values[task.label] = table[LABEL]
     if past:
@@ -218,7 +218,7 @@ class TaskFeatures:
 
 def ask_features(task: TabularTask, table: ir.Table) -> TaskFeatures:
     """Returns the features over a table with event figures. Raises as `rebased.said`, and for invalid features."""
-    rows = task_methods.visible_table(table, _visible(task, table))
+    rows = task_methods.visible_table(table, _list_visible(task, table))
     return TaskFeatures(rows, _check_features(task, task_methods.call_method(task, "features", rows)))
 
 
@@ -232,7 +232,7 @@ def list_notes(task: TabularTask, said: TaskFeatures, dialect: str) -> tuple[str
     time, those over several rows, which include test rows."""
     # Over the task's own columns: ids and the figures of events are the same on every engine.
     values = said.values
-    return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_across_rows(values, bool(task.time)))
+    return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_find_aggregates(values, bool(task.time)))
 
 
 def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str]:
@@ -252,7 +252,7 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
         )
 
 
-def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
+def _find_aggregates(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
     several = [name for name, value in values.items() if engine_agreement.takes_several_rows(value.op())]
     if several and not has_time:
         yield (
@@ -261,7 +261,7 @@ def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str
         )
 
 
-def _visible(task: TabularTask, table: ir.Table) -> list[str]:
+def _list_visible(task: TabularTask, table: ir.Table) -> list[str]:
     hidden = {field.name for field in task.schema if field.known == "after"}
     return [name for name in table.columns if name not in hidden and name not in INTERNAL]
 
@@ -287,10 +287,10 @@ def _check_features(task: TabularTask, features: Mapping[str, object]) -> dict[s
             raise UserError(f"the features {other} and {name}: no two names may differ in case only.")
     if lacking := [name for name in task.slices if name not in features]:
         raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")
-    return {name: _feature(name, value) for name, value in features.items()}
+    return {name: _check_feature(name, value) for name, value in features.items()}
 
 
-def _feature(name: str, given: object) -> ir.Value:
+def _check_feature(name: str, given: object) -> ir.Value:
     try:
         value = given if isinstance(given, ir.Value) else ibis.literal(given)
     except Exception:  # of Ibis, in many kinds

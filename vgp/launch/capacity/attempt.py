@@ -217,13 +217,13 @@ class Attempts:
         now = self.clock.now()
         if not attempt.ending:
             self.sweep.sweep_if_due()
-            if why := self._overdue(attempt, now) or reason_to_end(attempt):
+            if why := self._end_if_overdue(attempt, now) or reason_to_end(attempt):
                 attempt = self.end(attempt, why)
         if attempt.ending and state(job) != "CANCELLING":
             self.jobs.cancel(attempt.job or "")
         return attempt
 
-    def _overdue(self, attempt: Attempt, now: float) -> End | None:
+    def _end_if_overdue(self, attempt: Attempt, now: float) -> End | None:
         longest = wait_s(self.rung(attempt))
         if attempt.started is None and now - (attempt.created or attempt.intended) > longest:
             return End("wait_expired", f"no machines within {format_duration(longest)}")

@@ -162,7 +162,7 @@ class WaitingJob:
         if started and not waiting.started:
             waiting = replace(waiting, started=started)
             self.journal.write(waiting)
-        ending = waiting.ending or ending or self._overdue(waiting, now)
+        ending = waiting.ending or ending or self._explain_overdue(waiting, now)
         if ending is None:
             return
         if not waiting.ending:
@@ -177,7 +177,7 @@ class WaitingJob:
         elif state(job) != "CANCELLING":
             self.jobs.cancel(waiting.job or "")
 
-    def _overdue(self, waiting: Waiting, now: float) -> str | None:
+    def _explain_overdue(self, waiting: Waiting, now: float) -> str | None:
         if now > last_moment(self.journal.ladder):
             return "timeout"
         rung = next((rung for rung in self.plan.rungs if rung.name == waiting.rung), None)

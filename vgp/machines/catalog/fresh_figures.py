@@ -53,7 +53,7 @@ def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
     result = {key: {**row, "source": row["source"] or _read_date()} for key, row in rows.items()}
     for key, rate in sorted(fresh.items()):
         if rate.sku:
-            values = (*key, rate.sku, _number(rate.usd, 9), "")
+            values = (*key, rate.sku, _format_number(rate.usd, 9), "")
             result[key] = dict(zip(skus.COLUMNS, values, strict=True))
     new = sum(rows.get(key, {}).get("sku") != row["sku"] for key, row in result.items())
     changes = [Change("ids of SKUs", f"{len(rows)} known", f"{len(result)} known, {new} of them new")] if new else []
@@ -69,8 +69,8 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
         after = {
             "machine_type": key[0],
             "region": key[1],
-            "on_demand_usd_h": _number(price.on_demand),
-            "spot_usd_h": "" if price.spot is None else _number(price.spot),
+            "on_demand_usd_h": _format_number(price.on_demand),
+            "spot_usd_h": "" if price.spot is None else _format_number(price.spot),
             # The sums of parts do not include local SSD.
             "local_ssd_usd_h": "0",
             "source": "",
@@ -172,15 +172,15 @@ def _read_date() -> str:
 
 def as_text(data: object) -> str:
     """Returns JSON with one line for each innermost list, the format of the files."""
-    return _INNERMOST.sub(_on_one_line, json.dumps(data, indent=1)) + "\n"
+    return _INNERMOST.sub(_join_lines, json.dumps(data, indent=1)) + "\n"
 
 
-def _on_one_line(match: re.Match[str]) -> str:
+def _join_lines(match: re.Match[str]) -> str:
     items = " ".join(match.group(1).split())
     return f"[{items}]"
 
 
-def _number(value: float, digits: int = 6) -> str:
+def _format_number(value: float, digits: int = 6) -> str:
     return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 

@@ -65,13 +65,15 @@ def reservation(
     if strategy in ("SPOT", "LOW_COST") and affinity in AFFINITIES[2:]:
         yield Problem("GPU013", name, "Spot machines cannot come from a reservation.", drop)
     if affinity == "SPECIFIC_RESERVATION":
-        yield from _specific(name, key, values, regions)
+        yield from _check_reservation_values(name, key, values, regions)
     elif key or values:
         text = f"key and values belong to SPECIFIC_RESERVATION, not to {affinity}."
         yield Problem("GPU013", name, text, "Set reservationAffinityType to SPECIFIC_RESERVATION.")
 
 
-def _specific(name: str, key: str | None, values: Sequence[str] | None, regions: Sequence[str]) -> Iterator[Problem]:
+def _check_reservation_values(
+    name: str, key: str | None, values: Sequence[str] | None, regions: Sequence[str]
+) -> Iterator[Problem]:
     form = "projects/PROJECT/zones/ZONE/reservations/NAME."
     if key != RESERVATION_KEY:
         text = f"SPECIFIC_RESERVATION needs the key {RESERVATION_KEY}, not '{key or ''}'."

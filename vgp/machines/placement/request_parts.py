@@ -274,12 +274,12 @@ class ParameterServer(Strict):
 def _list(value: object) -> Any:
     if isinstance(value, str):
         raise ValueError(
-            f"it must be a list of words: command = {json.dumps(_words(value) or ['python', 'train.py'])}."
+            f"it must be a list of words: command = {json.dumps(_split_words(value) or ['python', 'train.py'])}."
         )
     return value
 
 
-def _startable(command: tuple[str, ...]) -> tuple[str, ...]:
+def _check_command(command: tuple[str, ...]) -> tuple[str, ...]:
     if not command or not command[0].strip():
         raise ValueError('names no program. Write the words of a command: command = ["python", "train.py"].')
     if any("\0" in word for word in command):
@@ -287,14 +287,14 @@ def _startable(command: tuple[str, ...]) -> tuple[str, ...]:
     return command
 
 
-Command = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_startable)]
+Command = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_check_command)]
 
 
 def process_launcher(command: Sequence[str]) -> str:
     """Returns the program of a command that starts processes, such as torchrun; "" if there is none."""
     words = list(command)
     if _SHELL.fullmatch(words[0]):
-        words = [inner for word in words for inner in (_words(word) if " " in word else [word])]
+        words = [inner for word in words for inner in (_split_words(word) if " " in word else [word])]
     for word, following in zip(words, [*words[1:], ""], strict=True):
         name = word.rpartition("/")[2]
         if name in _LAUNCHERS:
@@ -308,7 +308,7 @@ def process_launcher(command: Sequence[str]) -> str:
     return ""
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:

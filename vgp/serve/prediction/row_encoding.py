@@ -155,12 +155,12 @@ def arrays(table: pa.Table, taken: Sequence[Column]) -> Arrays:
                 f"the rows lack {column.name}, which the model needs; they have {join_names(table.column_names)}."
             )
         values = table[column.name].combine_chunks()
-        coded = _codes(values, column) if column.kind == "category" else _numbers(values, column)
+        coded = _encode_codes(values, column) if column.kind == "category" else _encode_numbers(values, column)
         result[column.name] = coded if coded.flags.writeable else coded.copy()  # PyTorch warns of read-only memory
     return result
 
 
-def _codes(values: pa.Array, column: Column) -> NDArray[np.int32]:
+def _encode_codes(values: pa.Array, column: Column) -> NDArray[np.int32]:
     encoded = values if pa.types.is_dictionary(values.type) else values.cast(pa.string()).dictionary_encode()
     known = {value: code for code, value in enumerate(column.values)}
     codes = np.array([known.get(value, 0) for value in encoded.dictionary.to_pylist()] or [0], np.int32)
@@ -168,7 +168,7 @@ def _codes(values: pa.Array, column: Column) -> NDArray[np.int32]:
     return taken
 
 
-def _numbers(values: pa.Array, column: Column) -> NDArray[Any]:
+def _encode_numbers(values: pa.Array, column: Column) -> NDArray[Any]:
     if column.kind == "number":
         numbers = np.asarray(values.cast(pa.float32()).fill_null(np.nan).to_numpy(zero_copy_only=False))
     else:
@@ -221,10 +221,10 @@ def _as_prepared(rows: Sequence[Row], taken: Sequence[Column]) -> pa.Table:
     """Returns the table of rows that already have the model's columns: numbers, text, and lists of numbers."""
     names = [column.name for column in taken]
     require_columns(ROWS, rows, names, names)
-    return pa.table({column.name: _column(column, [row[column.name] for row in rows]) for column in taken})
+    return pa.table({column.name: _build_column(column, [row[column.name] for row in rows]) for column in taken})
 
 
-def _column(column: Column, values: Sequence[Any]) -> pa.Array:
+def _build_column(column: Column, values: Sequence[Any]) -> pa.Array:
     kinds: Mapping[str, Any] = {"number": pa.float32(), "category": pa.string()}
     try:
         if column.kind != "vector":

@@ -94,7 +94,7 @@ def _resolve_pins(
         if earlier.data.epoch == epoch(now):
             return _build_outputs(earlier.run, pins.rpartition("/")[0], words, earlier.data)
         renewed = earlier.in_epoch(epoch(now))
-        return _write_pins(folder, renewed.data, renewed.champion, _header(earlier.run), words, dry_run)
+        return _write_pins(folder, renewed.data, renewed.champion, _build_header(earlier.run), words, dry_run)
     when = moment.choose_moment(as_of, scheduled, now)
     champion, champion_words = pin_champion(epoch(now))
     with_weights = request
@@ -135,7 +135,7 @@ def write_record(resolved: Resolved, record: str | Path) -> None:
     storage.overwrite(str(record), (json.dumps({**text, **resolved.metadata}, indent=1) + "\n").encode())
 
 
-def _header(run: RunPins) -> JsonObject:
+def _build_header(run: RunPins) -> JsonObject:
     return {name: getattr(run, name) for name in ("pipeline", "project", "as_of", "request", "seen")}
 
 

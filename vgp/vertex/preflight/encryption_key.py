@@ -28,19 +28,19 @@ def _check_key(settings: Settings, name: str) -> Iterator[Finding]:
     try:
         key = clients.keys(settings).get_crypto_key(name=name, **call_options())
     except exceptions.NotFound:
-        yield _finding(name, "error", "is not there", f"{_format_command('create', name)} --purpose encryption")
+        yield _build_finding(name, "error", "is not there", f"{_format_command('create', name)} --purpose encryption")
         return
     if key.purpose.name != "ENCRYPT_DECRYPT":
         seen = f"is for {key.purpose.name}, Vertex AI takes symmetric encryption"
-        yield _finding(name, "error", seen, "Name a key made with --purpose encryption")
+        yield _build_finding(name, "error", seen, "Name a key made with --purpose encryption")
     elif key.primary.state.name != "ENABLED":
         state = key.primary.state.name.removeprefix("CRYPTO_KEY_VERSION_STATE_").lower()
         number = short(key.primary.name) if key.primary.name else "VERSION"
-        yield _finding(
+        yield _build_finding(
             name, "error", f"its primary version is {state}", f"{_format_command('versions enable', name, number)}"
         )
     else:
-        yield _finding(name, "ok", f"is enabled, in {settings.region}")
+        yield _build_finding(name, "ok", f"is enabled, in {settings.region}")
 
 
 def _check_agent(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Finding]:
@@ -59,5 +59,5 @@ def _format_command(verb: str, name: str, argument: str = "") -> str:
     return f"gcloud kms keys {verb} {arguments} --keyring {ring} --location {location} --project {project}"
 
 
-def _finding(name: str, level: Level, seen: str, hint: str = "") -> Finding:
+def _build_finding(name: str, level: Level, seen: str, hint: str = "") -> Finding:
     return Finding("key.exists", short(name), level, seen, hint)

@@ -118,7 +118,7 @@ def render_ladder(settings: Settings, way: Way) -> RenderableType:
     deadline = [Text(f"deadline {format_local(way.deadline)}", "dim")] if way.deadline else []
     last = way.attempts[-MOST:]
     more = [Text(f"the last {len(last)} of {len(way.attempts)} attempts", "dim")] if last != way.attempts else []
-    cells = [_cells(attempt) for attempt in last]
+    cells = [_format_cells(attempt) for attempt in last]
     rows = table(_TITLES, cells, right=("held", "cost"), whole=("", "held", "cost", "ended"), gap=2)
     outcomes = [
         Text(f"{attempt.number}: {one_line(attempt.words)}", "dim")
@@ -131,7 +131,7 @@ def render_ladder(settings: Settings, way: Way) -> RenderableType:
     return Group(head, *deadline, *more, rows, *outcomes, *dates, *current)
 
 
-def _cells(attempt: Attempt) -> Sequence[str]:
+def _format_cells(attempt: Attempt) -> Sequence[str]:
     lost = f", {attempt.steps_lost:,} lost" if attempt.steps_lost else ""
     return (
         str(attempt.number), one_line(attempt.rung), one_line(attempt.region),

@@ -156,7 +156,9 @@ def explain_errors(what: str) -> Iterator[None]:
         if (reason := reason_of(error)) in QUOTAS:
             raise UserError(f"{what}: {QUOTAS[reason]}. BigQuery's message: {sentence(error)}") from None
         if isinstance(error, Forbidden | Unauthorized):
-            raise UserError(f"{what} may not be read: {sentence(error)} {_access(str(error))}".strip()) from None
+            raise UserError(
+                f"{what} may not be read: {sentence(error)} {_describe_access(str(error))}".strip()
+            ) from None
         if isinstance(error, NotFound):
             raise UserError(f"{what} does not exist: {sentence(error)}") from None
         if isinstance(error, BadRequest | Conflict):
@@ -187,7 +189,7 @@ def sentence(error: BaseException) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _access(text: str) -> str:
+def _describe_access(text: str) -> str:
     if "VPC Service Controls" in text:
         return ""
     if "jobs.create" in text:

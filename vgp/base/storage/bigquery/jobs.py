@@ -170,7 +170,7 @@ class Jobs:
         with client.explain_errors(what):
             try:
                 return asked.query(
-                    self._statement(sql, target), job_config=self._config(), job_id=job_id, location=self.location,
+                    self._build_statement(sql, target), job_config=self._build_config(), job_id=job_id, location=self.location,
                     retry=client.default_retry(), job_retry=None, timeout=60,
                 )  # fmt: skip
             except Conflict:
@@ -193,7 +193,7 @@ class Jobs:
                 return False
         return True
 
-    def _statement(self, sql: str, target: TableName | None) -> str:
+    def _build_statement(self, sql: str, target: TableName | None) -> str:
         """Returns the query as a statement that creates an expiring table, whatever the dataset's default."""
         if target is None:
             return sql
@@ -201,7 +201,7 @@ class Jobs:
         options = f"OPTIONS (expiration_timestamp = TIMESTAMP '{expires:%Y-%m-%d %H:%M:%S}+00')"
         return f"CREATE OR REPLACE TABLE {target.sql}\n{options} AS\n{sql}"
 
-    def _config(self) -> "bigquery.QueryJobConfig":
+    def _build_config(self) -> "bigquery.QueryJobConfig":
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(use_legacy_sql=False, labels=self.owner.labels)

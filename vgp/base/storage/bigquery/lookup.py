@@ -178,13 +178,13 @@ class Lookup:
             return max(as_of_ms, _ms(midnight))
         if table.created_ms > as_of_ms:
             raise UserError(
-                f"{name.uri} was pinned as of {_text(as_of_ms)}, but was deleted and recreated on "
-                f"{_text(table.created_ms)}: start a new run, which pins the data again."
+                f"{name.uri} was pinned as of {_format_ms(as_of_ms)}, but was deleted and recreated on "
+                f"{_format_ms(table.created_ms)}: start a new run, which pins the data again."
             )
         hours = self.past_hours(name)
         if now - timedelta(hours=hours) + timedelta(minutes=10) > datetime.fromtimestamp(as_of_ms / 1000, UTC):
             raise UserError(
-                f"{name.uri} was pinned as of {_text(as_of_ms)} but changed on {_text(table.modified_ms)}, and "
+                f"{name.uri} was pinned as of {_format_ms(as_of_ms)} but changed on {_format_ms(table.modified_ms)}, and "
                 f"BigQuery keeps only the past {hours / 24:g} days. Start a new run, which pins the data again; to "
                 "read data again later, make a table snapshot."
             )
@@ -192,7 +192,7 @@ class Lookup:
 
     def sql(self, relation: PinnedRelation, moments: Mapping[TableName, int]) -> str:
         """Returns the relation's SELECT at the moments of `moments`."""
-        clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_text(ms)}'" for name, ms in moments.items() if ms}
+        clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_format_ms(ms)}'" for name, ms in moments.items() if ms}
         text = QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
         return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
@@ -211,11 +211,11 @@ def _read_table(name: TableName, found: "bigquery.Table", location: str) -> Tabl
         raise UserError(f"the view {name.uri} is in legacy SQL: rewrite it in GoogleSQL.")
     return Table(
         name, found.table_type, _ms(found.modified), _ms(found.created), location, view,
-        _restriction(found), found.streaming_buffer is not None, int(found.num_rows or 0),
+        _build_required_filter(found), found.streaming_buffer is not None, int(found.num_rows or 0),
     )  # fmt: skip
 
 
-def _restriction(found: "bigquery.Table") -> str:
+def _build_required_filter(found: "bigquery.Table") -> str:
     """Returns the partition filter that the table requires, written to keep all rows, or ""."""
     if not found.require_partition_filter:
         return ""
@@ -232,5 +232,5 @@ def _ms(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def _text(ms: int) -> str:
+def _format_ms(ms: int) -> str:
     return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "+00"

@@ -131,7 +131,7 @@ def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
     ]
     columns, missing = _share_markers(guesses, columns)
     if not any(column.role in ("learned", "time") for column in columns):
-        raise UserError(_nothing(asked.target, columns))
+        raise UserError(_no_column_message(asked.target, columns))
     return Proposal(
         goal, columns, key, time, group,
         column_roles.find_slices({column.name: guesses[column.name] for column in columns if column.role == "learned"}),
@@ -331,6 +331,6 @@ def _split(time: Guess | None, whole: bool) -> Split:
     return next(Split(test=f"{n} {unit}{'s' * (n != 1)}") for unit, n in units if n > 1 or unit == "day")
 
 
-def _nothing(name: str, columns: Sequence[Column]) -> str:
+def _no_column_message(name: str, columns: Sequence[Column]) -> str:
     why = "; ".join(f"{column.name}: {column.why}" for column in columns if column.name != name)
     return f"no column is left to predict {quote(name)} from. {why[:600]}"

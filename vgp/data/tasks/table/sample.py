@@ -128,7 +128,7 @@ def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
         raise UserError(f"{stream.name} is empty: its first line must name the columns.")
     end, head = find_header_end(stream.name, head, texts, '"')
     usual = "\t" if stream.suffix.startswith(".tsv") else ","
-    columns = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
+    columns = {mark: _split_header(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
     separator = max(columns, key=lambda mark: len(columns[mark]))
     if len(columns[separator]) > MOST_COLUMNS:
         raise UserError(f"{stream.name}: {too_many_columns(len(columns[separator]))}")
@@ -146,7 +146,7 @@ def _encoding(head: bytes) -> str:
     return ""
 
 
-def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, ...]:
+def _split_header(name: str, text: bytes, separator: str, usual: str) -> tuple[str, ...]:
     try:
         return read_header(name, text, (), Reading(separator=separator), usual)[0]
     except UserError as error:

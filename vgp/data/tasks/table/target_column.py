@@ -74,11 +74,11 @@ def read_target(found: Guess, kind: str = "", positive: str = "", left_out: Coll
         found.word == "float" and bool((found.numbers % 1 == 0)[~np.isnan(found.numbers)].all())
     )
     if kind == "regression" or (not kind and numeric and not (whole and found.distinct <= MOST_NUMBERED)):
-        return _regression(found, asked=bool(kind), positive=positive, left_out=left_out)
-    return _classes(found, asked=bool(kind), positive=positive, left_out=left_out)
+        return _propose_regression(found, asked=bool(kind), positive=positive, left_out=left_out)
+    return _propose_classes(found, asked=bool(kind), positive=positive, left_out=left_out)
 
 
-def _regression(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
+def _propose_regression(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
     if positive or left_out:
         option = "--positive" if positive else "--leave-out"
         raise UserError(f"{option}: the target {quote(found.name)} is a number and has no classes. To learn classes, "
@@ -89,7 +89,7 @@ def _regression(found: Guess, *, asked: bool, positive: str, left_out: Collectio
     return Target(found.name, found.type, (), why, found.numbers)
 
 
-def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
+def _propose_classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
     texts = _texts(found)
     counts = Counter(text for text in texts if text)
     for value in left_out:
