@@ -10,6 +10,7 @@ gates.py      our gate and its rivals
 nights.py     independent nights
 years.py      years of overlapping windows
 process.py    years with both halves: tonight's test, and the evidence of all nights
+schedules.py  years with the registry's own evidence: weekly runs, promotions within a year, unequal and missing days
 windows.py    the smallest gain that a longer test window shows
 
 Shapes: S nights or Y years at once, G clusters.

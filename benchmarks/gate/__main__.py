@@ -8,7 +8,7 @@ Prints the Markdown tables of docs/internals/benchmarks.md. The numbers depend o
 import argparse
 import time
 
-from benchmarks.gate import nights, process, windows, years
+from benchmarks.gate import nights, process, schedules, windows, years
 
 
 def main() -> None:
@@ -24,6 +24,7 @@ def main() -> None:
     years.sliding(given.years)
     years.spells(given.years)
     process.halves(given.years)
+    schedules.schedules(given.years // 4)
     windows.smallest_gains()
     print(f"\n{given.nights:,} nights, {given.years} years; {time.monotonic() - began:.0f} s.")
 

@@ -31,16 +31,10 @@ class Schedule:
     worst: float = 5.0
     #: Gain of every challenger until the first promotion; none is better afterwards.
     gain: float = 0.0
-    #: Whether only days of more rows than the average can be bad: the others have the mean gain of all days.
-    large_are_bad: bool = False
 
-    def draw(self, random: np.random.Generator, sizes: np.ndarray) -> np.ndarray:
+    def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
         """Draws what a new champion adds to the difference of each day, (days,)."""
-        days = self.days(random, (len(sizes),))
-        if self.large_are_bad:
-            usual = sizes <= sizes.mean()
-            days[usual] = np.abs(days[usual]).clip(max=1)
-        return np.sqrt(0.5) * days
+        return np.sqrt(0.5) * self.days(random, (count,))
 
 
 def _weekends(random: np.random.Generator, count: int) -> np.ndarray:
@@ -51,7 +45,7 @@ def count_promotions(schedule: Schedule, policy: str, seed: int) -> tuple[int, i
     """Returns the numbers of promotions of better models, and of models that are no better, in one year."""
     random = np.random.default_rng([SEED, 7, seed])
     sizes = schedule.sizes(random, NIGHTS + DAYS - 1)
-    shared, gain = schedule.draw(random, sizes), schedule.gain
+    shared, gain = schedule.draw(random, len(sizes)), schedule.gain
     evidence, right, wrong = Evidence().against(1), 0, 0
     worst_day = np.sqrt(0.5) * schedule.worst + 3 if policy == "`worst_day`" else 0.0
     for last in range(DAYS - 1, len(sizes), schedule.step):
@@ -70,7 +64,7 @@ def count_promotions(schedule: Schedule, policy: str, seed: int) -> tuple[int, i
         if proved or test:
             right, wrong = right + (gain > 0), wrong + (gain <= 0)
             evidence, gain = evidence.against(evidence.champion + 1), 0.0
-            shared = np.concatenate([shared[: last + 1], schedule.draw(random, sizes)[last + 1 :]])
+            shared = np.concatenate([shared[: last + 1], schedule.draw(random, len(sizes))[last + 1 :]])
             shared[window] = -own
     return right, wrong
 

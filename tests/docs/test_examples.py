@@ -27,8 +27,8 @@ from vgp.train.processes.launch import THREADS
 WORDS = {"sport": ["goal", "team"], "weather": ["rain", "sun"], "good": ["fine", "great"], "bad": ["awful", "dull"]}
 
 
-def write(folder: Path, classes: tuple[str, ...]) -> str:
-    """200 texts in two files, with commas, quotes and line breaks."""
+def write_texts(folder: Path, classes: tuple[str, ...]) -> str:
+    """Writes 200 texts with commas, quotes and line breaks into two files; returns their folder."""
     folder.mkdir()
     for part in range(2):
         with (folder / f"{part}.csv").open("w", newline="", encoding="utf-8") as file:
@@ -40,10 +40,10 @@ def write(folder: Path, classes: tuple[str, ...]) -> str:
     return str(folder)
 
 
-def learns(task: Task, made: Manifest, folder: Path, steps: int, learning_rate: float) -> float:
-    """The share of the test rows that a model guesses after so many steps on all train rows."""
+def train_and_score(task: Task, manifest: Manifest, folder: Path, steps: int, learning_rate: float) -> float:
+    """Trains on all train rows for some steps; returns the accuracy on the test rows."""
     torch.manual_seed(0)
-    model = task.model(made).train()
+    model = task.model(manifest).train()
     optimizer = task.optimizer(model, learning_rate, 0.0)
     train, test = (tensors(open_rows(folder, split).columns, torch.device("cpu")) for split in ("train", "test"))
     for _ in range(steps):
@@ -58,14 +58,14 @@ def learns(task: Task, made: Manifest, folder: Path, steps: int, learning_rate: 
 
 
 def test_texts_of_two_topics_are_distinguished(tmp_path: Path) -> None:
-    texts, options = write(tmp_path / "topics", Topics.classes), {"words": 8}
-    made = prepare("docs.examples.topics:Topics", texts, tmp_path / "data", options=options, workers=1)
-    assert sum(made.rows(split) for split in made.splits) == 200 and made.column("words").width == 8
-    assert learns(Topics(options), made, tmp_path / "data", 30, 0.05) == 1.0
+    texts, options = write_texts(tmp_path / "topics", Topics.classes), {"words": 8}
+    manifest = prepare("docs.examples.topics:Topics", texts, tmp_path / "data", options=options, workers=1)
+    assert sum(manifest.rows(split) for split in manifest.splits) == 200 and manifest.column("words").width == 8
+    assert train_and_score(Topics(options), manifest, tmp_path / "data", 30, 0.05) == 1.0
 
 
 def test_a_table_of_other_columns_or_classes_is_refused_with_its_file(tmp_path: Path) -> None:
-    texts = write(tmp_path / "reviews", Finetune.classes)
+    texts = write_texts(tmp_path / "reviews", Finetune.classes)
     with pytest.raises(UserError, match=r"0.csv, row 1: the label 'bad' is none of sport, weather"):
         prepare("docs.examples.topics:Topics", texts, tmp_path / "data", workers=1)
     (tmp_path / "reviews" / "0.csv").write_text("words,label\na,good\n")
@@ -96,10 +96,10 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_pretrained_model_is_tuned_slowly_below_and_fast_in_its_head(tmp_path: Path, pretrained: str) -> None:
     options = {"pretrained": pretrained, "tokens": 16, "frozen": 1, "body_rate": 0.5}
-    texts = write(tmp_path / "reviews", Finetune.classes)
-    made = prepare("docs.examples.finetune:Finetune", texts, tmp_path / "data", options=options, workers=1)
+    texts = write_texts(tmp_path / "reviews", Finetune.classes)
+    manifest = prepare("docs.examples.finetune:Finetune", texts, tmp_path / "data", options=options, workers=1)
     task = Finetune(options)
-    model = task.model(made)
+    model = task.model(manifest)
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     assert all(name.startswith(("bert.embeddings.word", "bert.encoder.layer.0.")) for name in frozen)
     assert len(frozen) == 17 and len(task.blocks(model)) == 2
@@ -109,35 +109,36 @@ def test_a_pretrained_model_is_tuned_slowly_below_and_fast_in_its_head(tmp_path:
     ]  # fmt: skip
     trained = {id(p) for group in groups for p in group["params"]}
     assert trained == {id(p) for p in model.parameters() if p.requires_grad}
-    assert learns(task, made, tmp_path / "data", 25, 0.02) == 1.0
+    assert train_and_score(task, manifest, tmp_path / "data", 25, 0.02) == 1.0
 
 
 def test_a_pretrained_model_is_pinned_with_the_texts_and_may_not_change_under_a_run(
     tmp_path: Path, pretrained: str
 ) -> None:
     folder = shutil.copytree(pretrained, tmp_path / "bert")
-    texts, options = write(tmp_path / "reviews", Finetune.classes), {"pretrained": str(folder), "tokens": 16}
-    asked = Request(task="docs.examples.finetune:Finetune", data=texts, task_options=options, champion="")
+    texts, options = write_texts(tmp_path / "reviews", Finetune.classes), {"pretrained": str(folder), "tokens": 16}
+    request = Request(task="docs.examples.finetune:Finetune", data=texts, task_options=options, champion="")
     runs = str(tmp_path / "pins")
-    pinned = data.pin(asked, pipeline="training", run="r", moment=None, epoch=0, folder=runs, dry_run=False).document
-    names = {Path(file.path).name for file in pinned.files}
-    assert names >= {"0.csv", "1.csv", "config.json", "model.safetensors"}
+    pinned = data.pin(request, pipeline="training", run="r", moment=None, epoch=0, folder=runs, dry_run=False).document
+    files = {Path(file.path).name for file in pinned.files}
+    assert files >= {"0.csv", "1.csv", "config.json", "model.safetensors"}
     uri = store.save(runs, pinned, dry_run=False)
-    made = prepare(asked.task, uri, tmp_path / "data", options=options, workers=1)
-    assert sum(made.rows(split) for split in made.splits) == 200
+    manifest = prepare(request.task, uri, tmp_path / "data", options=options, workers=1)
+    assert sum(manifest.rows(split) for split in manifest.splits) == 200
     with (folder / "config.json").open("a") as file:
         file.write("\n")
     with pytest.raises(UserError, match=r"bert: config.json changed since the data was prepared"):
-        Finetune(options).model(made)
-    assert Finetune(options).model(made.model_copy(update={"sources": ()}))  # a finished model is rebuilt from its card
+        Finetune(options).model(manifest)
+    card = manifest.model_copy(update={"sources": ()})  # a finished model is rebuilt from its card
+    assert Finetune(options).model(card)
     with pytest.raises(UserError, match="config.json"):
-        prepare(asked.task, uri, tmp_path / "late", options=options, workers=1)
-    again = prepare(asked.task, texts, tmp_path / "again", options=options, workers=1)
-    assert again.fingerprint != made.fingerprint
+        prepare(request.task, uri, tmp_path / "late", options=options, workers=1)
+    again = prepare(request.task, texts, tmp_path / "again", options=options, workers=1)
+    assert again.fingerprint != manifest.fingerprint
 
 
 def test_a_folder_without_a_pretrained_model_is_refused_before_any_row(tmp_path: Path) -> None:
-    texts = write(tmp_path / "reviews", Finetune.classes)
+    texts = write_texts(tmp_path / "reviews", Finetune.classes)
     with pytest.raises(UserError, match=r"pretrained = '' holds no config.json: give the folder"):
         prepare("docs.examples.finetune:Finetune", texts, tmp_path / "data", workers=1)
 

@@ -22,23 +22,24 @@ MISSING_ACCOUNT = "acceptance-missing"
 
 
 def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
-    """Starts all runs at once, and yields each row as soon as it is known."""
+    """Yields each row as soon as it is known, behaviour that would break every run first."""
     first = cloud.start("main", specs["main"], {"value": cloud.stamp})
     stop, late = cloud.start("stop", specs["stop"]), cloud.start("late", specs["late"])
     gpu = cloud.start("gpu", specs["gpu"]) if "gpu" in specs else ""
     schedule = cloud.schedule(specs["tick"])
     yield from _check_schedule(cloud, schedule)
-    yield from _errors(cloud, specs["tick"])
-    yield _quotas(cloud)
-    yield _sigterm(cloud, stop)
+    yield _check_sigterm(cloud, stop)  # while the longer first run goes on
     run = cloud.wait_for_end(first)
-    yield from (_non_root(cloud, run), _from_a_job(run), _placeholders(cloud, run), _iterations(run))
-    yield from (_without_schedule(run), _exit_step(run))
-    yield from _cache(cloud.wait_for_end(cloud.start("second", specs["main"], {"value": cloud.stamp})))
-    yield from _lists(cloud, run)
-    yield _tick(cloud, schedule)
-    yield from _timeout(cloud.wait_for_end(late))
-    yield _driver(cloud.wait_for_end(gpu)) if gpu else Row("driver", _VERTEX, "", "left out: --no-gpu", UNKNOWN)
+    yield from (_check_non_root(cloud, run), _check_without_schedule(run), _check_exit_step(run))
+    yield _check_second_exit_step(cloud, specs["exits"])
+    yield from (_check_placeholders(cloud, run), _check_from_a_job(run), _check_iterations(run))
+    yield from _check_errors(cloud, specs["tick"])
+    yield _check_quotas(cloud)
+    yield from _check_cache(cloud.wait_for_end(cloud.start("second", specs["main"], {"value": cloud.stamp})))
+    yield from _check_lists(cloud, run)
+    yield _check_tick(cloud, schedule)
+    yield from _check_timeout(cloud.wait_for_end(late))
+    yield _check_driver(cloud.wait_for_end(gpu)) if gpu else Row("driver", _VERTEX, "", "left out: --no-gpu", UNKNOWN)
 
 
 _VERTEX, _RUNS = "docs/reference/not-verified.md", "docs/how-to/follow-a-run.md"
@@ -51,27 +52,27 @@ def _judge(check: str, docs: str, expected: str, seen: str, holds: bool | None) 
     return Row(check, docs, expected, seen, verdict)
 
 
-def _non_root(cloud: Cloud, run: Run) -> Row:
+def _check_non_root(cloud: Cloud, run: Run) -> Row:
     expected = "a step that is not root writes its outputs below /gcs"
     written = [artifact for artifact in outputs.artifacts(run) if artifact.step == "write"]
     if not written:
-        return _judge("non-root-gcs", _VERTEX, expected, _failure(run, "write"), False)
+        return _judge("non-root-gcs", _VERTEX, expected, _explain_failure(run, "write"), False)
     uid, path = written[0].metadata.get("uid"), written[0].uri.split("/", 3)[-1]
     seen = f"uid {uid}; the object {'is there' if path in cloud.objects() else 'is missing'}"
     return _judge("non-root-gcs", _VERTEX, expected, seen, bool(uid) and path in cloud.objects())
 
 
-def _from_a_job(run: Run) -> Row:
+def _check_from_a_job(run: Run) -> Row:
     expected = "metadata (steps: 3) and URI (...-kept) that were set inside the custom job are the artifact's"
     made = [artifact for artifact in outputs.artifacts(run) if artifact.step == "fit"]
     if not made:
-        return _judge("artifact-from-job", _VERTEX, expected, _failure(run, "fit"), False)
+        return _judge("artifact-from-job", _VERTEX, expected, _explain_failure(run, "fit"), False)
     steps, uri = made[0].metadata.get("steps"), made[0].uri
     seen = f"steps: {steps}; URI ends in {uri.rpartition('/')[2]}"
     return _judge("artifact-from-job", _VERTEX, expected, seen, steps == 3 and uri.endswith("-kept"))
 
 
-def _placeholders(cloud: Cloud, run: Run) -> Row:
+def _check_placeholders(cloud: Cloud, run: Run) -> Row:
     expected = "the custom job has account, network and key of its run"
     try:
         job = cloud.custom_job(run, "fit")
@@ -89,7 +90,7 @@ def _placeholders(cloud: Cloud, run: Run) -> Row:
     return _judge("placeholders", _DECISIONS, expected, "; ".join(words), holds if any(of_run) else None)
 
 
-def _iterations(run: Run) -> Row:
+def _check_iterations(run: Run) -> Row:
     expected = "both iterations of a loop are steps of their own"
     turns = [step.name for step in run.steps if step.task == "turn"]
     return _judge("loop-iterations", _RUNS, expected, ", ".join(turns) or "none", len(turns) == 2)
@@ -105,7 +106,7 @@ def _check_schedule(cloud: Cloud, name: str) -> Iterator[Row]:
     yield _judge("schedule-cron", _SCHEDULES, f"its cron comes back as it was sent: {CRON}", cron, cron == CRON)
 
 
-def _cache(run: Run) -> Iterator[Row]:
+def _check_cache(run: Run) -> Iterator[Row]:
     states = {step.task: step.state for step in run.steps if step.task != "turn"}
     hits = [states.get(step) for step in ("write", "echo", "fit")]
     text = "a second run with the same parameters takes write, echo and fit from the cache"
@@ -117,14 +118,14 @@ def _cache(run: Run) -> Iterator[Row]:
                   f"{states.get('read')}", holds)  # fmt: skip
 
 
-def _sigterm(cloud: Cloud, name: str) -> Row:
+def _check_sigterm(cloud: Cloud, name: str) -> Row:
     expected = "SIGTERM reaches the Python of a plain step when its run is cancelled"
-    began = cloud.wait_until(lambda: _marks(cloud, "began") or cloud.read_run(name).over, minutes=20)
+    began = cloud.wait_until(lambda: _list_marks(cloud, "began") or cloud.read_run(name).over, minutes=20)
     if began is True:
-        return _judge("sigterm", _VERTEX, expected, _failure(cloud.read_run(name), "stay"), None)
+        return _judge("sigterm", _VERTEX, expected, _explain_failure(cloud.read_run(name), "stay"), None)
     cloud.cancel(name)
     cloud.wait_for_end(name)
-    seconds = _marks(cloud, "sigterm-")
+    seconds = _list_marks(cloud, "sigterm-")
     seen = (
         f"{len(seconds)} s from SIGTERM to the end; the step ends itself after 60"
         if seconds
@@ -133,11 +134,11 @@ def _sigterm(cloud: Cloud, name: str) -> Row:
     return _judge("sigterm", _VERTEX, expected, seen, bool(seconds))
 
 
-def _marks(cloud: Cloud, beginning: str) -> list[str]:
+def _list_marks(cloud: Cloud, beginning: str) -> list[str]:
     return [name for name in cloud.objects() if "/marks/" in name and name.rpartition("/")[2].startswith(beginning)]
 
 
-def _timeout(run: Run) -> Iterator[Row]:
+def _check_timeout(run: Run) -> Iterator[Row]:
     (step,) = run.steps
     text = "a plain step is ended after its timeout, with exit code 124"
     error = step.error + run.error
@@ -148,22 +149,33 @@ def _timeout(run: Run) -> Iterator[Row]:
                   2 in (len(step.jobs), len(failed), len(failed) + 1))  # fmt: skip
 
 
-def _without_schedule(run: Run) -> Row:
+def _check_without_schedule(run: Run) -> Row:
     """Checks a run without a schedule, which has the placeholder of the schedule's time too."""
     expected = "a run that no schedule started goes on: the placeholder of the schedule's time is some text"
     values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("tick")]
-    seen = f"{', '.join(values)!r}" if values else _failure(run, "tick")
+    seen = f"{', '.join(values)!r}" if values else _explain_failure(run, "tick")
     return _judge("no-schedule", _SCHEDULES, expected, seen, bool(values))
 
 
-def _exit_step(run: Run) -> Row:
+def _check_exit_step(run: Run) -> Row:
     expected = "an exit step gets SUCCEEDED, and the resource name of its run"
-    values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("ended")]
-    seen = ", ".join(values) or _failure(run, "ended")
-    return _judge("exit-step", _NOTIFICATIONS, expected, seen, f"SUCCEEDED {run.name}" in values)
+    seen = outputs.return_values(run).get("ended.Output") or _explain_failure(run, "ended")
+    return _judge("exit-step", _NOTIFICATIONS, expected, str(seen), seen == f"SUCCEEDED {run.name}")
 
 
-def _tick(cloud: Cloud, schedule: str) -> Row:
+def _check_second_exit_step(cloud: Cloud, spec: PipelineSpec) -> Row:
+    expected = "a run may have two exit steps, as [notify] email needs"
+    try:
+        run = cloud.wait_for_end(cloud.start("exits", spec))
+    except Exception as error:  # a refusal is a result
+        return _judge("second-exit-step", _NOTIFICATIONS, expected, f"{type(error).__name__}: {error}", False)
+    states = {step.task: step.state for step in run.steps if step.task.startswith("ended")}
+    seen = ", ".join(f"{task}: {state}" for task, state in states.items())
+    holds = states == {"ended": "succeeded", "ended-too": "succeeded"}
+    return _judge("second-exit-step", _NOTIFICATIONS, expected, seen, holds)
+
+
+def _check_tick(cloud: Cloud, schedule: str) -> Row:
     expected = "the schedule's run knows the time that it is for: a multiple of five minutes in UTC, as RFC 3339"
     number = resource_names.short(schedule)
 
@@ -176,7 +188,7 @@ def _tick(cloud: Cloud, schedule: str) -> Row:
         return _judge("schedule-tick", _SCHEDULES, expected, "no run within 15 minutes", None)
     run = cloud.wait_for_end(jobs[0].name)
     values = [str(value) for name, value in outputs.return_values(run).items() if name.startswith("tick")]
-    seen = ", ".join(values) or _failure(run, "tick")
+    seen = ", ".join(values) or _explain_failure(run, "tick")
     return _judge("schedule-tick", _SCHEDULES, expected, seen, any(map(_is_a_tick, values)))
 
 
@@ -188,16 +200,16 @@ def _is_a_tick(text: str) -> bool:
     return moment.minute % 5 == 0 and moment.tzinfo is not None
 
 
-def _driver(run: Run) -> Row:
+def _check_driver(run: Run) -> Row:
     expected = f"the driver is {'.'.join(map(str, OLDEST_DRIVER))} or newer, which CUDA 12 needs"
     drivers = [str(artifact.metadata.get("driver", "")) for artifact in outputs.artifacts(run)]
     numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", drivers[0]) if drivers else None
     if numbers is None:
-        return _judge("driver", _VERTEX, expected, _failure(run, "fit"), None)
+        return _judge("driver", _VERTEX, expected, _explain_failure(run, "fit"), None)
     return _judge("driver", _VERTEX, expected, drivers[0], tuple(map(int, numbers.groups())) >= OLDEST_DRIVER)
 
 
-def _quotas(cloud: Cloud) -> Row:
+def _check_quotas(cloud: Cloud) -> Row:
     metrics = sorted({row.quota.metric for row in catalog.accelerators().values() if row.quota})
     parent = f"projects/{clients.project(cloud.settings)}/locations/global/services/aiplatform.googleapis.com"
     expected = f"the Cloud Quotas API lists the {len(metrics)} metrics of the catalog's GPUs"
@@ -212,7 +224,7 @@ def _quotas(cloud: Cloud) -> Row:
     return _judge("quota-names", _PREFLIGHT, expected, seen, not missing)
 
 
-def _lists(cloud: Cloud, run: Run) -> Iterator[Row]:
+def _check_lists(cloud: Cloud, run: Run) -> Iterator[Row]:
     jobs = cloud.runs(f'labels.acceptance="{cloud.stamp}"')
     whole = [job for job in jobs if job.job_detail.task_details]
     seen = f"{len(whole)} of {len(jobs)}"
@@ -223,7 +235,7 @@ def _lists(cloud: Cloud, run: Run) -> Iterator[Row]:
                   run.name in [job.name for job in jobs])  # fmt: skip
 
 
-def _errors(cloud: Cloud, spec: PipelineSpec) -> Iterator[Row]:
+def _check_errors(cloud: Cloud, spec: PipelineSpec) -> Iterator[Row]:
     """Sends requests that Google must refuse, and checks whether vgp explains the error."""
     account = f"{MISSING_ACCOUNT}@{cloud.settings.project}.iam.gserviceaccount.com"
     job = cloud.body(spec) | {"serviceAccount": account}
@@ -258,7 +270,7 @@ def _check_refusal(cloud: Cloud, check: str, docs: str, call: Callable[[], Any],
     return _judge(check, docs, expected, "accepted", False)
 
 
-def _failure(run: Run, task: str) -> str:
+def _explain_failure(run: Run, task: str) -> str:
     """Returns Google's reason why a step has no output."""
     errors = [step.error for step in run.steps if step.task == task and step.error]
     return errors[0] if errors else f"the run {run.state}; {run.error or 'no reason is given'}"

@@ -32,7 +32,9 @@ class Cloud:
         """Starts a run and returns its resource name."""
         run_id = f"{LABEL}-{self.stamp}-{name}"
         self.log(f"started {run_id}")
-        return str(pipeline_job.create(self.settings, self.body(spec, values), run_id)[0].name)
+        client, body = clients.pipeline_service(self.settings), self.body(spec, values)
+        # `create` would remove the placeholder of the schedule's time, which is one of the checks.
+        return str(pipeline_job.send(client, self.settings, {"displayName": run_id, **body}, run_id).name)
 
     def read_run(self, name: str) -> Run:
         client = clients.pipeline_service(self.settings)
@@ -103,20 +105,20 @@ def clean(cloud: Cloud, stamp: str = "") -> list[str]:
     stamp = stamp or cloud.stamp
     kept: list[str] = []
     for _attempt in range(2):  # a schedule may start a run while its runs are deleted
-        _schedules(cloud, stamp)
-        kept = [problem for name in _names(cloud, stamp) if (problem := _run(cloud, name))]
-    _objects(cloud, stamp)
+        _delete_schedules(cloud, stamp)
+        kept = [problem for name in _list_names(cloud, stamp) if (problem := _delete_run(cloud, name))]
+    _delete_objects(cloud, stamp)
     left = "; ".join(kept) or "nothing but the runs' records in ML Metadata, which cost nothing"
     cloud.log(f"cleaned up; left: {left}")
     return kept
 
 
-def _names(cloud: Cloud, stamp: str) -> list[str]:
+def _list_names(cloud: Cloud, stamp: str) -> list[str]:
     text = f"labels.{LABEL}:*" if stamp == "*" else f'labels.{LABEL}="{stamp}"'
     return [job.name for job in cloud.runs(text)]
 
 
-def _schedules(cloud: Cloud, stamp: str) -> None:
+def _delete_schedules(cloud: Cloud, stamp: str) -> None:
     client = clients.schedule_service(cloud.settings)
     request = {"parent": resource_names.location(cloud.settings)}
     for schedule in client.list_schedules(request=request, **clients.reading()):
@@ -127,7 +129,7 @@ def _schedules(cloud: Cloud, stamp: str) -> None:
             )
 
 
-def _run(cloud: Cloud, name: str) -> str:
+def _delete_run(cloud: Cloud, name: str) -> str:
     """Deletes a run with its custom jobs; returns a description of the rest."""
     run = cloud.read_run(name)
     if not run.over:
@@ -155,7 +157,7 @@ def _delete(delete: Callable[[], Any]) -> str:
     return ""
 
 
-def _objects(cloud: Cloud, stamp: str) -> None:
+def _delete_objects(cloud: Cloud, stamp: str) -> None:
     bucket, _, prefix = clients.bucket(cloud.settings).removeprefix("gs://").partition("/")
     folder = prefix.rpartition("/")[0] if stamp == "*" else f"{prefix.rpartition('/')[0]}/{stamp}"
     client = clients.storage(cloud.settings)

@@ -9,8 +9,12 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from PIL import Image, ImageChops
+
 BROWSERS = ("chromium", "google-chrome", "chrome")
 TARGET = Path(__file__).parents[2] / "docs/report.png"
+#: CSS pixels, about the width of a README, so that text keeps its size; and pixels of the picture in one of them.
+WIDTH, SCALE = 940, 1.5
 #: Keeps the decision's first paragraph, the figures and two curves of the page.
 ARRANGE = """
 <style>
@@ -35,11 +39,20 @@ ARRANGE = """
 """
 
 
+def crop(shot: Path, target: Path) -> None:
+    """Writes the picture without the empty page below its last panel."""
+    with Image.open(shot) as image:
+        picture = image.convert("RGB")
+    corner = picture.getpixel((0, picture.height - 1))
+    box = ImageChops.difference(picture, Image.new("RGB", picture.size, corner)).getbbox()
+    bottom = box[3] if box else picture.height
+    picture.crop((0, 0, picture.width, bottom + round(20 * SCALE))).save(target, optimize=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.docs.picture", description=__doc__)
     parser.add_argument("report", type=Path)
     parser.add_argument("--out", type=Path, default=TARGET)
-    parser.add_argument("--height", type=int, default=1010, help="of the picture, in CSS pixels; it is 1000 wide")
     options = parser.parse_args()
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not browser:
@@ -47,10 +60,17 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
         page.write_text(options.report.read_text(encoding="utf-8") + ARRANGE, encoding="utf-8")
-        flags = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1.2")
-        size = f"--window-size=1000,{options.height}"
-        command = [browser, *flags, size, f"--screenshot={options.out.absolute()}", page.as_uri()]
+        shot = Path(folder) / "page.png"
+        flags = (
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--force-device-scale-factor={SCALE}",
+        )
+        command = [browser, *flags, f"--window-size={WIDTH},2000", f"--screenshot={shot}", page.as_uri()]
         subprocess.run(command, check=True, capture_output=True)
+        crop(shot, options.out)
     print(options.out)
 
 

@@ -101,7 +101,8 @@ def _check_kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[
         text = f"{image} has CUDA {_format_version(cuda)}; {accelerator} needs {_format_version(least)} or newer."
         return [Problem("GPU016", "imageUri", text, f"Use an image with CUDA {_format_version(least)} or newer.")]
     if too_new and cuda >= too_new:
-        text = f"{image} has CUDA {_format_version(cuda)}, without kernels for {accelerator}: {_format_version(too_new)} dropped them."
+        dropped = f"{_format_version(too_new)} dropped them"
+        text = f"{image} has CUDA {_format_version(cuda)}, without kernels for {accelerator}: {dropped}."
         return [Problem("GPU016", "imageUri", text, "Use an image with CUDA 12.6, or a newer GPU.")]
     return []
 

@@ -131,11 +131,12 @@ def explain_comparison(decision: Decision) -> str:
 
 
 def _explain_evidence(decision: Decision) -> str:
-    """Returns a sentence if the evidence of all nights, and not tonight's test, shows that the model is better."""
+    """Returns a sentence if the evidence of all nights, and not tonight's test, decides."""
     check = decision.evidence
-    if check is None or not check.passes or decision.better_tonight:
+    if check is None or decision.better_tonight or not (check.passes or check.alone):
         return ""
-    return f" {describe_total(check.total, check.needed)}, over all nights of this champion."
+    total = describe_total(check.total, check.needed)
+    return f" {total}, over all nights of this champion." if check.passes else f" {total}; it decides alone."
 
 
 def _compare(decision: Decision) -> str:
@@ -155,6 +156,8 @@ def _rank(decision: Decision) -> str:
         return "better than" if gain > 0 else f"at most {-margin:g} worse (margin = {margin:g}) than"
     if gain == 0:
         return "exactly as good as"
+    if decision.evidence and decision.evidence.alone and decision.evidence.ahead:
+        return "ahead of"
     if high < 0:
         return "worse than"
     if high <= margin:
@@ -196,8 +199,8 @@ def _explain_constant(decision: Decision) -> str:
     loss = f"{LOSSES[worse.metric]} in {worse.unit}" if worse.metric in LOSSES else "log loss"
     ours, theirs = (format_loss(decision, value) for value in (worse.challenger, worse.constant))
     return (
-        f" But it is worse than a constant: {loss} {ours} against {theirs} when {worse.what} of the train labels is "
-        "predicted for every row."
+        f" But it is worse than a constant: {loss} {ours} against {theirs} for a prediction of {worse.what} of the "
+        "train labels in every row."
     )
 
 
@@ -207,10 +210,11 @@ def _explain_rival(decision: Decision) -> str:
     if rival is None:
         return ""
     name = f"{name_simple_model(decision, rival)} ({name_metric(decision)} {format_loss(decision, rival.value)})"
+    first = name[:1].upper() + name[1:]
     by, least, most = (format_loss(decision, v, 3) for v in (rival.difference, rival.lower_bound, rival.upper_bound))
     if rival.better:
         return (
-            f" But {name} is better than the new model by {by} (at least {least} with {100 * decision.confidence:g}% "
+            f" {first} is better than the new model by {by} (at least {least} with {100 * decision.confidence:g}% "
             "confidence): a network is not worth it here."
         )
     if rival.tied and decision.promote:

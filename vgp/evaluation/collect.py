@@ -177,8 +177,10 @@ def read_metrics(path: str) -> dict[str, float]:
 
 def _check_value(path: str, name: str, value: object) -> float:
     if isinstance(value, dict | list):
-        raise _invalid_file_error(path, f"{quote(name)} is {_describe_kind(value)}, and metrics cannot be nested: write val_loss instead "
-                             "of val: {loss}")  # fmt: skip
+        problem = (
+            f"{quote(name)} is {_describe_kind(value)}, and metrics cannot be nested: write val_loss instead of val: "
+        )
+        raise _invalid_file_error(path, problem + "{loss}")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _invalid_file_error(path, f"{quote(name)} is {_describe_kind(value)}, not a number")
     if not math.isfinite(value):

@@ -158,8 +158,8 @@ def _record_unscored(
     """Records a script without predictions with its own metrics, replacing an earlier evaluation."""
     output = script.read_collected(dataset)
     result = Evaluation(
-        task=dataset.task, split="" if task.as_they_are else split, classes=_list_classes(task), rows=0, label_counts=(),
-        group="", groups=0, models={}, confusion_matrix=[], slices=(),
+        task=dataset.task, split="" if task.as_they_are else split, classes=_list_classes(task), rows=0,
+        label_counts=(), group="", groups=0, models={}, confusion_matrix=[], slices=(),
         notes=(*output.launched.warnings, predictions.UNDECIDED), script=output,
     )  # fmt: skip
     Path(destination).mkdir(parents=True, exist_ok=True)

@@ -75,8 +75,10 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
         return Importance(note=f"Not computed for a model of this size: {weights:,} weights multiply each row.")
     batch = read_sample(data, dataset.splits[split], dataset.columns, min(MOST_ROWS, max(LEAST_ROWS, rows)))
     plain = _compute_mean_loss(model, batch)
-    grown = {name: np.array([_compute_mean_loss(model, _shuffle_column(batch, name, n)) - plain for n in range(REPEATS)])
-             for name in names}  # fmt: skip
+    grown = {
+        name: np.array([_compute_mean_loss(model, _shuffle_column(batch, name, n)) - plain for n in range(REPEATS)])
+        for name in names
+    }
     columns = [ColumnImportance(column=n, increase=float(g.mean()), deviation=float(g.std(ddof=1)))
                for n, g in grown.items()]  # fmt: skip
     return Importance(

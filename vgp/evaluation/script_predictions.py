@@ -75,9 +75,8 @@ def find_form(
         return Form(by_class, classes or tuple(name.removeprefix(PREFIX) for name in by_class))
     if column == SECOND or (column == OURS and not _is_list(schema.field(OURS).type)):
         if classes is not None and len(classes) != 2:
-            raise ValueError(
-                f"{column} is one number, and the task has {len(classes)} classes: write {_describe_forms(classes, False)}"
-            )
+            forms = _describe_forms(classes, False)
+            raise ValueError(f"{column} is one number, and the task has {len(classes)} classes: write {forms}")
         return Form((column,), classes or ("0", "1"))
     return Form((column,), classes)
 

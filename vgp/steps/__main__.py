@@ -183,7 +183,7 @@ def main(arguments: list[str] | None = None) -> None:
             values[name] = values[name] or str(Path(values["evaluation"]) / file)
     result = getattr(calls, verb)(**values)
     if verb == "decide":
-        print(f"{result.reason}\nreport: {values['report']}")
+        print(f"report: {values['report']}")
     elif verb == "train":
         print(json.dumps(result, indent=1))
 

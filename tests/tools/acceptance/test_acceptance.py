@@ -27,7 +27,8 @@ TRANSCRIPTS = sorted((REPOSITORY / "tools/acceptance/transcripts").glob("*.jsonl
 CHECKS = {
     "error-act-as", "error-not-found", "quota-names", "sigterm", "non-root-gcs", "artifact-from-job", "placeholders",
     "cache-parameters", "cache-artifacts", "list-details", "list-prefix", "loop-iterations", "schedule-listed",
-    "schedule-cron", "no-schedule", "exit-step", "schedule-tick", "step-timeout", "step-retries", "driver",
+    "schedule-cron", "no-schedule", "exit-step", "second-exit-step", "schedule-tick", "step-timeout",
+    "step-retries", "driver",
 }  # fmt: skip
 
 

@@ -96,6 +96,8 @@ def test_the_margin_comes_off_every_day(night):
 def test_with_a_worst_day_the_evidence_decides_alone_at_all_of_the_error(night):
     sure = night(noisy(31, 0.2), worst_day=3.0)
     assert not sure.promote and sure.level is None and sure.lower_bound is None and sure.spends == 0.0
+    assert sure.reason.startswith("Keep the champion: the new model is ahead of the champion: log loss ")
+    assert sure.reason.endswith(". Evidence so far: 1 of 20; it decides alone.")
     assert sure.evidence.needed == 20 and sure.details.endswith("With worst_day = 3 it decides alone.")
     ready = night(noisy(31, 0.02), first=71, evidence=rich(21.5), worst_day=3.0)
     assert ready.promote and ready.reason.endswith(". Evidence so far: 21 of 20, over all nights of this champion.")

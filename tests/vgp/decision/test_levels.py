@@ -61,9 +61,9 @@ def test_how_many_clusters_it_takes_follows_from_the_level(nights, fewest):
 
 def test_the_detectable_difference_is_seen_with_the_power_that_it_promises():
     random, count = np.random.default_rng(1), 100
-    told = [levels.detectable(contrast(error=1 / np.sqrt(count), count=count), LEVEL, margin) for margin in (0.0, 0.3)]
-    assert told[1] - told[0] == pytest.approx(0.3)
-    seen = clusters.of_clusters(told[0] + random.standard_normal((5_000, count)), np.ones((5_000, count)))
+    gains = [levels.detectable(contrast(error=1 / np.sqrt(count), count=count), LEVEL, margin) for margin in (0.0, 0.3)]
+    assert gains[1] - gains[0] == pytest.approx(0.3)
+    seen = clusters.of_clusters(gains[0] + random.standard_normal((5_000, count)), np.ones((5_000, count)))
     error = np.sqrt(seen.variance)
     passed = seen.estimate > error * levels.critical(LEVEL, seen.degrees, seen.third / error**3)
     assert passed.mean() == pytest.approx(levels.POWER, abs=0.05)

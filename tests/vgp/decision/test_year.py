@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.gate import nights, process, windows, worlds, years
+from benchmarks.gate import nights, process, schedules, windows, worlds, years
 
 NORMAL = worlds.DISTRIBUTIONS["normal"]
 
@@ -69,6 +69,12 @@ def test_both_halves_find_small_gains_that_the_test_alone_does_not_and_large_one
 def test_both_halves_err_no_more_often_than_the_test_alone_and_a_worst_day_keeps_the_promise(world):
     test, both, bounded = shares(world)
     assert both <= test + 0.02 and bounded <= 0.02
+
+
+def test_weekly_runs_promote_a_gain_once_and_nothing_afterwards():
+    """The evidence begins again with each champion; without that, half of these years promote again by luck."""
+    weekly = schedules.SCHEDULES["every week, a gain of 0.5 until a promotion"]
+    assert [schedules.count_promotions(weekly, "`worst_day`", seed) for seed in range(8)] == [(1, 0)] * 8
 
 
 def test_bad_days_that_every_window_holds_promote_nothing_and_those_that_many_windows_lack_do():

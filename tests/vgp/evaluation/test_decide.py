@@ -121,7 +121,7 @@ def test_a_model_that_is_worse_than_the_class_frequencies_is_never_promoted(save
         found = decide(folder, approve=approve)
         assert found.better and found.outcome == "candidate"
         assert "worse than a constant: log loss" in found.reason
-        assert "against 0.6931 when the class frequencies of the train labels" in found.reason
+        assert "against 0.6931 for a prediction of the class frequencies of the train labels" in found.reason
         assert "approve = despite_rivals promotes" not in found.reason
     assert decide(save(label, new, champion=worse, group=day)).promote, "where the train labels are not known"
 

@@ -185,7 +185,7 @@ def test_gradient_boosting_that_is_better_makes_a_candidate_of_the_network(save)
     worse = decide(save(label, day, challenger=new, baseline=old, boosting=old))
     assert worse.promote and worse.best_rival.upper_bound < 0 and "radient boosting" not in worse.reason
     line = decide(save(label, day, challenger=new, champion=old, baseline=trees, boosting=old))
-    assert line.outcome == "candidate" and "But the linear-regression baseline (mean pinball" in line.reason
+    assert line.outcome == "candidate" and ". The linear-regression baseline (mean pinball" in line.reason
 
 
 def test_a_mean_that_is_worse_than_the_median_of_the_labels_is_never_promoted(save):

@@ -246,9 +246,9 @@ def test_two_nights_at_once_count_a_day_once(tmp_path):
 
 def test_the_evidence_is_shown_in_words_that_never_round_up():
     record = weighed(promoted(registered("a", "b"), 1))
-    told = record_view.evidence_values(record)
-    assert told["total"] == record.evidence.total and told["words"].startswith("Evidence so far: ")
-    assert told["words"].endswith(" of 40, at which a challenger that is ahead is promoted")
+    shown = record_view.evidence_values(record)
+    assert shown["total"] == record.evidence.total and shown["words"].startswith("Evidence so far: ")
+    assert shown["words"].endswith(" of 40, at which a challenger that is ahead is promoted")
     assert record_view.evidence_values(registered("a")) is None
     totals = {39.99: "39 of 40", 12.4: "12 of 40", 1.0: "1 of 40", 0.429: "0.42 of 40", 1234.5: "1,234 of 40"}
     for total, text in totals.items():

@@ -267,8 +267,8 @@ def _explaining_errors() -> Iterator[None]:
         yield
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise UserError(
-            f"DuckDB needs more memory or scratch disk than it may use: {_read_first_line(error)} Raise memory_gb, or set "
-            "TMPDIR to a larger disk."
+            f"DuckDB needs more memory or scratch disk than it may use: {_read_first_line(error)} Raise memory_gb, or "
+            "set TMPDIR to a larger disk."
         ) from None
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None

@@ -75,10 +75,10 @@ class Past:
         place = [name for name in PLACE if name in source.columns] or list(self.task.key) or source.columns
         where = self.engine.place(self.engine.read(source.select(place).limit(1)).to_pylist()[0])
         change, look = ("change", "they look") if len(names) > 1 else ("changes", "it looks")
+        moment = _format_moment(self.moment, self.marked[self.task.time].type())
         return (
             f"the feature{'s' * (len(names) > 1)} {join_names(names)} of the row in {where} {change} when the "
-            "rows from "
-            f"{_format_moment(self.moment, self.marked[self.task.time].type())} on are left out: {look} into the future. "
+            f"rows from {moment} on are left out: {look} into the future. "
             "Features may use the rows before, in a stated order; `events` has what lately happened."
         )
 

@@ -1,4 +1,4 @@
-"""What came of a release, read from the record alone: whoever asks, and however often, is told the same."""
+"""The outcome of a release, read from the record alone, so that every reader gets the same one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,8 +62,8 @@ def of(record: Record, key: str, who: str) -> Outcome:
     version = record.find_key(key)
     code, words = _registered(record, version, key) if version else ("kept", _kept(record, event))
     if code != "promoted" and record.evidence and CHAMPION in record.aliases:
-        told = record.evidence_now().words
-        words = f"{words}; {told[:1].lower()}{told[1:]}"
+        evidence = record.evidence_now().words
+        words = f"{words}; {evidence[:1].lower()}{evidence[1:]}"
     if event.who != who:
         words = f"nothing new; {event.who} decided on this model already: {words}"
         return Outcome("nothing new", words, version, record)

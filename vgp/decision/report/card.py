@@ -1,8 +1,7 @@
-"""The card of a model's version: one page for whoever is to use it, or to answer for it.
+"""The card of a model's version: one page for people who use the model or are responsible for it.
 
-What it is for, what it must not be used for, how good it is and where, what it was made of, and who let it reign.
-After Mitchell et al., Model Cards for Model Reporting, 2019, https://doi.org/10.1145/3287560.3287596; every sentence
-follows from what was measured.
+It has the intended use, limits, figures, slices, origin, and who promoted the model, after Mitchell et al., Model Cards
+for Model Reporting, 2019, https://doi.org/10.1145/3287560.3287596. Every sentence follows from a measurement.
 """
 
 from dataclasses import dataclass
@@ -21,17 +20,17 @@ from vgp.evaluation.regression import RegressionFigures
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
-#: Its file in a version's folder.
+#: Name of the card in a version's folder.
 FILE_NAME = "card.html"
-#: Slices in the table: the largest.
+#: Most slices in the table, the largest ones.
 MOST_SLICES = 40
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a version came from, as far as it is known; "" = it is not."""
+    """The origin of a version; "" = unknown."""
 
-    #: The name of the model in the registry.
+    #: Name of the model in the registry.
     name: str = ""
     pipeline: str = ""
     run: str = ""
@@ -43,14 +42,14 @@ class Origin:
     code: str = ""
     #: UTC, such as 2026-11-22T10:00:00Z.
     registered: str = ""
-    #: Who, or what, let it become champion, and why; or for whom it waits.
+    #: Who promoted it and why, or whose approval it needs.
     who: str = ""
     why: str = ""
     #: The version that it was compared with; None = there was no champion.
     champion: int | None = None
     #: URI of the run's report.
     report: str = ""
-    #: What the run cost at most, in words.
+    #: Highest cost of the run, in words.
     cost: str = ""
 
 
@@ -73,7 +72,7 @@ def write(
         decision: None leaves it out.
 
     Raises:
-        UserError: a directory does not hold what it should.
+        UserError: a directory lacks its files.
     """
     dataset, measured = manifest.load(data), record.load(evaluation)
     is_script = measured.script or collected.is_script(str(model))
@@ -101,7 +100,7 @@ def write(
 
 
 def _slices(measured: Evaluation, decision: Decision | None) -> dict[str, object]:
-    """The largest slices by column, and which of them are significantly worse than the model to beat."""
+    """Returns the largest slices by column, and those that are significantly worse than the model to beat."""
     kept = sorted(measured.slices, key=lambda row: -row.rows)[:MOST_SLICES]
     by_column: dict[str, list[SliceMetrics]] = {}
     for row in measured.slices:
@@ -116,7 +115,7 @@ def _slices(measured: Evaluation, decision: Decision | None) -> dict[str, object
 
 
 def _facts(origin: Origin) -> dict[str, str]:
-    """Where it came from, by name."""
+    """Returns the known facts of the origin by name."""
     champion = "the baseline" if origin.champion is None else f"version {origin.champion}"
     facts = {
         "registered": origin.registered,
@@ -133,38 +132,40 @@ def _facts(origin: Origin) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text}
 
 
-# ---- what a model is for, and what it must not be used for, in sentences that follow from what was measured
+# ---- intended use and limits, in sentences that follow from measurements
 
 
-#: Names that a sentence lists; of more it says how many.
+#: Most names that a sentence lists.
 MOST_NAMES = 12
 
 
 def intended_uses(dataset: Manifest, measured: Evaluation) -> list[str]:
-    """What it predicts, of what, and how it is to be read."""
+    """Returns sentences on what the model predicts, from which columns, and at which threshold."""
     columns = [column.name for column in dataset.columns if column.kind in ("number", "category", "vector")]
     columns = [name for name in columns if name != measured.target]
     learned = f"{dataset.rows('train'):,} of {dataset.split['train']}" if "train" in dataset.split else ""
     sentences = [
         _predicts(measured),
-        f"It takes {_names(columns)} of a row; a value that it never saw counts as missing." if columns else "",
-        f"It is meant for rows like those that it learned from: {learned}." if learned else "",
+        f"It uses {_names(columns)} of a row; a value that the training data lacks counts as missing."
+        if columns
+        else "",
+        f"It is meant for rows like its training data: {learned}." if learned else "",
         _operating(measured),
     ]
     return [sentence for sentence in sentences if sentence]
 
 
 def known_limits(measured: Evaluation, decision: Decision | None) -> list[str]:
-    """What it must not be used for, or not without a look of one's own."""
+    """Returns sentences on uses that the measurements do not support."""
     sentences = [
-        "Not for rows of another kind: outside of the columns, places and times of its data nothing was measured.",
+        "Not for rows unlike its data: nothing was measured for other places, times or kinds of rows.",
         _drift(measured),
-        "Not as an explanation: it says what goes together, not what would happen if a value were changed.",
+        "Not as an explanation: it shows correlations, not the effect of changing a value.",
         _worse(decision),
         _weakest(measured),
         _unknown(measured, decision),
         _calibration(decision),
-        "" if measured.scored else "Nothing could be measured: there were no predictions to judge it by.",
+        "" if measured.scored else "Nothing was measured, because there were no predictions.",
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -175,7 +176,7 @@ def _predicts(measured: Evaluation) -> str:
         return f"It predicts {target}, a number{_unit(measured.regression)}: its mean and quantiles."
     if measured.classes:
         return f"It predicts {target}, as a probability for each of {_names(list(measured.classes))}."
-    return f"It says how likely a row is, in bits per {measured.unit}." if measured.scored else ""
+    return f"It predicts how likely a row is, in bits per {measured.unit}." if measured.scored else ""
 
 
 def _unit(regression: RegressionFigures) -> str:
@@ -187,11 +188,11 @@ def _operating(measured: Evaluation) -> str:
     chosen = measured.thresholds.chosen if measured.thresholds else None
     if point is None or chosen is None:
         return ""
-    found = f"{point.recall:.0%} of all are found" if point.recall is not None else "none of them are there to be found"
-    right = f"{point.precision:.0%} of those flagged are" if point.precision is not None else "none is flagged"
+    name = measured.classes[1]
+    found = f"{point.recall:.0%} of all {name} are found" if point.recall is not None else f"the rows have no {name}"
+    right = f"{point.precision:.0%} of flagged rows are {name}" if point.precision is not None else "no row is flagged"
     return (
-        f"A row counts as {measured.classes[1]} from a probability of {point.threshold:.3g} on ({chosen.rule}): "
-        f"{right}, and {found}."
+        f"A row counts as {name} from a probability of {point.threshold:.3g} on ({chosen.rule}): {right}, and {found}."
     )
 
 
@@ -200,19 +201,19 @@ def _drift(measured: Evaluation) -> str:
         return ""
     shifted = [column.column for column in measured.drift.shifted]
     if not shifted:
-        return "Not without looking again: no column had moved between training and test, and later ones may have."
-    return f"Not without looking again: from training to test {_names(shifted)} moved already."
+        return "Check new data for drift: no column shifted from training to test, but later data may differ."
+    return f"Check new data for drift: from training to test {_names(shifted)} shifted."
 
 
 def _worse(decision: Decision | None) -> str:
     if not decision or not decision.worse_slices:
         return ""
     where = [check.name for check in decision.worse_slices]
-    return f"Not without a look at {_names(where)}: there it is significantly worse than {name_reference(decision)}."
+    return f"Not for {_names(where)} without a check: it is significantly worse there than {name_reference(decision)}."
 
 
 def _weakest(measured: Evaluation) -> str:
-    """The slice with the worst figure, where a figure tells."""
+    """Returns a sentence on the slice with the worst figure; "" for a regression."""
     metric = measured.slice_metric
     known: list[tuple[float, SliceMetrics]] = []
     for row in measured.slices:
@@ -233,10 +234,12 @@ def _weakest(measured: Evaluation) -> str:
 def _unknown(measured: Evaluation, decision: Decision | None) -> str:
     columns = list(dict.fromkeys(row.column for row in measured.slices))
     if not columns:
-        return "Of parts of the rows nothing is known: the task names no slices." if measured.scored else ""
+        return (
+            "Its quality on parts of the rows is unknown, because the task names no slices." if measured.scored else ""
+        )
     few = [check.name for check in decision.untested_slices] if decision else []
-    small = f"; too few rows to test there were of {_names(few)}" if few else ""
-    return f"Of groups of rows only those by {_names(columns)} were looked at{small}."
+    small = f"; {_names(few)} had too few rows for a test" if few else ""
+    return f"Slices were measured by {_names(columns)} only{small}."
 
 
 def _calibration(decision: Decision | None) -> str:
@@ -247,7 +250,7 @@ def _calibration(decision: Decision | None) -> str:
 
 
 def _names(names: list[str]) -> str:
-    """Some names as a list in a sentence."""
+    """Returns names as a list in a sentence."""
     if len(names) > MOST_NAMES:
         return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

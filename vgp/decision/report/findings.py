@@ -1,4 +1,4 @@
-"""What the report says of thresholds, columns, single rows and drift, as its page shows it."""
+"""The report's tables of thresholds, columns, splits and drift, as the page shows them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ from vgp.evaluation.record import Evaluation
 from vgp.evaluation.thresholds import AtThreshold
 from vgp.protocol.manifest import Column, Manifest, ShardFile
 
-# ---- what the prepared data holds, for the report: exact figures from the manifest, shapes from a bounded sample
+# ---- the prepared data: exact figures from the manifest, distributions from a bounded sample
 
 
-#: Read per split for the histograms, so that a report costs the same for any amount of data.
+#: Rows of each split that histograms use, so that the cost of a report does not depend on the amount of data.
 SAMPLE_ROWS = 50_000
 BARS = 24
 MOST_SHOWN_VALUES = 3
@@ -24,7 +24,7 @@ MOST_SHOWN_VALUES = 3
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """A split, and how often each class occurs in it (shares of its rows; empty without a label column)."""
+    """A split with its rows and the share of each class, () without a label column."""
 
     name: str
     rows: int
@@ -33,7 +33,7 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """A column in a few words, with the shares of two splits in the same bars, the tallest scaled to 1."""
+    """A column in a few words, with histograms of two splits in the same bins, scaled to the tallest bar."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class ColumnSummary:
     test_bars: tuple[float, ...]
 
     def withheld(self) -> "ColumnSummary":
-        """Without its values, which the task keeps out of reports."""
+        """Returns the summary without values, for a column that the task keeps out of reports."""
         return replace(self, text="values withheld")
 
 
@@ -59,7 +59,7 @@ def split_summaries(directory: str | Path, manifest: Manifest) -> list[SplitSumm
 
 
 def column_summaries(directory: str | Path, manifest: Manifest, split: str) -> list[ColumnSummary]:
-    """Every column that a model may learn from; `split` is compared with the train split."""
+    """Returns a summary of each column that a model may learn from; compares `split` with the train split."""
     shown = [column for column in manifest.columns if column.kind in ("number", "category", "vector")]
     train = read_sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
     test = read_sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
@@ -88,7 +88,7 @@ def _text(column: Column) -> str:
     if column.kind != "category":
         least, most = format_significant(column.minimum), format_significant(column.maximum)
         if column.minimum == column.maximum:  # its `std` is 1, since rows are divided by it
-            return f"always {most}" if column.count else "no value at all"
+            return f"always {most}" if column.count else "no values"
         return f"{format_significant(column.mean)} ± {format_significant(column.std, 3)}, from {least} to {most}"
     known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
     top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
@@ -104,7 +104,7 @@ def _percent(share: float) -> str:
 def _category_bars(
     column: Column, train: np.ndarray | None, test: np.ndarray | None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The most frequent values, falling by their share of the train split."""
+    """Returns the shares of the most frequent values, in descending order of the train split."""
     frequent = np.argsort(-np.asarray(column.counts), kind="stable")[:BARS]
     frequent = frequent[np.asarray(column.counts)[frequent] > 0]
     return _scaled(*(None if codes is None else np.bincount(codes, minlength=len(column.values))[frequent] / len(codes)
@@ -114,7 +114,7 @@ def _category_bars(
 def _number_bars(
     column: Column, train: np.ndarray | None, test: np.ndarray | None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bins of equal width over the middle 99 % of the train split; what lies outside is in the outer bins."""
+    """Returns the shares of bins of equal width over the middle 99 % of the train split; the outer bins are open."""
     if train is None or not np.isfinite(train).any():
         return (), ()
     low, high = np.nanquantile(train, [0.005, 0.995])
@@ -135,7 +135,7 @@ MOST_IMPORTANT, MOST_SHIFTED = 20, 12
 
 @dataclass(frozen=True)
 class Bar:
-    """A column and by how much the loss grows without it; the largest bar is 100 % wide."""
+    """The importance of a column: how much the loss grows without it. The largest bar is 100 % wide."""
 
     column: str
     increase: str
@@ -145,7 +145,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Shift:
-    """A column that moved, in words, with its distributions."""
+    """A column whose distribution has shifted, with its summary."""
 
     column: str
     index: str
@@ -171,7 +171,7 @@ def bars(evaluation: Evaluation) -> list[Bar]:
 
 
 def shifts(evaluation: Evaluation, summaries: Sequence[ColumnSummary]) -> list[Shift]:
-    """The columns that moved, the label first."""
+    """Returns the columns that have shifted, the label first."""
     if not evaluation.drift:
         return []
     by_name = {summary.name: summary for summary in summaries}
@@ -187,13 +187,13 @@ def shifts(evaluation: Evaluation, summaries: Sequence[ColumnSummary]) -> list[S
 
 
 def _what(column: ColumnDrift, withheld: Sequence[str]) -> str:
-    """What moved beside the index: missing values, and values that are new."""
+    """Returns a change in missing values, and the share of unseen values, in words."""
     before, after = column.missing
-    told = [f"missing {before:.1%} before, {after:.1%} now"] if abs(after - before) >= 0.01 else []
+    changes = [f"missing {before:.1%} before, {after:.1%} now"] if abs(after - before) >= 0.01 else []
     if column.unseen:
         names = "" if hidden(column.column, withheld) else f" ({', '.join(column.unseen_values)})"
-        told.append(f"{column.unseen:.1%} of the rows have values that training never saw{names}")
-    return "; ".join(told)
+        changes.append(f"{column.unseen:.1%} of the rows have values that the training data lacks{names}")
+    return "; ".join(changes)
 
 
 def hidden(column: str, withheld: Sequence[str]) -> bool:
@@ -202,7 +202,7 @@ def hidden(column: str, withheld: Sequence[str]) -> bool:
 
 
 def steady(evaluation: Evaluation) -> str:
-    """How many columns did not move, in words."""
+    """Returns how many columns have shifted, in words."""
     assert evaluation.drift
     rest = len(evaluation.drift.columns) - len(evaluation.drift.shifted)
     few = f"{len(evaluation.drift.shifted)} of {len(evaluation.drift.columns)} columns moved"
@@ -210,7 +210,7 @@ def steady(evaluation: Evaluation) -> str:
 
 
 def rates(row: AtThreshold) -> Mapping[str, str]:
-    """A row of the table of thresholds, by heading."""
+    """Returns a row of the table of thresholds, by heading."""
     return {
         "precision": share(row.precision),
         "recall": share(row.recall),

@@ -1,4 +1,4 @@
-"""How a model was made, in words: what it takes to make it again."""
+"""The provenance of a model in words: everything that reproduces it."""
 
 import platform
 import shlex
@@ -25,7 +25,7 @@ PACKAGES = ("vgp", "torch", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
 def script(measured: Evaluation) -> dict[str, object] | None:
-    """What is known of a script in place of our training: what ran, how, and what it left."""
+    """Returns the facts of a script's training: its command, how it ran, and its own metrics."""
     if measured.script is None:
         return None
     script, launched = measured.script, measured.script.launched
@@ -62,7 +62,7 @@ def settings(card: ModelCard) -> dict[str, str]:
 
 
 def made(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]]:
-    """What it takes to make the same model again, by heading."""
+    """Returns everything that reproduces the model, by heading."""
     return {
         **({"Model": trained(card), "Training": settings(card)} if card else {}),
         "Data": {
@@ -78,7 +78,7 @@ def made(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]]
 
 
 def _sources(dataset: Manifest) -> dict[str, str]:
-    """Each file with its checksum; of many, their number and size."""
+    """Returns each file with its checksum, or for many files their number and size."""
     sources = dataset.sources
     if len(sources) > MOST_SHOWN_SOURCES:
         return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
@@ -93,7 +93,7 @@ def _short(fingerprint: str) -> str:
 
 
 def _file_name(path: str) -> str:
-    """Local files without their folder: the report does not depend on where it was made."""
+    """Returns a local file's name without its folder, so that the report does not depend on the machine."""
     return path if storage.is_remote(path) else Path(path).name
 
 

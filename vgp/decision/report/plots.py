@@ -1,4 +1,4 @@
-"""The report's plots: each takes figures that were computed elsewhere and returns an inline SVG."""
+"""The report's plots as inline SVG, drawn from figures of the evaluation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from vgp.decision.report.svg import BAD, BASELINE, BOOSTING, CHALLENGER, CHAMPIO
 from vgp.evaluation.record import Evaluation, SliceMetrics
 from vgp.evaluation.regression import LOSSES, RegressionFigures
 
-#: Narrow, so that the text is not small where the page is a phone's.
+#: Narrow, so that text is readable on a phone.
 WIDTH_IN = 4.4
-#: Letters of a slice's name: longer ones would leave the plot no width. The table beside it has all of them.
+#: Letters of a slice's name in the plot; the table has the whole name.
 NAME_LETTERS = 24
-#: Colour-blind safe (Okabe & Ito 2008, https://jfly.uni-koeln.de/color/), and told apart by the dashes as well.
+#: Colour-blind safe (Okabe & Ito 2008, https://jfly.uni-koeln.de/color/), and with different dashes.
 LOOKS = {
     "challenger": (CHALLENGER, "-", "new model"),
     "champion": (CHAMPION, "--", "champion"),
@@ -29,7 +29,7 @@ LOOKS = {
 
 
 def learning_curve(history: Sequence[Point]) -> Markup:
-    """Train and validation loss over the steps, the learning rate below."""
+    """Plots train and validation loss over the steps, and the learning rate."""
     figure = Figure((WIDTH_IN, 3.6), layout="constrained")
     loss, rate = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     steps = [p.step for p in history]
@@ -67,7 +67,7 @@ def _count(axis: Axis, ticks: int = 5) -> None:
 
 
 def roc(evaluation: Evaluation) -> Markup:
-    """ROC curves of all models that have one."""
+    """Plots the ROC curves of all models that have one."""
     figure = Figure((WIDTH_IN, 4.2), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1)
@@ -91,7 +91,7 @@ def roc(evaluation: Evaluation) -> Markup:
 
 
 def precision_recall(evaluation: Evaluation) -> Markup:
-    """Precision over recall of all models that have it, with the share of positives and the operating point."""
+    """Plots precision over recall of all models, with the share of positives and the operating point."""
     figure = Figure((WIDTH_IN, 4.2), layout="constrained")
     axes = figure.subplots()
     positives = evaluation.label_counts[1] / evaluation.rows
@@ -116,7 +116,7 @@ def precision_recall(evaluation: Evaluation) -> Markup:
 
 
 def calibration(evaluation: Evaluation) -> Markup:
-    """Predicted against observed rates, and how often each is predicted."""
+    """Plots observed over predicted rates, and a histogram of the predictions."""
     figure = Figure((WIDTH_IN, 4.2), layout="constrained")
     axes, histogram = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1)
@@ -141,7 +141,7 @@ def calibration(evaluation: Evaluation) -> Markup:
 
 
 def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tuple[str, str]]) -> Markup:
-    """One line a slice: the new model with its 95% interval, the others as marks; `worse` are flagged."""
+    """Plots one line for each slice: the new model with its 95% interval, and marks of other models; flags `worse`."""
     metric = evaluation.slice_metric
     columns = list(dict.fromkeys(row.column for row in rows))
     lines: list[str | SliceMetrics] = []
@@ -206,14 +206,14 @@ def _shortened(name: str) -> str:
 
 
 def _slice_legend(figure: Figure, axes: Axes, evaluation: Evaluation) -> None:
-    """As wide as the figure: beside long names the axes are too narrow for it."""
+    """Draws the legend over the whole figure, because long names leave the axes too narrow for it."""
     for model in evaluation.models:
         axes.plot([], [], label=LOOKS[model][2], **MARKS[model])
     figure.legend(loc="outside upper right", ncols=2, borderaxespad=0.1, handletextpad=0.2)
 
 
 def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:
-    """All points, and the intervals of slices that are not tiny; wider intervals run out of the plot."""
+    """Returns limits that show all points and the intervals of larger slices; intervals of tiny slices are cut."""
     points = [getattr(s, metric) for row in rows for s in row.models.values() if getattr(s, metric) is not None]
     most = max(row.rows for row in rows)
     points += [end for row in rows if row.interval and row.rows > most / 50 for end in row.interval]
@@ -226,7 +226,7 @@ def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:
 
 
 def of_regression(regression: RegressionFigures) -> dict[str, Markup]:
-    """By the name under which the page has each."""
+    """Returns the plots by their names in the page's template."""
     return {
         "residual_histogram": histogram(regression),
         "residual_spread": spread(regression),
@@ -235,7 +235,7 @@ def of_regression(regression: RegressionFigures) -> dict[str, Markup]:
 
 
 def histogram(regression: RegressionFigures) -> Markup:
-    """How many rows have which residual: bars of the new model, outlines of the others."""
+    """Plots a histogram of residuals: bars of the new model, outlines of other models."""
     figure = Figure((WIDTH_IN, 3.2), layout="constrained")
     axes = figure.subplots()
     edges = np.asarray(regression.residual_edges)
@@ -261,7 +261,7 @@ def histogram(regression: RegressionFigures) -> Markup:
 
 
 def spread(regression: RegressionFigures) -> Markup:
-    """Residuals over predictions: mean and middle half of rows of similar prediction."""
+    """Plots the mean and the middle half of the residuals over bins of similar predictions."""
     figure = Figure((WIDTH_IN, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.axhline(0, color=INK, linewidth=0.8)
@@ -280,7 +280,7 @@ def spread(regression: RegressionFigures) -> Markup:
 
 
 def quantile_calibration(regression: RegressionFigures) -> Markup:
-    """How often labels fall below each predicted quantile, against how often they should."""
+    """Plots the share of labels below each predicted quantile over the quantile."""
     figure = Figure((WIDTH_IN, 4.2), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1)

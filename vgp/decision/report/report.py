@@ -1,4 +1,4 @@
-"""Dataset, model, evaluation and decision -> one self-contained HTML page, and a short Markdown summary.
+"""The report of a run: one self-contained HTML page, and a short Markdown summary.
 
 python -m vgp.steps decide DATA --model MODEL EVALUATION --report report.html
 """
@@ -23,7 +23,7 @@ from vgp.protocol.pins import ChampionPins
 
 #: Slices in the plot; the table below it has them all.
 MOST_PLOTTED_SLICES = 45
-#: What the task is called whose table a task.toml declares.
+#: Name of the class of tasks that a task.toml declares.
 ANY_TABLE = "Table"
 
 
@@ -44,7 +44,7 @@ def write(
         model: Directory of the new model.
         evaluation: Directory with `metrics.json`.
         decision: None leaves the verdict out.
-        champion: URI of the champion's pins, which tell the versions before; "" = none.
+        champion: URI of the champion's pins, which list earlier versions; "" = none.
 
     Raises:
         UserError: a directory does not hold what it should.
@@ -75,7 +75,7 @@ def _pins(champion: str) -> ChampionPins | None:
 
 
 def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str:
-    """The decision and the key figures as Markdown, for the console's summary."""
+    """Returns the decision and the key figures as Markdown, for the console's summary."""
     measured = record.load(evaluation)
     models = list(measured.models)
     lines = [f"# {_cell(title(measured))}", ""]
@@ -97,7 +97,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
 
 
 def _own_figures(measured: Evaluation) -> list[str]:
-    """The figures that a script left itself, as a table."""
+    """Returns the figures that a script reported itself, as a table."""
     if not (measured.script and measured.script.metrics):
         return []
     rows = [f"| {_cell(name)} | {value:.6g} |" for name, value in measured.script.metrics.items()]
@@ -105,18 +105,18 @@ def _own_figures(measured: Evaluation) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Text of somebody else's as text, in a Markdown table."""
+    """Escapes text from outside for a Markdown table."""
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
 
 
 def title(measured: Evaluation) -> str:
-    """The task's name; of the task of any table, whose name says nothing, its target."""
+    """Returns the task's name; for a task.toml, which has no name, its target."""
     name = task_name(measured.task)
     return measured.target if name == ANY_TABLE and measured.target else name
 
 
 def task_name(task: str) -> str:
-    """`training.tasks.language_model:LanguageModel` -> `Language model`."""
+    """Returns a task's name in words, such as `Language model` for `training.tasks.language_model:LanguageModel`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", task.rpartition(":")[2]).lower()
     return words[:1].upper() + words[1:]
 

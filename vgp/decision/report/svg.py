@@ -12,7 +12,7 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-#: Stand-ins that no figure would use by chance -> the CSS variable that the page puts there, light or dark.
+#: Placeholder colours, which the page replaces by CSS variables for light and dark mode.
 INK, MUTED, LINE, SURFACE = "#010a01", "#010a02", "#010a03", "#010a04"
 CHALLENGER, CHAMPION, BASELINE, BAD, BOOSTING = "#010a05", "#010a06", "#010a07", "#010a08", "#010a09"
 VARIABLES = {
@@ -55,7 +55,7 @@ STYLE: Any = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The look of every figure; drawing and `render` both happen inside."""
+    """Sets the style of all figures; draw and `render` inside of it."""
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # Names may be in scripts that matplotlib's font lacks; the browser draws them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -63,12 +63,12 @@ def style() -> Iterator[None]:
 
 
 def render(figure: Figure, name: str, label: str) -> Markup:
-    """The figure as an `<svg>` element.
+    """Returns the figure as an `<svg>` element.
 
     Args:
         figure: Drawn with the colours of this module.
         name: Unique on the page; keeps its element ids apart from those of other figures.
-        label: What the figure shows, in words, for those who cannot see it.
+        label: A description for screen readers.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})

@@ -93,7 +93,7 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
         raise CannotLook(f"{type(work).__name__} is no task over a table, and nothing else is sampled")
     by_time = isinstance(work.split, ByTime)
     if by_time and after is None:
-        raise CannotLook("the champion does not say on which days it was trained")
+        raise CannotLook("the champion does not record the days on which it was trained")
     newest = work.split.windows.end() - 1 if isinstance(work.split, ByTime) else 0
     if by_time and newest < 0:
         raise CannotLook("the windows have no dates")
@@ -211,11 +211,11 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
     values = features.values_of(task, joined)
     if span and not span.whole and any(engine_agreement.takes_several_rows(value.op()) for value in values.values()):
         raise _LooksFar
-    told = joined.select(joined[ID], joined[MARK], joined[LABEL], **values)
-    told = told.filter(told[MARK] >= span.first) if span else told
+    rows = joined.select(joined[ID], joined[MARK], joined[LABEL], **values)
+    rows = rows.filter(rows[MARK] >= span.first) if span else rows
     # Ids are hashes, so ids divisible by a number are a random sample, the same one on every engine.
-    told = told.filter(told[ID] % -(-count // MOST_ROWS) == 0)
-    table = pa.Table.from_batches(list(engine.batches(told)), arrow_schema(told.schema()))
+    rows = rows.filter(rows[ID] % -(-count // MOST_ROWS) == 0)
+    table = pa.Table.from_batches(list(engine.batches(rows)), arrow_schema(rows.schema()))
     marks, labels = (table[name].combine_chunks() for name in (MARK, LABEL))
     known = np.asarray(labels.cast(pa.float64()).fill_null(np.nan))
     return Look(task, table.drop_columns([ID, MARK, LABEL]), np.asarray(marks) if span else None, known, count, words)

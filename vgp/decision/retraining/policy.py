@@ -1,4 +1,4 @@
-"""When a run trains: what the settings of the workflow training say of it, checked."""
+"""The settings of the workflow `training` that decide when a run trains, checked."""
 
 from dataclasses import dataclass
 from datetime import datetime

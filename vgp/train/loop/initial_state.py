@@ -105,7 +105,8 @@ def landing_difference(
     source = f"saved by {processes(before)}" + (f" on {checkpoint.device}" if is_moved else "")
     target = f"resumed by {processes(world_size)}" + (f" on {device}" if is_moved else "")
     uneven = f"; {microbatches} microbatches on {world_size}: some compute one more, and the others wait"
-    return f"{source}, {target}: {_describe_consequence(config.exact, is_moved)}{uneven if microbatches % world_size else ''}"
+    note = uneven if microbatches % world_size else ""
+    return f"{source}, {target}: {_describe_consequence(config.exact, is_moved)}{note}"
 
 
 def _describe_consequence(exact: bool, moved: bool) -> str:

@@ -87,7 +87,7 @@ def _list_questions(
         *step_image.list_questions(settings, project, policies),
         *builds.list_questions(settings, project, policies),
         *step_account.list_questions(settings, project, policies),
-        *encryption_key.list_questions(settings, project, policies),
+        *encryption_key.list_questions(settings, project, policies, spec),
         *network.list_questions(settings, steps),
         *resources.list_questions(settings, project, spec, steps),
         *notify_secrets.list_questions(settings, project, policies),

@@ -13,6 +13,7 @@ step_jobs.py       the custom jobs of the steps, and the attempts of their ladde
 job_shell.py       `shell`: the interactive shells of a step's job
 outputs.py         artifacts, metrics and return values of the steps; a run as JSON
 run_cost.py        the cost so far, the cost limit, and the cost of the last runs of a pipeline
+run_overhead.py    the time around the steps' work: estimated from a spec, measured in a run
 run_view.py        headline, steps and failures of a run for the terminal; the list of runs
 run_pages.py       `show` and `compare`: the page of a run, and several runs side by side
 follow.py          `wait`: follows a run until it ends; `cancel`

@@ -13,7 +13,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import resource_names
-from vgp.vertex.runs import run_cost
+from vgp.vertex.runs import run_cost, run_overhead
 from vgp.vertex.runs.remote_run import Run, Step, restore_integers
 from vgp.vertex.runs.run_cost import Rows
 
@@ -148,6 +148,7 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> Json
     spent, most = run_cost.sum_costs(run, rows, now), run_cost.cost_limit(run, rows)
     return {
         **brief_report(settings, run, now),
+        "overhead_s": _round(run_overhead.measure(run)),
         "words": run.summary.words,
         "nothing_new": run.summary.nothing_new,
         "since": run.summary.since,

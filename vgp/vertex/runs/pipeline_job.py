@@ -32,6 +32,8 @@ PINS = "pins"
 _IDENTITY = (REQUEST, KEY, ATTEMPT, SUBMISSION, PINNED_BY)
 #: Milliseconds that a step waits for room on a persistent resource, before it falls back to its own machine.
 RESOURCE_WAIT_MS = 600_000
+#: The placeholder of kfp for the time of a schedule's run.
+SCHEDULE_TIME = "{{$.pipeline_job_schedule_time_utc}}"
 _POLICIES = {"fast": "PIPELINE_FAILURE_POLICY_FAIL_FAST", "slow": "PIPELINE_FAILURE_POLICY_FAIL_SLOW"}
 #: An id must fit into the value of a label, 63 characters: up to 35 for the pipeline's name and the key (at least 10
 #: for the name), 21 for the digest, 7 for the attempt (-a99999).
@@ -181,7 +183,9 @@ def create_free(
     submission = secrets.token_hex(8)
     labels = resource_names.labels({**body["labels"], SUBMISSION: submission})
     try:
-        return _send(client, settings, {"displayName": job_id, **body, "labels": labels}, job_id), True
+        return send(
+            client, settings, {"displayName": job_id, **drop_schedule_time(body), "labels": labels}, job_id
+        ), True
     except exceptions.Conflict:
         existing = find(client, settings, job_id)
         if existing is None:
@@ -190,7 +194,16 @@ def create_free(
         return existing, existing.labels.get(SUBMISSION) == submission
 
 
-def _send(client: "PipelineServiceClient", settings: Settings, body: JsonObject, job_id: str) -> "PipelineJob":
+def drop_schedule_time(body: JsonObject) -> JsonObject:
+    """Returns the job with an empty text in place of the schedule's time, which a run without a schedule does not have.
+
+    What Google passes in such a run is not documented. The digest of the request was computed before.
+    """
+    text = json.dumps(body["pipelineSpec"]).replace(f'"{SCHEDULE_TIME}"', '""')
+    return {**body, "pipelineSpec": json.loads(text)}
+
+
+def send(client: "PipelineServiceClient", settings: Settings, body: JsonObject, job_id: str) -> "PipelineJob":
     """Sends the create and returns the job, through v1beta1 if the body names a persistent resource.
 
     v1 has no field for it. The call is a plain one, because the import of Google's v1beta1 clients takes seconds.

@@ -135,7 +135,7 @@ class _Tree:
             yield step
             return
         absent = _absent_state(step.state, place.absent)
-        inside = _inside(place, task, group, f"{step.name}/", absent)
+        inside = _enter_group(place, task, group, f"{step.name}/", absent)
         steps = list(islice(self.level(inside, children), _MAX_STEPS))
         yield from steps
         if step.state == "failed" and not any(inner.state == "failed" for inner in steps):
@@ -145,12 +145,12 @@ class _Tree:
         """Yields the steps of a task that Google does not list."""
         name, path = f"{place.label}{task.name}", f"{place.path}{task.name}"
         if task.component.is_group and place.depth <= _MAX_NESTING:
-            yield from self.level(_inside(place, task, task.component, f"{name}/", place.absent), [])
+            yield from self.level(_enter_group(place, task, task.component, f"{name}/", place.absent), [])
         else:
             yield Step(name, place.absent, path, task.name)
 
 
-def _inside(place: _Place, task: Task | None, group: Component, label: str, absent: str) -> _Place:
+def _enter_group(place: _Place, task: Task | None, group: Component, label: str, absent: str) -> _Place:
     """Returns the place inside a group, or inside an iteration (`task` is None). Exit handlers add no prefix."""
     prefix = task.path_prefix if task else ""
     label = label if prefix or not task else place.label

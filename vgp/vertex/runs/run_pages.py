@@ -19,7 +19,8 @@ from vgp.base.text.printable import one_line, summarise_texts
 from vgp.base.text.times import format_local
 from vgp.settings import Settings
 from vgp.vertex import resource_names
-from vgp.vertex.runs import outputs, run_cost, run_search, run_view, step_jobs
+from vgp.vertex.runs import outputs, run_cost, run_overhead, run_search, run_view, step_jobs
+from vgp.vertex.runs.pipeline_job import drop_schedule_time
 from vgp.vertex.runs.remote_run import Run, restore_integers
 from vgp.vertex.runs.run_cost import LastRuns, Rows, list_machines
 from vgp.vertex.runs.run_view import render_state
@@ -84,6 +85,8 @@ def _list_facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
     if run.job.schedule_name:
         yield "schedule", resource_names.schedule_link(settings, resource_names.short(run.job.schedule_name))
     yield "created", format_local(run.created)
+    if (overhead := run_overhead.measure(run)) is not None:
+        yield "overhead", f"{format_duration(overhead)} with no step running"
     yield "account", run.job.service_account
     if run.labels:
         yield "labels", " ".join(f"{key}={value}" for key, value in sorted(run.labels.items()))
@@ -181,8 +184,9 @@ def comparison_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
 
 
 def _digest(spec: Mapping[str, object]) -> str:
-    """Returns the SHA-256 of the compiled pipeline as canonical JSON."""
-    return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """Returns the SHA-256 of the compiled pipeline as canonical JSON, equal for a run with and without a schedule."""
+    text = json.dumps(drop_schedule_time({"pipelineSpec": spec}), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def render_comparison(runs: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -> RenderableType:

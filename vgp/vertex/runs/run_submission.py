@@ -25,7 +25,7 @@ from vgp.vertex.google_errors import explain_errors
 from vgp.vertex.images import image_contents, project_code
 from vgp.vertex.images.project_code import ProjectCode
 from vgp.vertex.preflight import require_basics
-from vgp.vertex.runs import attempts, pipeline_job
+from vgp.vertex.runs import attempts, pipeline_job, run_overhead
 from vgp.vertex.runs.remote_run import read
 from vgp.vertex.runs.run_cost import last_runs
 from vgp.vertex.runs.run_view import write
@@ -101,9 +101,11 @@ def submit(
     if options.dry_run:
         if code:
             write(console, str(code))
+        overhead = run_overhead.estimate(PipelineSpec(body["pipelineSpec"]), steps, settings.light_image)
         console.print(cost_bound.steps_table(steps, width=console.width))
-        write(console, "\n".join([*warnings, f"dry run: {job_id} was not started"]))
-        return {"id": job_id, "started": False, "exit_code": 0, **cost_bound.as_json(steps), **sent, "job": body}
+        write(console, "\n".join([f"overhead: {overhead}", *warnings, f"dry run: {job_id} was not started"]))
+        costs = {**cost_bound.as_json(steps), **overhead.as_json()}
+        return {"id": job_id, "started": False, "exit_code": 0, **costs, **sent, "job": body}
     if options.preflight:
         require_basics(settings)
         spec = PipelineSpec(body["pipelineSpec"])

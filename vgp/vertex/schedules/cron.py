@@ -131,7 +131,7 @@ class Cron:
         return sorted(self._fields.hours)
 
     @cached_property
-    def _fixed(self) -> bool:
+    def _has_fixed_times(self) -> bool:
         return not any(field.startswith("*") for field in self.expression.split()[:2])
 
     def _matches(self, day: date) -> bool:
@@ -164,8 +164,8 @@ class Cron:
         if before == after:
             return [local.astimezone(UTC)]
         if before < after:
-            return [_find_change(local)] if self._fixed else []
-        return [local.replace(fold=fold).astimezone(UTC) for fold in ((0,) if self._fixed else (0, 1))]
+            return [_find_change(local)] if self._has_fixed_times else []
+        return [local.replace(fold=fold).astimezone(UTC) for fold in ((0,) if self._has_fixed_times else (0, 1))]
 
     def _describe(self, local: datetime) -> ClockChange:
         change = _find_change(local)

@@ -17,6 +17,7 @@ from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
 from vgp.vertex.images import image_contents
 from vgp.vertex.runs import pipeline_job
+from vgp.vertex.runs.run_overhead import Estimate, estimate
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
@@ -59,6 +60,8 @@ class Declaration:
     cached: Sequence[str] = ()
     #: Warnings for the output.
     notes: Sequence[str] = ()
+    #: The expected overhead of a run.
+    overhead: Estimate | None = None
     #: The PipelineJob of its runs, as JSON.
     job: JsonObject = field(default_factory=dict, repr=False)
 
@@ -170,7 +173,7 @@ def declaration(
         without_resource(settings), spec, values, caching=caching, labels=marks(settings, name),
         template_uri=template_uri, code=code,
     )  # fmt: skip
-    message = Message()
+    message, compiled = Message(), PipelineSpec(job["pipelineSpec"])
     fields = _build_fields(settings, name, declared, job, now or datetime.now(UTC))
     try:
         json_format.ParseDict(fields, Message.pb(message))
@@ -181,13 +184,14 @@ def declaration(
         declared,
         message,
         steps,
-        list_cached_tasks(PipelineSpec(job["pipelineSpec"])),
+        list_cached_tasks(compiled),
         [
             *([_CACHING] if settings.caching else []),
             *([_MOVES] if lacks_pins else []),
             *([_PERSISTENT] if settings.persistent_resource else []),
             *(text.removeprefix("warning: ") for text in settings.warnings()),
         ],
+        estimate(compiled, steps, settings.light_image) if steps else None,
         job,
     )
 

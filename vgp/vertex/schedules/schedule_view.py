@@ -140,6 +140,7 @@ def _render_forecast(declaration: Declaration, now: datetime, last: LastRuns | N
             *([("follows", derived)] if derived else []),
             ("cost", first),
             *(("", text) for text in (*more, *([last.words] if last else []))),
+            *([("overhead", str(declaration.overhead))] if declaration.overhead else []),
             ("cache", _describe_cache(declaration)),
         ]
         yield facts_table(((_label(name), text) for name, text in rows), gap=2)
@@ -250,6 +251,7 @@ def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None
         "unpriced": unpriced,
         "price_dates": cost_bound.price_dates(declaration.steps),
         "cached": list_caching(declaration),
+        **(declaration.overhead.as_json() if declaration.overhead else {}),
     }
 
 

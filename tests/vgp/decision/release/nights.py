@@ -1,4 +1,4 @@
-"""Runs that end: challengers of digits, scored once, and what each night hands to the step `register`."""
+"""Challengers of digits, scored once, and the inputs of the step `register` for each night."""
 
 import json
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Challenger:
 
 
 def challenger(data: Path, folder: Path, steps: int) -> Challenger:
-    """A network that learned for so many steps."""
+    """Returns a challenger that was trained for this number of steps."""
     dataset, work = manifest.load(data), Digits()
     torch.manual_seed(steps)
     module = work.model(dataset)
@@ -66,7 +66,7 @@ def release_rows(data: Path, dataset: manifest.Manifest) -> Any:
 
 @dataclass
 class Nights:
-    """Nights that share a registry; each has a name, a challenger, and the gate's word."""
+    """Nights that share a registry; each has a name, a challenger and a decision."""
 
     folder: Path
     root: str
@@ -80,13 +80,13 @@ class Nights:
         return self.registry.read()
 
     def pinned(self) -> str:
-        """The pins of who reigns now, as the step resolve writes them; "" for nobody."""
+        """Returns the pins of the present champion, as the step resolve writes them; "" without one."""
         record = self.record
         champion = record.champion()
         return store.save(f"{self.folder}/pins", reigning.pin(self.registry, record, champion, 1)) if champion else ""
 
     def inputs(self, run: str, one: Challenger, *, champion: str | None = None, **fields: Any) -> Inputs:
-        """What the run hands on; `champion` None: who reigns now."""
+        """Returns the inputs of the step `register`; `champion` None = the present champion."""
         folder = self.folder / run
         folder.mkdir(exist_ok=True)
         champion = self.pinned() if champion is None else champion
@@ -100,7 +100,7 @@ class Nights:
         )  # fmt: skip
 
     def night(self, run: str, one: Challenger, *, approve: Any = "auto", again: str = "", **fields: Any) -> Outcome:
-        """The step `register` of a run; `again` = by which other run it is asked once more."""
+        """Runs the step `register`; `again` = the name of a second run that repeats it."""
         inputs = self.inputs(run, one, **fields)
         outcome = release.release(inputs, self.root, "digits", approve)
         return release.release(replace(inputs, run=again), self.root, "digits", approve) if again else outcome

@@ -31,7 +31,7 @@ def lived(nights, run, one, pins, **fields):
     paths = [folder / name for name in ("evaluation", "report", "summary", "decision")]
     decision = steps.decide(one.data, one.model, *paths, champion=pins.champion, nights=12)
     outcome = steps.register(
-        one.data, one.model, folder / "evaluation", folder / "decision", folder / "report", folder / "told",
+        one.data, one.model, folder / "evaluation", folder / "decision", folder / "report", folder / "summary",
         registry=pins.registry, model_name=pins.model_name, champion=pins.champion, pins=pins.uri, run=run,
         **DIGITS, **fields,
     )  # fmt: skip
@@ -44,8 +44,10 @@ def test_the_next_night_is_held_against_the_champion_and_nothing_new_is_said(nig
     assert "champion: version 1 of digits." in capsys.readouterr().err
     decision, report, outcome = lived(nights, "two", challengers[1], first)
     assert (decision.reference, outcome.code) == ("champion", "promoted")
-    assert decision.reason in capsys.readouterr().err, "whoever follows the run reads why"
-    assert (nights.folder / "two" / "told").read_text().startswith("# digits: Registered as version 2, champion since ")
+    assert decision.reason in capsys.readouterr().err, "the log of the run has the reason"
+    assert (
+        (nights.folder / "two" / "summary").read_text().startswith("# digits: Registered as version 2, champion since ")
+    )
     version = nights.record.version(1)
     assert f'href="file://{version.report}"' in report and "The champion is version 1" in report
     assert "1 (champion)" in report and "<h3>AUC by version</h3>" in report
@@ -61,13 +63,13 @@ def test_the_next_night_is_held_against_the_champion_and_nothing_new_is_said(nig
 def test_a_night_that_can_promote_nothing_is_told_so_before_it_costs_anything(nights, challengers, here, capsys):
     nights.night("one", challengers[0])
     nights.night("two", challengers[1], promote=False, level=0.05)
-    told = resolved(nights, "a")
-    assert told.words[-1].startswith(
+    output = resolved(nights, "a")
+    assert output.words[-1].startswith(
         "gate: a better model will wait as a candidate, because the 5% error budget of a year's tests is used up "
     )
-    assert told.words[-1] in capsys.readouterr().err
+    assert output.words[-1] in capsys.readouterr().err
     assert "gate:" not in " ".join(resolved(nights, "b", approve="manual").words + resolved(nights, "c", "").words)
-    assert told.digest == resolved(nights, "d", approve="manual").digest, "what a year has spent changes no pins"
+    assert output.digest == resolved(nights, "d", approve="manual").digest, "what a year has spent changes no pins"
 
 
 def test_pins_of_the_champion_do_not_change_with_versions_that_come_later(nights, challengers, here):
@@ -153,9 +155,9 @@ def test_a_champion_that_is_damaged_is_refused_and_one_that_is_gone_is_told(nigh
     weights.write_bytes(data)
     with pytest.raises(SystemExit):
         resolved(nights, "a")
-    told = capsys.readouterr().err
-    assert "differs from the registered file. Restore" in told
-    assert "vgp models rollback --model digits, or promote), or run once with --set champion=." in told
+    output = capsys.readouterr().err
+    assert "differs from the registered file. Restore" in output
+    assert "vgp models rollback --model digits, or promote), or run once with --set champion=." in output
     shutil.rmtree(folder)
     gone = resolve.resolve(
         Request(data=__file__, task="digits:Digits", task_options={}, champion="auto"), f"{nights.folder}/pins",

@@ -16,7 +16,7 @@ from vgp.protocol import pins as store
 from vgp.registry import changes, reigning
 
 
-def told(record):
+def list_events(record):
     return [(event.what, event.version, event.before) for event in record.events]
 
 
@@ -26,7 +26,7 @@ def test_a_better_model_is_copied_checked_and_champion_and_the_first_spends_noth
     record = nights.record
     assert outcome.code == "promoted"
     assert outcome.words == f"registered as version 1, champion since {record.events[-1].at}"
-    assert told(record) == [("registered", 1, None), ("promoted", 1, None)]
+    assert list_events(record) == [("registered", 1, None), ("promoted", 1, None)]
     version = record.champion()
     assert set(version.files) == {
         "model.json", "model.safetensors", "about/decision.json", "about/metrics.json", "about/report.html",
@@ -34,7 +34,7 @@ def test_a_better_model_is_copied_checked_and_champion_and_the_first_spends_noth
     }  # fmt: skip
     page = (Path(version.model) / "about" / "card.html").read_text()
     assert "Found better by first" in page and "Promote: first." in page
-    assert "Promoted by" not in page, "whether it took the alias, the record says"
+    assert "Promoted by" not in page, "only the record knows the alias"
     assert (version.run, version.task, version.reason) == ("first", "digits:Digits", "Promote: first.")
     assert version.metrics["accuracy"] > 0.3 and version.report.endswith("/about/report.html")
     assert record.spent == ()
@@ -118,8 +118,8 @@ def test_a_registry_that_was_moved_hands_on_where_its_versions_lie_now(nights, c
     nights.night("one", challengers[0])
     (nights.folder / "registry").rename(nights.folder / "moved")
     moved = replace(nights, root=str(nights.folder / "moved"))
-    told = moved.night("two", challengers[0]).read()
-    assert told["versions"][0]["model"] == moved.registry.version_folder(told["versions"][0]["key"])
+    saved = moved.night("two", challengers[0]).read()
+    assert saved["versions"][0]["model"] == moved.registry.version_folder(saved["versions"][0]["key"])
 
 
 def test_a_better_model_waits_for_a_person_where_the_tests_of_a_year_have_used_up_its_error(nights, challengers, here):

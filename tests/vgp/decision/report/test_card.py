@@ -53,7 +53,7 @@ def test_a_card_is_one_page_that_loads_nothing_and_the_same_twice(run, tmp_path)
     assert "<better>" not in html
 
 
-def test_without_an_origin_it_says_nothing_of_one(run, tmp_path):
+def test_a_card_without_an_origin_has_no_such_section(run, tmp_path):
     card.write(tmp_path / "card.html", **{**run, "decision": None})
     text = Outline((tmp_path / "card.html").read_text()).text
     assert "Promote" not in text and "Origin" not in text and "compared with" not in text
@@ -61,29 +61,29 @@ def test_without_an_origin_it_says_nothing_of_one(run, tmp_path):
         card.write(tmp_path / "card.html", **{**run, "evaluation": tmp_path})
 
 
-def test_what_it_must_not_do_follows_from_what_was_measured(run):
+def test_limits_follow_from_measurements(run):
     measured, decision = record.load(run["evaluation"]), run["decision"]
-    told = " ".join(card.known_limits(measured, decision))
+    text = " ".join(card.known_limits(measured, decision))
     weakest = min(measured.slices, key=lambda row: row.models["challenger"].auc)
-    assert f"weakest at {weakest.column} = {weakest.value}: AUC" in told
-    assert "looked at." in told and "significantly worse" not in told and "Not as rates" not in told
+    assert f"weakest at {weakest.column} = {weakest.value}: AUC" in text
+    assert "Slices were measured by " in text and "significantly worse" not in text and "Not as rates" not in text
     bad = SliceCheck(column="colour", value="red", rows=9, loss_increase=0.1, p_value=0.001, worse=True)
     few = SliceCheck(column="colour", value="green", rows=2, loss_increase=0.1, p_value=None, worse=False)
     off = decision.calibration.model_copy(update={"worse": True, "challenger_error": 0.12})
     doubtful = decision.model_copy(update={"slices": (bad, few), "calibration": off})
-    told = " ".join(card.known_limits(measured, doubtful))
-    assert "Not without a look at colour = red: there it is significantly worse than the champion." in told
-    assert "too few rows to test there were of colour = green" in told
-    assert "Not as rates: its calibration error is 12.00%." in told
+    text = " ".join(card.known_limits(measured, doubtful))
+    assert "Not for colour = red without a check: it is significantly worse there than the champion." in text
+    assert "colour = green had too few rows for a test" in text
+    assert "Not as rates: its calibration error is 12.00%." in text
 
 
-def test_what_it_is_for_says_what_it_predicts_and_from_where_on_a_row_counts(run):
+def test_intended_uses_name_the_target_the_columns_the_data_and_the_threshold(run):
     measured = record.load(run["evaluation"])
     dataset = manifest.load(run["data"]).model_copy(update={"split": {"train": "January", "test": "February"}})
-    predicts, takes, meant, counts = card.intended_uses(dataset, measured)
+    predicts, uses, meant, counts = card.intended_uses(dataset, measured)
     assert predicts == "It predicts label, as a probability for each of a and b."
-    assert takes.startswith("It takes colour, tilt and size of a row")
-    assert meant == "It is meant for rows like those that it learned from: 1,200 of January."
+    assert uses.startswith("It uses colour, tilt and size of a row")
+    assert meant == "It is meant for rows like its training data: 1,200 of January."
     point = measured.thresholds.operating
     assert f"from a probability of {point.threshold:.3g} on" in counts and f"{point.recall:.0%} of all" in counts
     many = [f"column{number}" for number in range(20)]

@@ -1,4 +1,4 @@
-"""The report tells the way up the ladder of the run that made the model, from the document of its launcher."""
+"""The report shows the capacity attempts of the run that made the model, from the launcher's document."""
 
 import json
 import shutil
@@ -43,19 +43,19 @@ def test_the_page_names_the_run_whose_way_it_was(model):
 
 def test_the_days_of_the_prices_stand_beside_the_money_where_they_are_told(model, tmp_path):
     assert "for $280.00 at list prices, 37 steps" in drawn(model)
-    told = json.loads(DOCUMENT.read_text())
-    for rung, day in zip(told["rungs"], ("2026-07-30", "2026-01-01", "2026-07-09"), strict=True):
+    document = json.loads(DOCUMENT.read_text())
+    for rung, day in zip(document["rungs"], ("2026-07-30", "2026-01-01", "2026-07-09"), strict=True):
         rung["price_date"] = day
-    (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
+    (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(document))
     assert "at list prices of 2026-07-09 to 2026-07-30, 37 steps" in drawn(model)
 
 
 @pytest.mark.parametrize("name", ["waiting", "probes"], ids=["", "of an earlier version"])
 def test_jobs_that_waited_are_a_sentence_and_what_they_held_in_vain_is_in_the_total(model, tmp_path, name):
-    told = json.loads(DOCUMENT.read_text())
+    document = json.loads(DOCUMENT.read_text())
     granted, lost = {"outcome": "granted", "hours": 0.0, "usd": 0.0}, {"outcome": "preempted", "hours": 0.1, "usd": 2.0}
-    told[name] = [granted, {"outcome": "stockout", "hours": 0.0, "usd": None}, {"outcome": None}, lost]
-    (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
+    document[name] = [granted, {"outcome": "stockout", "hours": 0.0, "usd": None}, {"outcome": None}, lost]
+    (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(document))
     (way,) = ladder.context(model)["ways"]
     assert "4 times" in way.waiting and "1 got machines" in way.waiting and "6m 00s for $2.00" in way.waiting
     assert (way.total.held, way.total.usd) == ("8h 06m", "$282.00") and way.waiting in drawn(model)
@@ -68,11 +68,11 @@ def test_a_model_of_this_machine_or_of_a_run_without_a_ladder_tells_nothing(mode
 
 def test_text_of_the_document_is_text_and_what_is_damaged_is_passed_over(model, tmp_path):
     folder = tmp_path / "runs/capacity/training-1a"
-    told = json.loads(DOCUMENT.read_text())
-    told["attempts"] = [
+    document = json.loads(DOCUMENT.read_text())
+    document["attempts"] = [
         {"rung": "<b>", "words": "<script>", "outcome": "failed", "hours": 1, "usd": None, "number": "x"}
     ]
-    (folder / "train-0123456789ab/ladder.json").write_text(json.dumps(told))
+    (folder / "train-0123456789ab/ladder.json").write_text(json.dumps(document))
     for name, text in {"a": "{", "b": "[]", "c": '{"format": 2}', "d": '{"format": 1}'}.items():
         (folder / name).mkdir()
         (folder / name / "ladder.json").write_text(text)

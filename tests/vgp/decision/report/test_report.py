@@ -201,9 +201,9 @@ def test_the_page_names_why_a_model_waits(made, tmp_path):
     constant = ConstantCheck(
         what="the class frequencies", metric="loss", unit="", challenger=0.6, constant=0.5)  # fmt: skip
     for update, word, check in (
-        ({"rivals": (rival,)}, "gradient boosting (log loss 0.1000) is better than the new model by 0.2000",
+        ({"rivals": (rival,)}, "Gradient boosting (log loss 0.1000) is better than the new model by 0.2000",
          "Gradient boosting: log loss 0.1000; the new model is worse by 0.1500 to 0.2500."),
-        ({"constants": (constant,)}, "worse than a constant: log loss 0.6000 against 0.5000 when the class freq",
+        ({"constants": (constant,)}, "worse than a constant: log loss 0.6000 against 0.5000 for a prediction of",
          "log loss 0.6000, against 0.5000 of the class frequencies of the train labels."),
     ):  # fmt: skip
         waits = arguments["decision"].model_copy(update={"promote": False, "candidate": True, **update})
@@ -347,15 +347,15 @@ def test_the_names_of_curves_of_precision_stand_where_the_curves_are_not(made, a
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("facts", "text"),
     [
         ({"count": 9, "mean": 13.0, "minimum": 13.0, "maximum": 13.0}, "always 13.00"),
-        ({"count": 0, "missing": 9}, "no value at all"),
+        ({"count": 0, "missing": 9}, "no values"),
         ({"count": 2, "mean": 1.0, "std": 0.5, "minimum": 0.5, "maximum": 1.5}, "1.000 ± 0.500, from 0.5000 to 1.500"),
     ],
 )
-def test_a_column_of_one_value_is_not_said_to_vary(found, told):
-    assert findings._text(manifests.Column(name="words", kind="number", type="float", **found)) == told
+def test_a_column_of_one_value_has_no_spread(facts, text):
+    assert findings._text(manifests.Column(name="words", kind="number", type="float", **facts)) == text
 
 
 def test_values_of_private_columns_are_nowhere_on_the_page(made, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The settings that say when a run trains."""
+"""The settings that decide when a run trains."""
 
 from datetime import UTC, datetime
 

@@ -58,8 +58,8 @@ def test_a_column_drifts_only_where_chance_does_not_explain_it_and_it_is_large()
         shift.Shift(column=name, index=index, expected=0.01, p_value=p)
         for name, index, p in (("small", 0.05, 1e-9), ("chance", 0.9, 0.2), ("large", 0.3, 1e-9))
     ]
-    told = shift.judged(shifts, [1e-8, 0.2, 1e-8], 0.25, 0.005)
-    assert [(one.column, one.drifted) for one in told] == [("large", True), ("chance", False), ("small", False)]
+    judged = shift.judged(shifts, [1e-8, 0.2, 1e-8], 0.25, 0.005)
+    assert [(one.column, one.drifted) for one in judged] == [("large", True), ("chance", False), ("small", False)]
 
 
 def test_new_rows_fall_into_the_bins_that_the_card_keeps():

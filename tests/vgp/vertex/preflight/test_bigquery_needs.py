@@ -23,6 +23,7 @@ def asking(world):
         world.spec["deploymentSpec"] = {"executors": {"exec": {"container": {"image": "i", "env": env}}}}
 
     ask(max_gb=100)
+    world.own["encryption_key"] = None
     parameters = {"data": {"parameterType": "STRING", "defaultValue": f"gs://test-bucket/a.csv, {URI}"}}
     world.spec["root"]["inputDefinitions"] = {"parameters": parameters}
     world.cloud.services.enabled |= {"bigquery.googleapis.com", "bigquerystorage.googleapis.com"}

@@ -20,6 +20,7 @@ def asking(world):
         world.spec["deploymentSpec"] = {"executors": {"exec": {"container": {"image": "i", "env": env}}}}
 
     ask()
+    world.own["encryption_key"] = None
     world.cloud.services.enabled.add("dataflow.googleapis.com")
     world.cloud.zones.zones["us-central1-a"]["machineTypes"]["n2-standard-4"] = 4
     for role in ("roles/dataflow.developer", "roles/dataflow.worker"):

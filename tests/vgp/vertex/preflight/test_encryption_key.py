@@ -2,6 +2,8 @@
 
 import pytest
 
+from vgp.machines.placement.request_parts import Engines, Job
+
 from .conftest import AGENT, KEY
 
 WHERE = "--keyring ring --location us-central1 --project test-project"
@@ -47,3 +49,13 @@ def test_a_key_that_may_not_be_seen_is_unknown(world):
 def test_no_key_is_nothing_to_look_at(world):
     world.own["encryption_key"] = None
     assert [each.level for each in world.look() if each.check.startswith("key.")] == ["skipped"]
+
+
+def test_services_that_do_not_get_the_key_are_named_with_their_agents(world):
+    variables = Engines(dataflow=Job(project="test-project", region="us-central1", image="i", max_workers=2))
+    env = [{"name": name, "value": value} for name, value in variables.environment().items()]
+    world.spec["deploymentSpec"] = {"executors": {"exec": {"container": {"image": "i", "env": env}}}}
+    (found,) = (one for one in world.found() if one.check == "key.dataflow" and one.level == "warning")
+    assert "@dataflow-service-producer-prod.iam.gserviceaccount.com" in found.hint
+    assert "@compute-system.iam.gserviceaccount.com" in found.hint and "PROJECT_NUMBER" not in found.hint
+    assert not [one for one in world.look() if one.check == "key.bigquery"]

@@ -19,6 +19,7 @@ from vgp.settings import Settings
 from vgp.settings.settings_model import Mlflow, Notify
 from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job
+from vgp.vertex.runs.remote_run import read
 from vgp.workflow.compiling.compile import compile_pipeline
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
@@ -286,3 +287,11 @@ def test_a_template_of_another_environment_or_version_uses_the_registry_of_the_s
     own = PipelineSpec(templates["dev"]).with_defaults({"registry": "gs://mine/models"}).content
     assert registry(prod, own) is None
     assert registry(prod, templates["dev"], registry="gs://mine/models") == "gs://mine/models"
+
+
+def test_a_run_without_a_schedule_has_no_placeholder_of_a_schedules_time(cloud: Cloud, settings: Settings) -> None:
+    body = pipeline_job.build_body(settings, SPEC, {})
+    job, _ = pipeline_job.create(settings, body, "training-1")
+    sent = read(job).spec.text
+    assert pipeline_job.SCHEDULE_TIME in json.dumps(body) and pipeline_job.SCHEDULE_TIME not in sent
+    assert '"constant": ""' in sent

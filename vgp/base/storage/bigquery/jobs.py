@@ -170,8 +170,8 @@ class Jobs:
         with client.explain_errors(what):
             try:
                 return asked.query(
-                    self._build_statement(sql, target), job_config=self._build_config(), job_id=job_id, location=self.location,
-                    retry=client.default_retry(), job_retry=None, timeout=60,
+                    self._build_statement(sql, target), job_config=self._build_config(), job_id=job_id,
+                    location=self.location, retry=client.default_retry(), job_retry=None, timeout=60,
                 )  # fmt: skip
             except Conflict:
                 job = asked.get_job(job_id, location=self.location, retry=client.default_retry(), timeout=60)

@@ -184,8 +184,8 @@ class Lookup:
         hours = self.past_hours(name)
         if now - timedelta(hours=hours) + timedelta(minutes=10) > datetime.fromtimestamp(as_of_ms / 1000, UTC):
             raise UserError(
-                f"{name.uri} was pinned as of {_format_ms(as_of_ms)} but changed on {_format_ms(table.modified_ms)}, and "
-                f"BigQuery keeps only the past {hours / 24:g} days. Start a new run, which pins the data again; to "
+                f"{name.uri} was pinned as of {_format_ms(as_of_ms)} but changed on {_format_ms(table.modified_ms)}, "
+                f"and BigQuery keeps only the past {hours / 24:g} days. Start a new run, which pins the data again; to "
                 "read data again later, make a table snapshot."
             )
         return as_of_ms
