@@ -239,15 +239,15 @@ def _read(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, bytes]]:
                 yield picture, data
 
 
-def _check(chosen: Options) -> None:
-    size, channels = chosen["size"], chosen["channels"]
+def _check(options: Options) -> None:
+    size, channels = options["size"], options["channels"]
     if not (isinstance(size, int) and 1 <= size <= 4096):
         raise UserError(f"size={size!r}: it must be the pixels of a side, a whole number from 1 to 4,096.")
     if channels not in (1, 3):
         raise UserError(f"channels={channels!r}: it must be 3 (red, green, blue) or 1 (grey).")
-    if chosen["damaged"] not in ("refuse", "drop"):
-        raise UserError(f"damaged={chosen['damaged']!r}: it must be refuse or drop.")
-    shares = [chosen["validation_share"], chosen["test_share"]]
+    if options["damaged"] not in ("refuse", "drop"):
+        raise UserError(f"damaged={options['damaged']!r}: it must be refuse or drop.")
+    shares = [options["validation_share"], options["test_share"]]
     if not all(isinstance(s, (int, float)) and 0 <= s < 1 for s in shares) or not 0 < shares[1] < 1 - shares[0]:
         raise UserError(
             f"validation_share={shares[0]}, test_share={shares[1]}: they must be shares of the images, with test_share "

@@ -113,13 +113,13 @@ def check(
     return _format_warning([text for _, text in sorted(near, key=lambda pair: -pair[0])])
 
 
-def _format_warning(near: list[str]) -> tuple[str, ...]:
-    if not near:
+def _format_warning(columns: list[str]) -> tuple[str, ...]:
+    if not columns:
         return ()
-    several, rest = len(near) > 1, len(near) - MOST_NAMED
+    several, rest = len(columns) > 1, len(columns) - MOST_NAMED
     warning = (
         f"{'Columns' if several else 'A column'} alone nearly predict{'' if several else 's'} the label: "
-        f"{', '.join(near[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
+        f"{', '.join(columns[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
         f"{'one of them is' if several else 'it is'} known only after the outcome, it leaks, and the model is worth "
         "less than its figures: leave it out of the features, or name it in the task's `trusted`."
     )

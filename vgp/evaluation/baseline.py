@@ -142,16 +142,16 @@ def split_sample(sample: Batch, task: Task) -> tuple[dict[str, np.ndarray], dict
 
 
 def choose(
-    columns: tuple[Column, ...], sample: Batch, held: Batch | None, task: Task,
+    columns: tuple[Column, ...], sample: Batch, validation: Batch | None, task: Task,
     loss: Callable[[Setting, Batch, Batch], float],
 ) -> Setting:  # fmt: skip
     """Returns the setting with the lowest loss on held rows, or the first one if there are too few."""
-    learn, held = split_sample(sample, task) if held is None else (sample, held)
+    learn, validation = split_sample(sample, task) if validation is None else (sample, validation)
     most = max(1, min(MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS // sum(_elements(column) for column in columns)))
-    learn, held = thin(learn, task, most), thin(held, task, most)
-    if len(held[task.label]) < FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
+    learn, validation = thin(learn, task, most), thin(validation, task, most)
+    if len(validation[task.label]) < FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
         return Setting()
-    losses = [loss(setting, learn, held) for setting in SETTINGS]
+    losses = [loss(setting, learn, validation) for setting in SETTINGS]
     return SETTINGS[int(np.argmin(losses))]
 
 
@@ -162,11 +162,11 @@ def thin(batch: Batch, task: Task, most: int) -> dict[str, np.ndarray]:
     return {name: values[index] for name, values in batch.items()}
 
 
-def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> Baseline:
+def fit(columns: tuple[Column, ...], sample: Batch, task: Task, validation: Batch | None = None) -> Baseline:
     """Fits the baseline on train rows; deterministic.
 
     Args:
-        held: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
+        validation: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
 
     Raises:
         ValueError: all rows have one class.
@@ -178,7 +178,7 @@ def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | No
         of_label = _fit_setting(columns, learn, task, setting)(rows)[np.arange(len(rows[task.label])), rows[task.label]]
         return float(-np.log(np.maximum(of_label, SMALLEST_PROBABILITY)).mean())
 
-    return _fit_setting(columns, sample, task, choose(columns, sample, held, task, loss))
+    return _fit_setting(columns, sample, task, choose(columns, sample, validation, task, loss))
 
 
 def _fit_setting(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> Baseline:
@@ -281,14 +281,16 @@ class LinearBaseline:
         return self.intercept + sum_contributions(batch, self.columns, self.coefficients[:, None])
 
 
-def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> LinearBaseline:
+def fit_regression(
+    columns: tuple[Column, ...], sample: Batch, task: Task, validation: Batch | None = None
+) -> LinearBaseline:
     """Fits the model on train rows; deterministic.
 
     Args:
         columns: The inputs: numbers, categories and vectors.
         sample: Some train rows.
         task: Names the label and the quantiles.
-        held: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
+        validation: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
     """
 
     def loss(setting: Setting, learn: Batch, rows: Batch) -> float:
@@ -298,7 +300,7 @@ def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held:
         return float(losses(cast(Loss, task.decided_by), label, predicted, task.quantiles).mean())
 
     with threadpool_limits(1, "blas"):  # the order of summation depends on the number of threads
-        setting = choose(columns, sample, held, task, loss)
+        setting = choose(columns, sample, validation, task, loss)
         line = _line(columns, sample, task, setting)
         apart = np.quantile(_residuals(line.columns, sample, task, setting), task.quantiles)
     return replace(line, apart=np.r_[line.apart[0], apart])

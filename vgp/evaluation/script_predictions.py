@@ -258,7 +258,7 @@ class _RowNames:
     row_id: Array
     noun: str
 
-    def refuse(self, wrong: Array, what: str, value: Callable[[int], object] | None = None) -> None:
+    def refuse(self, wrong: Array, problem: str, value: Callable[[int], object] | None = None) -> None:
         """Raises ValueError with the number of wrong rows and examples, if there are any."""
         places = np.flatnonzero(wrong)
         if not len(places):
@@ -268,7 +268,7 @@ class _RowNames:
             for place in places[:MOST_SHOWN]
         ]
         more = ", ..." if len(places) > MOST_SHOWN else ""
-        raise ValueError(f"{what} in {len(places):,} of {len(wrong):,} rows ({', '.join(examples)}{more})")
+        raise ValueError(f"{problem} in {len(places):,} of {len(wrong):,} rows ({', '.join(examples)}{more})")
 
 
 def _is_repeated(row_id: Array) -> Array:
@@ -285,61 +285,63 @@ def _read_integers(table: pa.Table, column: str) -> Array:
     return np.asarray(array.cast(pa.int64()).to_numpy())
 
 
-def _label(table: pa.Table, classes: tuple[str, ...], shown: _RowNames) -> Array:
+def _label(table: pa.Table, classes: tuple[str, ...], row_names: _RowNames) -> Array:
     label = _read_integers(table, LABEL)
     rule = f"label is not a class, 0 to {len(classes) - 1},"
-    shown.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
+    row_names.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
     return label
 
 
-def _quantiles(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
+def _quantiles(table: pa.Table, form: Form, row_names: _RowNames) -> tuple[Array, tuple[str, ...]]:
     """Returns mean and quantiles, float64 (N, 1 + Q)."""
-    matrix = np.stack([_numbers(table[column], column, shown) for column in form.columns], axis=1)
+    matrix = np.stack([_numbers(table[column], column, row_names) for column in form.columns], axis=1)
     falls = np.asarray((np.diff(matrix[:, 1:], axis=1) < 0).any(axis=1))
-    shown.refuse(falls, "the quantiles do not rise", lambda i: matrix[i, 1:].tolist()[:5])
+    row_names.refuse(falls, "the quantiles do not rise", lambda i: matrix[i, 1:].tolist()[:5])
     return matrix, ()
 
 
-def _read_values(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
+def _read_values(table: pa.Table, form: Form, row_names: _RowNames) -> tuple[Array, tuple[str, ...]]:
     if form.classes == ():
-        return _numbers(table[form.columns[0]], form.columns[0], shown), ()
+        return _numbers(table[form.columns[0]], form.columns[0], row_names), ()
     if len(form.columns) > 1 or form.second_only:
-        parts = [_numbers(table[column], column, shown) for column in form.columns]
+        parts = [_numbers(table[column], column, row_names) for column in form.columns]
         matrix = np.stack([1 - parts[0], parts[0]] if form.second_only else parts, axis=1)
     else:
-        matrix = _lists(table[form.columns[0]], form, shown)
+        matrix = _lists(table[form.columns[0]], form, row_names)
     names = form.classes or tuple(map(str, range(matrix.shape[1])))
     for code, name in enumerate(names):
         part = matrix[:, code]
         what = f"the probability of {name} is outside [0, 1]"
-        shown.refuse((part < 0) | (part > 1), what, lambda i, part=part: f"{part[i]:.6g}")  # type: ignore[misc]
+        row_names.refuse((part < 0) | (part > 1), what, lambda i, part=part: f"{part[i]:.6g}")  # type: ignore[misc]
     sums = matrix.sum(axis=1)
-    shown.refuse(np.abs(sums - 1) > SUM_TOLERANCE, "the probabilities do not sum to 1", lambda i: f"{sums[i]:.6g}")
+    row_names.refuse(np.abs(sums - 1) > SUM_TOLERANCE, "the probabilities do not sum to 1", lambda i: f"{sums[i]:.6g}")
     return (matrix / sums[:, None]).astype(np.float32), names
 
 
-def _numbers(column: pa.ChunkedArray, name: str, shown: _RowNames) -> Array:
+def _numbers(column: pa.ChunkedArray, name: str, row_names: _RowNames) -> Array:
     """Returns finite numbers, float64 (N,)."""
     if column.null_count:
-        shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
+        row_names.refuse(column.is_null().to_numpy(), f"{name} is empty")
     values = column.cast(pa.float64()).to_numpy()
-    shown.refuse(~np.isfinite(values), f"{name} is not a finite number", lambda i: values[i])
+    row_names.refuse(~np.isfinite(values), f"{name} is not a finite number", lambda i: values[i])
     return np.asarray(values)
 
 
-def _lists(column: pa.ChunkedArray, form: Form, shown: _RowNames) -> Array:
+def _lists(column: pa.ChunkedArray, form: Form, row_names: _RowNames) -> Array:
     """Returns the lists as a matrix, float64 (N, C)."""
     name = form.columns[0]
     if column.null_count:
-        shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
+        row_names.refuse(column.is_null().to_numpy(), f"{name} is empty")
     lengths = pc.list_value_length(column).to_numpy()
     width = len(form.classes) if form.classes else int(lengths[0])
-    shown.refuse(lengths != width, f"{name} does not have {width} numbers, one for each class,", lambda i: lengths[i])
+    row_names.refuse(
+        lengths != width, f"{name} does not have {width} numbers, one for each class,", lambda i: lengths[i]
+    )
     if width < 2:
         raise ValueError(f"{name} has {width} number for each row: at least two classes are needed")
     flat = pc.list_flatten(column)
     if flat.null_count:
-        shown.refuse(flat.is_null().to_numpy().reshape(-1, width).any(axis=1), f"{name} has an empty value")
+        row_names.refuse(flat.is_null().to_numpy().reshape(-1, width).any(axis=1), f"{name} has an empty value")
     matrix = flat.cast(pa.float64()).to_numpy().reshape(-1, width)
-    shown.refuse(~np.isfinite(matrix).all(axis=1), f"{name} is not finite", lambda i: matrix[i].tolist()[:5])
+    row_names.refuse(~np.isfinite(matrix).all(axis=1), f"{name} is not finite", lambda i: matrix[i].tolist()[:5])
     return np.asarray(matrix)

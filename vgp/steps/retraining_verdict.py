@@ -199,12 +199,12 @@ def _format_table(findings: Findings) -> str:
     return f'<div class="panel wide"><div class="scroll">{table}</div></div>'
 
 
-def _format_row(one: Shift) -> str:
+def _format_row(shift: Shift) -> str:
     cells = [
-        f"{one.index:.3f}", f"{one.expected:.3f}", f"{one.adjusted:.2g}", f"{one.missing[0]:.1%}",
-        f"{one.missing[1]:.1%}", f"{one.unseen:.1%} {', '.join(one.unseen_values)}".strip() if one.unseen else "",
-        "drifted" if one.drifted else "",
+        f"{shift.index:.3f}", f"{shift.expected:.3f}", f"{shift.adjusted:.2g}", f"{shift.missing[0]:.1%}",
+        f"{shift.missing[1]:.1%}", f"{shift.unseen:.1%} {', '.join(shift.unseen_values)}".strip() if shift.unseen else "",
+        "drifted" if shift.drifted else "",
     ]  # fmt: skip
-    mark = ' class="chosen"' if one.drifted else ""
+    mark = ' class="chosen"' if shift.drifted else ""
     values = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
-    return f'<tr{mark}><th scope="row">{escape(one.column)}</th>{values}</tr>'
+    return f'<tr{mark}><th scope="row">{escape(shift.column)}</th>{values}</tr>'

@@ -145,15 +145,15 @@ def _find_deepest(offsets: dict[FieldPath, int], path: FieldPath) -> int:
     return next(known, 0)
 
 
-def _locate_paths(text: str, wanted: set[FieldPath]) -> Iterator[tuple[FieldPath, int]]:
-    """Yields (path, offset) of each key or item in `wanted`, from the tokens of a valid JSON text."""
+def _locate_paths(text: str, paths: set[FieldPath]) -> Iterator[tuple[FieldPath, int]]:
+    """Yields (path, offset) of each key or item in `paths`, from the tokens of a valid JSON text."""
     path: list[Any] = []
     kinds: list[str] = []
     expects_key = fresh_item = False
-    deepest = max(map(len, wanted))
+    deepest = max(map(len, paths))
     for match in _TOKEN.finditer(text):
         token = match.group()
-        if fresh_item and token != "]" and len(path) <= deepest and tuple(path) in wanted:
+        if fresh_item and token != "]" and len(path) <= deepest and tuple(path) in paths:
             yield tuple(path), match.start()
         fresh_item = False
         if token in ("{", "["):
@@ -170,5 +170,5 @@ def _locate_paths(text: str, wanted: set[FieldPath]) -> Iterator[tuple[FieldPath
         elif token != ":" and expects_key:
             path[-1] = token[1:-1] if "\\" not in token else json.loads(token, strict=False)
             expects_key = False
-            if len(path) <= deepest and tuple(path) in wanted:
+            if len(path) <= deepest and tuple(path) in paths:
                 yield tuple(path), match.start()

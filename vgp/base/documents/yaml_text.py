@@ -70,8 +70,8 @@ class Level:
         return self.key, not self.expects_key
 
 
-def _locate_paths(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, Words | None]]:
-    """Yields (path, line, None) of each key or item in `wanted`, and (path, line, path of the anchor) of each alias."""
+def _locate_paths(text: str, paths: set[Words]) -> Iterator[tuple[Words, int, Words | None]]:
+    """Yields (path, line, None) of each key or item in `paths`, and (path, line, path of the anchor) of each alias."""
     stack: list[Level] = []
     anchors: dict[str, Words] = {}
     for event in events(text):
@@ -88,7 +88,7 @@ def _locate_paths(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, W
             original = None
             if event.anchor:
                 anchors[event.anchor] = path
-        if is_here and path in wanted:
+        if is_here and path in paths:
             yield path, event.start_mark.line + 1, original
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append(Level(path, 0 if isinstance(event, yaml.SequenceStartEvent) else None))

@@ -252,28 +252,28 @@ def read_variables(lines: list[str], assignments: list[Assignment], start: int, 
     return {name: _limit_length(value) for name, value in values.items()}
 
 
-def _always_follows(lines: list[str], before: Assignment, each: Assignment) -> bool:
+def _always_follows(lines: list[str], before: Assignment, assignment: Assignment) -> bool:
     """Whether every run of the assignment follows one of the earlier: equal indentation, and no block ends between
     them."""
-    start, indent = before.line + before.lines - 1, len(each.indent)
-    between = lines[start : min(each.line - 1, start + _MAX_BETWEEN)]
+    start, indent = before.line + before.lines - 1, len(assignment.indent)
+    between = lines[start : min(assignment.line - 1, start + _MAX_BETWEEN)]
     return (
-        before.indent == each.indent
-        and each.line - start <= _MAX_BETWEEN
+        before.indent == assignment.indent
+        and assignment.line - start <= _MAX_BETWEEN
         and all(len(line) - len(line.lstrip()) >= indent for line in between if line.strip())
     )
 
 
-def _append_value(known: str, value: str, each: Assignment) -> str | None:
+def _append_value(known: str, value: str, assignment: Assignment) -> str | None:
     """Returns a variable after NAME+=VALUE, or after NAME="$NAME and more"; None if it is too long for a flag."""
     if len(known) * max(value.count("$"), 1) + len(value) > MAX_VARIABLE:
         return None
-    if each.is_array:
-        reference = shlex.quote(f"${{{each.name}[@]}}")
+    if assignment.is_array:
+        reference = shlex.quote(f"${{{assignment.name}[@]}}")
         return value.replace(reference, known) if reference in value else f"{known} {value}"
-    if not each.names_itself:
+    if not assignment.names_itself:
         return known + value
-    return VARIABLE.sub(lambda match: known if each.name in match.groups() else match.group(), value)
+    return VARIABLE.sub(lambda match: known if assignment.name in match.groups() else match.group(), value)
 
 
 def _limit_length(value: str | None) -> str | None:

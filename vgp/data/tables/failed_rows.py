@@ -137,36 +137,36 @@ class _Search:
 
     # ---- the search for the row
 
-    def _find_failure(self, said: TaskExpression, rows: ir.Table) -> str:
+    def _find_failure(self, expression: TaskExpression, rows: ir.Table) -> str:
         """Returns the reason why the expression cannot be computed for these rows, or "" if it can."""
-        values = said.over(rows)
+        values = expression.over(rows)
         try:
             self._engine.read(values.agg(**{VALUE: values[VALUE].max()}))
         except Uncomputable as error:
             return error.reason
         return ""
 
-    def _describe_failure(self, said: TaskExpression) -> str:
-        for part in (*_split_expression(said), said):
+    def _describe_failure(self, expression: TaskExpression) -> str:
+        for part in (*_split_expression(expression), expression):
             row = self._find_failing_row(part)
             if row is not None and (reason := self._find_failure(part, row)):
-                return f"{said.name} cannot be computed for {self._locate(part, row)}: {_explain_reason(reason)}"
-        reason = self._find_failure(said, said.rows)
-        return f"{said.name} cannot be computed: {_explain_reason(reason)}"
+                return f"{expression.name} cannot be computed for {self._locate(part, row)}: {_explain_reason(reason)}"
+        reason = self._find_failure(expression, expression.rows)
+        return f"{expression.name} cannot be computed: {_explain_reason(reason)}"
 
-    def _find_failing_row(self, said: TaskExpression) -> ir.Table | None:
+    def _find_failing_row(self, expression: TaskExpression) -> ir.Table | None:
         """Returns the first row for which the expression fails, as a table, or None if the search reads too much."""
-        rows = said.rows
+        rows = expression.rows
         try:
             for column in self._order:
-                rows = self._narrow(said, rows, column)
+                rows = self._narrow(expression, rows, column)
         except Uncomputable:
             raise
         except UserError:  # the search would exceed a limit on the bytes read
             return None
         return rows
 
-    def _narrow(self, said: TaskExpression, rows: ir.Table, column: str) -> ir.Table:
+    def _narrow(self, expression: TaskExpression, rows: ir.Table, column: str) -> ir.Table:
         """Returns the rows with the first value of the column for which the expression fails."""
         while True:
             ends = rows.agg(low=rows[column].min(), high=rows[column].max())
@@ -175,20 +175,20 @@ class _Search:
                 return rows
             for _ in range(HALVED):
                 middle = (low + high) // 2
-                if self._find_failure(said, rows.filter(rows[column].between(low, middle))):
+                if self._find_failure(expression, rows.filter(rows[column].between(low, middle))):
                     high = middle
                 elif low < high:
                     low = middle + 1
             self._kept += 1
             rows = self._engine.create(f"blamed_{self._kept}", rows.filter(rows[column].between(low, high)))
 
-    def _locate(self, said: TaskExpression, row: ir.Table) -> str:
+    def _locate(self, expression: TaskExpression, row: ir.Table) -> str:
         """Returns the place of a row and the inputs of the expression: "churn.csv, line 7 (plan = 'x')"."""
         key = [name for name in self._task.key if name in row.columns]
-        own = list(PLACE) if self._order == list(PLACE) else key or said.columns or row.columns
-        values = self._engine.read(row.select(*dict.fromkeys([*own, *said.columns]))).to_pylist()[0]
+        own = list(PLACE) if self._order == list(PLACE) else key or expression.columns or row.columns
+        values = self._engine.read(row.select(*dict.fromkeys([*own, *expression.columns]))).to_pylist()[0]
         place = self._engine.place({name: values[name] for name in own})
-        shown = [f"{name} = {_format(values[name])}" for name in said.columns[:MOST_SHOWN] if name not in own]
+        shown = [f"{name} = {_format(values[name])}" for name in expression.columns[:MOST_SHOWN] if name not in own]
         return f"{place} ({', '.join(shown)})" if shown else place
 
 
@@ -202,15 +202,15 @@ def _list_columns(node: ops.Node, rows: ops.Node) -> set[str]:
     return _list_columns(value, rows) if value else set()
 
 
-def _split_expression(said: TaskExpression) -> Iterator[TaskExpression]:
+def _split_expression(expression: TaskExpression) -> Iterator[TaskExpression]:
     """Yields the largest parts of an expression over several rows that depend on a single row each."""
-    waiting = [said.value.op()]
+    waiting = [expression.value.op()]
     while waiting:
         node = waiting.pop(0)
         if isinstance(node, ops.SortKey) or engine_agreement.takes_several_rows(node):
             waiting += [child for child in node.__children__ if isinstance(child, ops.Value)]
         elif not isinstance(node, ops.Field) and node.find(ops.Field):
-            yield replace(said, value=node.to_expr())
+            yield replace(expression, value=node.to_expr())
 
 
 def _explain_reason(reason: str) -> str:

@@ -174,16 +174,16 @@ def finish_rows(
     planned: Planned,
     dialect: str,
     past: tuple[int, int] | None = None,
-    said: "TaskFeatures | None" = None,
+    task_features: "TaskFeatures | None" = None,
 ) -> ir.Table:
     """Returns the finished rows: `row_id`, `_split`, the group, the features and the label.
 
     Args:
         table: Marked rows with ids, the figures of events and, if declared columns decide the split, `_kind`.
         past: (moment, id): keeps all rows before this moment with ids below this one, marked by `_past`.
-        said: The features; None = call the task.
+        task_features: The features; None = call the task.
     """
-    features = (said or ask_features(task, table)).over(table)
+    features = (task_features or ask_features(task, table)).over(table)
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     for group in task.groups:
         if group not in features:
@@ -227,11 +227,11 @@ def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
     return ask_features(task, table).over(table)
 
 
-def list_notes(task: TabularTask, said: TaskFeatures, dialect: str) -> tuple[str, ...]:
+def list_notes(task: TabularTask, task_features: TaskFeatures, dialect: str) -> tuple[str, ...]:
     """Returns notes on expressions that nothing checks: those that this engine may compute differently and, without a
     time, those over several rows, which include test rows."""
     # Over the task's own columns: ids and the figures of events are the same on every engine.
-    values = said.values
+    values = task_features.values
     return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_find_aggregates(values, bool(task.time)))
 
 

@@ -85,11 +85,11 @@ def is_file(task: str) -> bool:
     return task.strip().endswith(ENDING)
 
 
-def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str, object]:
+def file_options(task: str, options: Options, folder: str | Path = "") -> dict[str, object]:
     """Returns the options of the task `table` for a task.toml: the user's options and the text of the file.
 
     Args:
-        given: The user's options.
+        options: The user's options.
         folder: The folder of a relative path; "" = the current folder.
 
     Raises:
@@ -98,7 +98,7 @@ def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str
     from vgp.data.tasks.table.parsing import MOST_BYTES, parse
 
     path = Path(folder) / os.path.expanduser(task.strip())
-    if "declaration" in given:
+    if "declaration" in options:
         raise UserError(f"task = {task} and task_options.declaration both declare the table: remove one of them.")
     try:
         with path.open("rb") as file:
@@ -111,7 +111,7 @@ def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str
     except OSError as error:
         raise UserError(f"task = {task}: {error.strerror or error}.") from None
     parse(text, task.strip())
-    return {**given, "declaration": text}
+    return {**options, "declaration": text}
 
 
 def _missing_file_message(task: str, path: Path) -> str:

@@ -154,13 +154,13 @@ class Request(MachineNeed, JobOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_probe(cls, given: object) -> object:
-        if isinstance(given, dict) and "probe" in given:
+    def _without_probe(cls, value: object) -> object:
+        if isinstance(value, dict) and "probe" in value:
             raise ValueError(
                 "probe is no setting any more: remove it. While a job works on demand, the job that is to follow it "
                 "waits for Spot machines, which costs nothing until it has them."
             )
-        return given
+        return value
 
     @model_validator(mode="after")
     def _of_rungs_and_sizes(self) -> "Request":

@@ -303,19 +303,19 @@ def _known_rule(place: BufferState) -> str:
     return rule if place.whole == (rule == "counter") else ""
 
 
-def _require_rules(chosen: list[BufferState], *, whole_mean: bool) -> None:
-    if unsaved := [place.name for place in chosen if not whole_mean and not place.saved]:
+def _require_rules(buffers: list[BufferState], *, whole_mean: bool) -> None:
+    if unsaved := [place.name for place in buffers if not whole_mean and not place.saved]:
         raise UserError(
             "the forward pass changes these buffers, and no checkpoint would hold them: "
             f"{join_names(unsaved)}. A resumed "
             "run would give another result. Register them without persistent=False."
         )
-    if means := [place for place in chosen if place.rule == "mean" and place.whole]:
+    if means := [place for place in buffers if place.rule == "mean" and place.whole]:
         raise UserError(
             f"buffers: the rule of {join_names([place.name for place in means])} is mean, but the values are "
             f"{means[0].tensor.dtype}, which have no mean. Use another rule, or keep floats."
         )
-    unknown = [place for place in chosen if not place.rule]
+    unknown = [place for place in buffers if not place.rule]
     if unknown and not whole_mean:
         example = ", ".join(f'"{place.name}": "{"sum" if place.whole else "mean"}"' for place in unknown[:4])
         raise UserError(

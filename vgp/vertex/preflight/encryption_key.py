@@ -90,5 +90,5 @@ def _format_command(verb: str, name: str, argument: str = "") -> str:
     return f"gcloud kms keys {verb} {arguments} --keyring {ring} --location {location} --project {project}"
 
 
-def _build_finding(name: str, level: Level, seen: str, hint: str = "") -> Finding:
-    return Finding("key.exists", short(name), level, seen, hint)
+def _build_finding(name: str, level: Level, observation: str, hint: str = "") -> Finding:
+    return Finding("key.exists", short(name), level, observation, hint)

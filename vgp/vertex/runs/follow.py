@@ -178,11 +178,11 @@ class Display:
             self.log(run_view.render_headline(run, self.rows, now).plain)
 
 
-def _describe_attempt(way: Way) -> str:
+def _describe_attempt(ladder: Way) -> str:
     """Returns the last attempt of a ladder: `attempt 3 on 8xA100 in europe-west4: running`."""
-    if not way.attempts:
+    if not ladder.attempts:
         return "no attempt yet"
-    last = way.attempts[-1]
+    last = ladder.attempts[-1]
     why = f", {last.words}" if last.outcome and last.words else ""
     return f"attempt {last.number} on {last.rung} in {last.region}: {last.state}{why}"
 

@@ -112,12 +112,12 @@ def with_ladders_if_allowed(settings: Settings, run: Run) -> Run:
     return run
 
 
-def render_ladder(settings: Settings, way: Way) -> RenderableType:
+def render_ladder(settings: Settings, ladder: Way) -> RenderableType:
     """Renders the history of a ladder: a summary, and a row for each attempt."""
-    head = Text.assemble((one_line(way.step), "bold"), f": {one_line(way.words)}")
-    deadline = [Text(f"deadline {format_local(way.deadline)}", "dim")] if way.deadline else []
-    last = way.attempts[-MOST:]
-    more = [Text(f"the last {len(last)} of {len(way.attempts)} attempts", "dim")] if last != way.attempts else []
+    head = Text.assemble((one_line(ladder.step), "bold"), f": {one_line(ladder.words)}")
+    deadline = [Text(f"deadline {format_local(ladder.deadline)}", "dim")] if ladder.deadline else []
+    last = ladder.attempts[-MOST:]
+    more = [Text(f"the last {len(last)} of {len(ladder.attempts)} attempts", "dim")] if last != ladder.attempts else []
     cells = [_format_cells(attempt) for attempt in last]
     rows = table(_TITLES, cells, right=("held", "cost"), whole=("", "held", "cost", "ended"), gap=2)
     outcomes = [
@@ -125,9 +125,9 @@ def render_ladder(settings: Settings, way: Way) -> RenderableType:
         for attempt in last
         if attempt.words and attempt.outcome
     ]
-    link = job_link(settings, way.job)
+    link = job_link(settings, ladder.job)
     current = [Text(f"current job: {link}", "dim")] if link else []
-    dates = [Text(text, "dim") for text in filter(None, [price_dates(way.price_dates)])]
+    dates = [Text(text, "dim") for text in filter(None, [price_dates(ladder.price_dates)])]
     return Group(head, *deadline, *more, rows, *outcomes, *dates, *current)
 
 

@@ -197,33 +197,35 @@ class Lookup:
         return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
 
-def _read_table(name: TableName, found: "bigquery.Table", location: str) -> Table:
-    if found.table_type == "EXTERNAL":
-        files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
+def _read_table(name: TableName, metadata: "bigquery.Table", location: str) -> Table:
+    if metadata.table_type == "EXTERNAL":
+        files = ", ".join(
+            (metadata.external_data_configuration and metadata.external_data_configuration.source_uris) or ()
+        )
         raise UserError(
             f"{name.uri} is an external table, and BigQuery keeps no versions of it. "
             + (f"Use its files: {files}." if files.startswith("gs://") else "Copy it into a table.")
         )
-    view = found.view_query or found.mview_query or ""
-    if not view and found.table_type not in _KINDS:
-        raise UserError(f"{name.uri} has the type {found.table_type}, which cannot be read as rows: use a table.")
-    if view and found.view_use_legacy_sql:
+    view = metadata.view_query or metadata.mview_query or ""
+    if not view and metadata.table_type not in _KINDS:
+        raise UserError(f"{name.uri} has the type {metadata.table_type}, which cannot be read as rows: use a table.")
+    if view and metadata.view_use_legacy_sql:
         raise UserError(f"the view {name.uri} is in legacy SQL: rewrite it in GoogleSQL.")
     return Table(
-        name, found.table_type, _ms(found.modified), _ms(found.created), location, view,
-        _build_required_filter(found), found.streaming_buffer is not None, int(found.num_rows or 0),
+        name, metadata.table_type, _ms(metadata.modified), _ms(metadata.created), location, view,
+        _build_required_filter(metadata), metadata.streaming_buffer is not None, int(metadata.num_rows or 0),
     )  # fmt: skip
 
 
-def _build_required_filter(found: "bigquery.Table") -> str:
+def _build_required_filter(metadata: "bigquery.Table") -> str:
     """Returns the partition filter that the table requires, written to keep all rows, or ""."""
-    if not found.require_partition_filter:
+    if not metadata.require_partition_filter:
         return ""
-    if found.range_partitioning:
-        column, kind = found.range_partitioning.field, "INTEGER"
+    if metadata.range_partitioning:
+        column, kind = metadata.range_partitioning.field, "INTEGER"
     else:
-        column = found.time_partitioning.field or "_PARTITIONTIME"
-        kind = next((field.field_type for field in found.schema if field.name == column), "TIMESTAMP")
+        column = metadata.time_partitioning.field or "_PARTITIONTIME"
+        kind = next((field.field_type for field in metadata.schema if field.name == column), "TIMESTAMP")
     return f"(`{column}` >= {_FIRST[kind]} OR `{column}` IS NULL)"
 
 

@@ -156,14 +156,14 @@ def _split_header(name: str, text: bytes, separator: str, usual: str) -> tuple[s
 
 
 def _first(
-    chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path
+    files: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path
 ) -> tuple[pa.Table, bool]:
     """Returns the first rows of the files, and whether these are all rows."""
     if fields is None:
-        return _objects(chosen[0], scratch)
+        return _objects(files[0], scratch)
     batches: list[pa.RecordBatch] = []
     rows = size = 0
-    with closing(cast(Generator[pa.RecordBatch], Files(chosen, fields, reading, scratch).batches())) as stream:
+    with closing(cast(Generator[pa.RecordBatch], Files(files, fields, reading, scratch).batches())) as stream:
         for batch in stream:
             batches.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
@@ -175,10 +175,10 @@ def _first(
     return table, size == 0
 
 
-def _spread(chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
+def _spread(files: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
     """Returns rows from all parts of the files, or None if the parts cannot be read separately."""
     try:
-        pieces, rows = spread_sample.write_pieces(chosen, MOST_ROWS, scratch)
+        pieces, rows = spread_sample.write_pieces(files, MOST_ROWS, scratch)
         if fields is None:
             tables = [_objects(piece, scratch)[0].slice(0, rows) for piece in pieces]
             return pa.concat_tables(tables, promote_options="permissive")

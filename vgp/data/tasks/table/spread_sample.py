@@ -37,7 +37,7 @@ class NotSpread(Exception):
     """The table cannot be read in pieces."""
 
 
-def write_pieces(chosen: Sequence[File], rows: int, folder: Path) -> tuple[list[File], int]:
+def write_pieces(files: Sequence[File], rows: int, folder: Path) -> tuple[list[File], int]:
     """Writes small files with rows from all parts of the chosen files.
 
     Returns:
@@ -47,10 +47,10 @@ def write_pieces(chosen: Sequence[File], rows: int, folder: Path) -> tuple[list[
         NotSpread: a file cannot be read in pieces.
         UserError: a file cannot be read.
     """
-    count = max(1, PIECES // len(chosen))
-    rows_each = max(1, rows // (count * len(chosen)))
+    count = max(1, PIECES // len(files))
+    rows_each = max(1, rows // (count * len(files)))
     small_files: list[File] = []
-    for number, file in enumerate(chosen):
+    for number, file in enumerate(files):
         suffix = data_files.suffix(storage.plain(file.path))
         with _stream(file) as stream:
             if suffix == ".parquet":
