@@ -38,7 +38,7 @@ class _Strict(BaseModel):
 
 
 class BigQuery(_Strict):
-    """Where queries run and their maximum cost."""
+    """The project and location of queries, and their maximum cost."""
 
     project: str = ""
     """The project that queries run in and are billed to; empty = the project of the credentials."""

@@ -183,7 +183,7 @@ def _multiply(first: int | None, second: int | None) -> int | None:
 #: A field of v1beta1 alone:
 #: https://cloud.google.com/python/docs/reference/aiplatform/latest/google.cloud.aiplatform_v1beta1.types.PipelineJob.RuntimeConfig.PersistentResourceRuntimeDetail
 _FALLS_BACK = ("FALL_BACK_TO_ON_DEMAND", 2)
-#: What Vertex AI does with a step that waits too long, by name or number; by default the step fails.
+#: Actions of Vertex AI for a step that waits too long, by name or number; by default the step fails.
 _BEHAVIOURS = (None, "FAIL", "TASK_RESOURCE_UNAVAILABLE_TIMEOUT_BEHAVIOR_UNSPECIFIED", 0, 1, *_FALLS_BACK)
 _STEP = "pipeline"
 

@@ -58,7 +58,7 @@ class Scan:
     """The statistics of shards: number of images, bytes, a digest for each shard, and the names of damaged images."""
 
     images: int
-    #: By split, 8 bytes of the digest of every image that is not dropped.
+    #: For each split, 8 bytes of the digest of every image that is not dropped.
     prints: Mapping[str, bytes]
     bytes: int
     digests: tuple[str, ...]

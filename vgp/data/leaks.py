@@ -18,11 +18,11 @@ from vgp.data.split_parts import mix_bits
 MAX_AUC = 0.995
 #: Share of the variance of a number's rank that one column alone explains, above which it is refused.
 MAX_EXPLAINED = 0.99
-#: The values of both from which on a warning names a column: it may be known only after the outcome.
+#: A column with an AUC or explained share above these is named in a warning: it may be known only after the outcome.
 NEAR_AUC, NEAR_EXPLAINED = 0.9, 0.8
-#: Standard errors above 0.5 from which on an AUC is not luck, over all columns of a table.
+#: An AUC that is more than this many standard errors above 0.5 is not luck, even for the best of many columns.
 BEYOND_LUCK = 3.7
-#: Columns that a warning names.
+#: Maximum number of columns that a warning names.
 MOST_NAMED = 8
 #: Rows of the sample over all shards, and the fewest rows of each class for a verdict.
 SAMPLE_ROWS = 100_000

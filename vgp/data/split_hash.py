@@ -160,9 +160,9 @@ def _few_groups_message(group: str, kinds: Kinds) -> str:
     )
 
 
-#: The most units of a rare class: with 100, the test split of a fifth is off by more than 12 once in 500 times.
+#: Maximum number of units (rows or groups) of a rare class: with 100, the test split of a fifth is off by more than 12 once in 500 times.
 RARE = 100
-#: The most units of all rare classes, which a query lists.
+#: Maximum number of units of all rare classes together, because one query lists them.
 MOST_UNITS = 10_000
 
 TRAIN, VALIDATION, TEST = range(len(NAMES))

@@ -24,7 +24,7 @@ from vgp.protocol.manifest import Column, Frozen, Manifest
 MODERATE, LARGE = 0.1, 0.25
 CHANCE_CONFIDENCE = 0.95
 FREQUENT_VALUES = 20
-#: Of each split.
+#: Maximum number of rows that are read of each split.
 MOST_ROWS = 50_000
 #: Most columns, and most elements of a vector; a vector is compared by its mean.
 MOST_COLUMNS = 1_000

@@ -24,7 +24,7 @@ from vgp.protocol.manifest import Column, Frozen, Manifest
 
 #: Most columns of a row, and most characters of a value and of a row's text.
 MOST_COLUMNS, MOST_CHARACTERS, MOST_TEXT = 12, 80, 400
-#: Of a whole number, which may be a code, all digits.
+#: Significant digits of a whole number: enough to show all of them, because the number may be a code.
 WHOLE_DIGITS = 15
 
 
@@ -112,7 +112,7 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-#: Of a list.
+#: Maximum number of rows in a list of examples.
 MOST_ROWS = 6
 #: Value of `Task.private` that withholds all rows.
 EVERYTHING = "*"

@@ -136,7 +136,7 @@ LEVELS = 1 << 15
 #: Bits of a packed row that its level ignores; 8,192 levels remain between a score and its double.
 BUCKET_BITS = 11
 TOLERANCE = 5e-5
-#: Rows to count at once: more than the levels, so that adding the counts is cheap.
+#: Number of rows in a batch: more than `LEVELS`, so that merging the counts of batches takes little of the time.
 COUNTED_ROWS = 1 << 20
 
 

@@ -117,14 +117,14 @@ class RegressionFigures(Frozen):
     decided_by: Loss
     #: The prediction that absolute errors use, median or mean.
     absolute_of: Literal["median", "mean"]
-    #: Of the labels of all rows.
+    #: Mean, standard deviation, minimum and maximum of the labels of all rows.
     label_mean: float
     label_std: float
     label_minimum: float
     label_maximum: float
     #: Ascending, equidistant edges, the same for all models.
     residual_edges: tuple[float, ...]
-    #: By `challenger`, `champion`, `baseline`, `boosting`, if scored.
+    #: Figures by model: `challenger`, `champion`, `baseline` and `boosting`, if scored.
     models: dict[str, RegressionModel]
     slices: tuple[RegressionSlice, ...]
 

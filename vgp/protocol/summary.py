@@ -13,7 +13,7 @@ from urllib.parse import quote
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import join_words
 from vgp.base.text.printable import one_line, printable
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.protocol.job_steps import Step, moment, steps_of, table
 
 #: Version of the JSON form, incremented when a field is removed or changes its meaning, not when one is added.
@@ -40,11 +40,11 @@ class Summary:
     started: datetime | None = None
     ended: datetime | None = None
     steps: tuple[Step, ...] = ()
-    #: By a step's name in the spec: dollars per hour, and the day of that price if known.
+    #: Dollars per hour of each step, and the day of that price if known, by the step's name in the spec.
     prices: Mapping[str, float] = field(default_factory=dict)
     price_days: Mapping[str, str] = field(default_factory=dict)
     #: The histories of its capacity ladders.
-    ways: tuple[Way, ...] = ()
+    ways: tuple[LadderView, ...] = ()
 
     @property
     def run(self) -> str:
@@ -219,7 +219,7 @@ def summary_of(
     *,
     state: str = "",
     error: str = "",
-    ways: tuple[Way, ...] = (),
+    ways: tuple[LadderView, ...] = (),
 ) -> Summary:
     """Returns the summary of a PipelineJob.
 

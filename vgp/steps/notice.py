@@ -17,7 +17,7 @@ from vgp.base.text.figures import format_duration, format_usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
 from vgp.protocol.capacity import ladder_view
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary, run_page, summary_of
 from vgp.steps import vertex_records
@@ -67,7 +67,7 @@ def _read_job(status: Any) -> JsonObject:
     return {}
 
 
-def _read_ladders(job: JsonObject) -> tuple[Way, ...]:
+def _read_ladders(job: JsonObject) -> tuple[LadderView, ...]:
     """Reads the histories of the run's ladders; makes no request for a run without a ladder."""
     if not ladder_view.has_ladder(job.get("pipelineSpec") or {}):
         return ()

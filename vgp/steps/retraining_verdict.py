@@ -200,10 +200,10 @@ def _format_table(findings: Findings) -> str:
 
 
 def _format_row(shift: Shift) -> str:
+    unseen = f"{shift.unseen:.1%} {', '.join(shift.unseen_values)}".strip() if shift.unseen else ""
     cells = [
         f"{shift.index:.3f}", f"{shift.expected:.3f}", f"{shift.adjusted:.2g}", f"{shift.missing[0]:.1%}",
-        f"{shift.missing[1]:.1%}", f"{shift.unseen:.1%} {', '.join(shift.unseen_values)}".strip() if shift.unseen else "",
-        "drifted" if shift.drifted else "",
+        f"{shift.missing[1]:.1%}", unseen, "drifted" if shift.drifted else "",
     ]  # fmt: skip
     mark = ' class="chosen"' if shift.drifted else ""
     values = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)

@@ -185,7 +185,7 @@ class Node:
 
     def _template(self) -> "Node":
         if (part := placeholder(self.value)) != "":
-            return replace(self, runtime=f"{part} is to be filled in")
+            return replace(self, runtime=f"{part} is a placeholder that you must fill in")
         match = _TEMPLATE.search(self.value)
         if match is None:
             return self

@@ -69,7 +69,7 @@ class Past:
     """A moment, and whether each bucket shows its state at that moment."""
 
     moment: datetime
-    #: By bucket, whether its object versions show the state at the moment.
+    #: Whether the object versions of each bucket show the state at the moment.
     shown: dict[str, bool] = field(default_factory=dict)
 
     @property

@@ -38,7 +38,7 @@ _NUMBERS = ("accelerator-count", "boot-disk-size")
 #: Keys with which gcloud first builds an image of local code.
 _BUILD = ("local-package-path", "output-image-uri", "script", "requirements", "extra-packages", "extra-dirs")
 _TEXTS = {"service-account": "serviceAccount", "network": "network", "persistent-resource-id": "persistentResourceId"}
-#: Bodies of a pool, and their list fields.
+#: The two forms of a worker pool's program, and the fields of each that are lists.
 _FIELDS = {"containerSpec": ("args", "command", "env"), "pythonPackageSpec": ("args", "packageUris", "env")}
 _KNOWN = {
     "config", "worker-pool-spec", "args", "command", "env-vars", "python-package-uris", "region", "display-name",

@@ -85,7 +85,7 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
 
 def _parse(text: str) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # python's warnings about the style of others
+        warnings.simplefilter("ignore")  # the compiler's warnings about the style of the user's program
         return ast.parse(text)
 
 
@@ -196,7 +196,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
 }
 _TYPE = _METHODS["set_accelerator_type"]
 _SELECTORS = ("cloud.google.com/gke-accelerator",)
-#: What kfp 1 builds steps of on Kubernetes; it is not compiled for Vertex AI, which such a program asks for nothing.
+#: The class of steps in kfp 1, which runs on Kubernetes: a program that uses it requests no machine of Vertex AI.
 _KUBERNETES = "ContainerOp"
 
 

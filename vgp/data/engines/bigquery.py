@@ -96,7 +96,7 @@ class BigQuery:
         return pa.Table.from_batches([_cast(batch, expression) for batch in rows.to_batches()],
                                      _build_schema(expression))  # fmt: skip
 
-    def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+    def has_few_values(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         """Returns True, because a query over counts is billed for fewer bytes than one over the source."""
         return True
 

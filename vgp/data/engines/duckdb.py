@@ -174,7 +174,7 @@ class DuckDB:
     def read(self, expression: ir.Table) -> pa.Table:
         return self._read(self._sql(expression))
 
-    def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+    def has_few_values(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         distinct = ibis.struct({name: rows[name] for name in columns}).approx_nunique()
         (counts,) = self.read(rows.agg(distinct=distinct, rows=rows.count())).to_pylist()
         return bool(counts["distinct"] < FEW * counts["rows"])

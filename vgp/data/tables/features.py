@@ -142,7 +142,7 @@ def join_events(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table
 def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
     """Returns sums of events by place and hour. Many rows with few distinct places are first reduced to these."""
     places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
-    if engine.few(rows, [*places, HOUR]):
+    if engine.has_few_values(rows, [*places, HOUR]):
         rows = engine.create("asked", lookback.select_row_hours(rows, places, rows[HOUR]))
         happened = _sum_events(engine, placed)
     else:

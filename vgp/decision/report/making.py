@@ -123,7 +123,7 @@ class Row:
 
 
 def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> dict[str, object]:
-    """What the page shows of earlier versions: nothing where the champion is no version of a registry.
+    """Returns the template values of earlier versions; empty if the champion is not a version of a registry.
 
     Args:
         data: The window of this run's data, in words.
@@ -159,7 +159,7 @@ def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> d
 
 
 def _browser_page(report: str) -> str:
-    """Where a browser opens a report; "" if there is none."""
+    """Returns the URL at which a browser opens a report; "" if there is none."""
     if not report:
         return ""
     if storage.is_remote(report):

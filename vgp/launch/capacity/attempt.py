@@ -166,7 +166,8 @@ class Attempts:
         self.heartbeat.allow(NO_ATTEMPT)
         ladder = self.journal.write(
             replace(
-                attempt, ended=at, outcome=outcome.kind, words=attempt.words if attempt.ending else outcome.words, hours=hours,
+                attempt, ended=at, outcome=outcome.kind, hours=hours,
+                words=attempt.words if attempt.ending else outcome.words,
                 usd=None if rung.usd_per_hour is None else hours * rung.usd_per_hour,
                 step_from=attempt.step_from if own is None or own.from_step is None else own.from_step,
                 step_to=own.saved_step if own else attempt.step_from,

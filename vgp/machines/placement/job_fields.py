@@ -118,11 +118,11 @@ def duration_s(value: object, *, units: str = "s") -> float | None:
     return float(match.group(1)) * _SECONDS[match.group(2)]
 
 
-def checked_duration(value: str | int | None) -> str | int | None:
-    """Returns a duration of pipelines.toml unchanged.
+def check_duration(value: str | int | None) -> str | int | None:
+    """Returns a duration of pipelines.toml unchanged, after checking it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not a duration.
     """
     if value is not None and duration_s(value, units="smhd") is None:
         raise ValueError(f"'{value}' is not a duration. Write 24h, 90m or 3600s.")

@@ -100,7 +100,7 @@ def deadline_s(text: str | None) -> int | None:
         PlacementError: it is not a duration, or no run can have it.
     """
     try:
-        seconds = seconds_of(job_fields.checked_duration(text))
+        seconds = seconds_of(job_fields.check_duration(text))
     except ValueError as error:
         raise PlacementError(Problem("GPU028", "deadline", str(error))) from None
     refuse(_deadline(Request(), seconds))

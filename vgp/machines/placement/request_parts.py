@@ -97,7 +97,7 @@ class Rung(MachineNeed):
     @field_validator("timeout", "max_wait")
     @classmethod
     def _duration(cls, value: str | int | None) -> str | int | None:
-        return job_fields.checked_duration(value)
+        return job_fields.check_duration(value)
 
     @field_validator("regions")
     @classmethod
@@ -182,7 +182,7 @@ class _Finite(BaseModel):
 
 
 class BigQuery(_Finite):
-    """Where queries run and what they may cost."""
+    """The project and location of queries, and their maximum cost."""
 
     #: Project that runs and pays for the queries. Default: `project`.
     project: Annotated[str, _unless_empty(google_names.check_project)] = ""

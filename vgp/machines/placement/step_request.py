@@ -123,7 +123,7 @@ class Request(MachineNeed, JobOptions):
     @field_validator("timeout", "max_wait", "deadline")
     @classmethod
     def _duration(cls, value: str | int | None) -> str | int | None:
-        return job_fields.checked_duration(value)
+        return job_fields.check_duration(value)
 
     @field_validator("env", mode="before")
     @classmethod

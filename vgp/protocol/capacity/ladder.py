@@ -74,7 +74,7 @@ class Ladder:
     deadline: float | None
     rungs: list[Json]
     attempts: tuple[Attempt, ...] = ()
-    #: At most one is open, and only while an attempt is.
+    #: At most one waiting job is open, and only while an attempt is open.
     waiting: tuple[Waiting, ...] = ()
     #: Number of launchers so far, and the id of the last one.
     term: int = 0

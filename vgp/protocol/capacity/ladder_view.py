@@ -95,7 +95,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Way:
+class LadderView:
     """The ladder history of one step of a run."""
 
     step: str
@@ -176,7 +176,7 @@ class Way:
         }
 
 
-def read(document: Any) -> Way | None:
+def read(document: Any) -> LadderView | None:
     """Reads the content of a ladder.json; None for another document."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         return None
@@ -185,7 +185,7 @@ def read(document: Any) -> Way | None:
     step, run = (str(document.get(name, "")) for name in ("step", "run"))
     ordered, waiting = tuple(sorted(attempts, key=_read_number)), waiting_of(document)
     days = _price_dates([*_list_tables(document.get("attempts")), *waiting], rungs)
-    return Way(step, run, moment(document.get("deadline")), tuple(rungs), ordered, _read_waiting(waiting), days)
+    return LadderView(step, run, moment(document.get("deadline")), tuple(rungs), ordered, _read_waiting(waiting), days)
 
 
 def waiting_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -276,7 +276,7 @@ def client() -> Any:
     return Client()
 
 
-def of_run(client: Any, root: str, run: str) -> tuple[Way, ...]:
+def of_run(client: Any, root: str, run: str) -> tuple[LadderView, ...]:
     """Reads the ladder histories of a run, sorted by step. Raises Google's errors.
 
     Args:
@@ -294,7 +294,7 @@ def of_run(client: Any, root: str, run: str) -> tuple[Way, ...]:
     return tuple(sorted(ways, key=lambda way: way.step))
 
 
-def _document(blob: Any) -> Way | None:
+def _document(blob: Any) -> LadderView | None:
     from google.api_core.exceptions import NotFound
 
     try:

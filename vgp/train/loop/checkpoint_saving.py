@@ -64,7 +64,7 @@ class Interval:
         self.logged_s = 0.0
         self.costs: deque[float] = deque(maxlen=_COSTS)
         self.paces: deque[float] = deque(maxlen=_PACES)
-        #: Of the save in progress: seconds that training waited for it, seconds of steps meanwhile, and their number.
+        #: Seconds that training waited for the save in progress, and seconds and number of the steps during it.
         self.held_s = self.meanwhile_s = 0.0
         self.steps = 0
         self.is_open = False

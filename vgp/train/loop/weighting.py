@@ -84,8 +84,8 @@ def split_loss(loss: object) -> tuple[Tensor, Tensor | float | None]:
     if not isinstance(total, Tensor) or total.ndim or (isinstance(weight, Tensor) and weight.ndim):
         raise UserError(
             f"the task's loss returned {_describe_loss(loss)}. Return the mean over the rows of the batch, a scalar "
-            "tensor. For a mean over something else, such as tokens, return WeightedLoss(total, weight) of vgp.data.task: "
-            "the sum of the losses and its divisor, both scalars."
+            "tensor. For a mean over something else, such as tokens, return WeightedLoss(total, weight) of "
+            "vgp.data.task: the sum of the losses and its divisor, both scalars."
         )
     return total, weight
 

@@ -79,7 +79,7 @@ def _warn_of_service(name: str, project: Project, service: str) -> Iterator[Find
         f"{_format_command('add-iam-policy-binding', name)} --member serviceAccount:{agent} --role {role}"
         for agent in agents
     ]
-    seen = f"the steps' {service} jobs do not get it: their data is encrypted as {service}'s defaults say"
+    seen = f"the steps' {service} jobs do not get it: their data is encrypted with {service}'s default key"
     hint = "\n".join(["If the project's default is this key, its agents need it:", *grants])
     yield Finding(f"key.{service}", short(name), "warning", seen, hint)
 

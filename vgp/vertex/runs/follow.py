@@ -18,7 +18,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explain_errors
@@ -178,7 +178,7 @@ class Display:
             self.log(run_view.render_headline(run, self.rows, now).plain)
 
 
-def _describe_attempt(ladder: Way) -> str:
+def _describe_attempt(ladder: LadderView) -> str:
     """Returns the last attempt of a ladder: `attempt 3 on 8xA100 in europe-west4: running`."""
     if not ladder.attempts:
         return "no attempt yet"

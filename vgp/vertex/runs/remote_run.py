@@ -16,7 +16,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment
 from vgp.check.spec.dag import Component, Task
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.protocol.summary import Summary, summary_of
 from vgp.vertex import resource_names
 
@@ -223,7 +223,7 @@ class Run:
     #: The PipelineJob.
     job: "PipelineJob" = field(compare=False, repr=False)
     #: The histories of its ladders, if they were read (step_jobs.py).
-    ways: tuple[Way, ...] = ()
+    ways: tuple[LadderView, ...] = ()
 
     @property
     def id(self) -> str:

@@ -271,7 +271,8 @@ def _describe_night(diagnosis: Diagnosis, night: Night) -> str:
     """Returns a line such as `failed  Fri 2026-11-20 02:30 CET  train: CUDA out of memory`."""
     steps = "; ".join(f"{step.name}: {step.error or 'Google gives no reason'}" for step in night.failed)
     why = steps or (night.run.error if night.run else night.why)
-    return f"{_WORDS.get(night.kind, night.kind)}  {_format_local(diagnosis, night.time)}  {one_line(why, _ERROR)}".rstrip()
+    kind, time = _WORDS.get(night.kind, night.kind), _format_local(diagnosis, night.time)
+    return f"{kind}  {time}  {one_line(why, _ERROR)}".rstrip()
 
 
 def _render_fact(name: str, text: str) -> Text:

@@ -50,7 +50,7 @@ def _spellings(column: Guess) -> Iterator[Doubt]:
         for name, text in zip(names.to_pylist(), texts.to_pylist(), strict=True):
             spellings.setdefault(name, []).append(text)
         first, *more = next(group for group in spellings.values() if len(group) > 1)
-        readings = (Reading(f"one name, of {len(spellings):,}", "category any case"),
+        readings = (Reading(f"{len(spellings):,} different names if case is ignored", "category any case"),
                     Reading(f"{len(texts):,} different names", column.type))  # fmt: skip
         yield Doubt(column.name, first, readings, f"also {', '.join(map(quote, more[:3]))}")
     elif len(texts) <= MOST_ALIKE:

@@ -29,7 +29,7 @@ HEAD_BYTES = 1 << 20
 LEAST_BYTES, MOST_BYTES = 1 << 12, 4 << 20
 #: The most bytes read from a compressed file.
 MOST_UNPACKED_BYTES = 2 << 30
-#: Of Parquet files with more rows, or with many row groups, only the beginnings of row groups are read.
+#: Maximum number of rows in Parquet files that are read whole; of larger files only the starts of row groups are read.
 MOST_DECODED_ROWS = 4 << 20
 
 

@@ -262,7 +262,7 @@ STORED = {
     "timestamp": pa.timestamp("us"),
     "timestamp UTC": pa.timestamp("us", tz="UTC"),
 }
-#: The forms of numbers in columns that are read as text because of their markers.
+#: Number forms of int and float columns that are read as text, because some values are markers such as `n/a`.
 PLAIN_FORMS = {"int": NumberForm(NEITHER), "float": NumberForm(PLAIN)}
 ANY_CASE = "category any case"
 

@@ -43,7 +43,7 @@ DATE_LIKE = (r"^(\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{
 COMPACT = ((r"^(19|20)\d{6}$", "%Y%m%d"), (r"^(19|20)\d{4}$", "%Y%m"))
 #: Names of columns with moments.
 MOMENT = re.compile(r"time|date|datum|stamp|_at$|^(at|ts|when)$", re.I)
-#: What whole numbers in such a column may count: the unit, the epoch, and the bounds.
+#: Units that whole numbers in such a column may count: the unit, the epoch, and the bounds.
 COUNTED = (
     ("seconds", datetime(1970, 1, 1), 946_684_800, 2_208_988_800),
     ("milliseconds", datetime(1970, 1, 1), 946_684_800_000, 2_208_988_800_000),
