@@ -78,7 +78,7 @@ def is_public(address: Address) -> bool:
     return is_public(inner) if inner else address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def post(url: str, body: Mapping[str, object], key: str) -> int:
+def post_body(url: str, body: Mapping[str, object], key: str) -> int:
     """Posts the body and returns the 2xx status; `key` is the Idempotency-Key of retries.
 
     Raises:

@@ -118,7 +118,7 @@ def _check_one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None
     if len(set(kinds)) > 1:
         other = next(pool for pool in pools if pool.spec.accelerator not in (None, kinds[0]))
         where = job_terms.regions or [catalog.DEFAULT_REGION]
-        reader.report(other.at, *provisioning.one_zone(list(dict.fromkeys(kinds)), where))
+        reader.report(other.at, *provisioning.check_one_zone(list(dict.fromkeys(kinds)), where))
 
 
 def _check_flex_start(reader: Reader, pools: list[Pool]) -> None:

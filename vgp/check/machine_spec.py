@@ -277,7 +277,7 @@ def _check_serving_machine(machine_type: str, accelerator: str | None, as_of: da
     problems = [compatibility.unknown_accelerator(accelerator, as_of)] if accelerator and unknown else []
     prefix = machine_type.rsplit("-", 1)[0]
     is_real = (
-        catalog.not_for_training(machine_type)
+        catalog.explain_unsuitable(machine_type)
         or any(name.rsplit("-", 1)[0] == prefix for name in catalog.machines())
         or machine_type.split("-")[0] in _SERVING_SERIES
     )

@@ -237,7 +237,7 @@ def bin_edges(values: NDArray[np.generic]) -> NDArray[np.float64]:
     return np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1]))
 
 
-def bins(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
+def assign_bins(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the bin of each value, int64 (N,), from 0; bin len(inner) + 1 is for missing values."""
     numbers = values.astype(np.float64)
     return np.where(np.isnan(numbers), len(inner) + 1, np.searchsorted(inner, numbers, side="right"))
@@ -245,4 +245,4 @@ def bins(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.
 
 def tally(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the number of values in each bin, int64 (len(inner) + 2,)."""
-    return np.bincount(bins(values, inner), minlength=len(inner) + 2)
+    return np.bincount(assign_bins(values, inner), minlength=len(inner) + 2)

@@ -72,12 +72,12 @@ _INFINITY, _NAN, _MISSING = 0x7FF0 << 48, 0x7FF8 << 48, (0x7FF8 << 48) + 1
 def register_float_bytes(connection: duckdb.DuckDBPyConnection) -> None:
     """Registers `float_bytes`, which `number_rows` and `number` call, in a DuckDB connection."""
     connection.create_function(
-        "float_bytes", float_bytes, ["double[]"], "blob",
+        "float_bytes", pack_floats, ["double[]"], "blob",
         type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
     )  # fmt: skip
 
 
-def float_bytes(lists: pa.ChunkedArray) -> pa.Array:
+def pack_floats(lists: pa.ChunkedArray) -> pa.Array:
     """Returns the bytes of each list of float64 values, eight for each. All lists must have the same length."""
     rows, values = len(lists), pc.list_flatten(lists).combine_chunks()
     numbers = (pc.fill_null(values, 0.0) if values.null_count else values).to_numpy() + 0.0  # -0.0 + 0.0 is 0.0
@@ -108,9 +108,9 @@ def number_rows(rows: ir.Table, columns: Sequence[str], dialect: str, name: str)
             texts.append(_to_hex(_md5_bytes(_from_hex(ibis.literal("").join(digits)))))
         else:
             texts += [_encode_text(staged[column], dialect, column != columns[-1]) for column in run]
-    joined = staged.mutate(_format_value=cast(ir.StringValue, ibis.literal("|")).join(texts))
+    joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
     return joined.select(
-        *(column for column in rows.columns if column != name), **{name: _hash_text(joined["_format_value"], dialect)}
+        *(column for column in rows.columns if column != name), **{name: _hash_text(joined["_text"], dialect)}
     )
 
 

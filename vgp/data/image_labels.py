@@ -120,7 +120,7 @@ def folder_of(image: str) -> str:
     return folder
 
 
-def id_of(image: str) -> int:
+def hash_name(image: str) -> int:
     """Returns 63 bits of the MD5 of the image's name."""
     return int.from_bytes(hashlib.md5(image.encode(), usedforsecurity=False).digest()[:8], "big") >> 1
 

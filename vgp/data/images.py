@@ -199,7 +199,7 @@ class ImageTask(Task):
     def _table(self, pictures: Sequence[tuple[Picture, bytes]]) -> pa.Table:
         return pa.table(
             {
-                "row_id": pa.array([image_labels.id_of(picture.name) for picture, _ in pictures], pa.int64()),
+                "row_id": pa.array([image_labels.hash_name(picture.name) for picture, _ in pictures], pa.int64()),
                 "image": pa.array([data for _, data in pictures], pa.binary(self._width)),
                 "label": pa.array([picture.label for picture, _ in pictures], pa.int64()),
             }

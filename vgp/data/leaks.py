@@ -147,7 +147,7 @@ def _judge_number(
 ) -> tuple[float, str]:
     few = MIN_OF_EACH_CLASS <= len(codes) < 2 * MIN_ROWS
     if ordered and few and labels.min() < labels.max() and codes.min() < codes.max():
-        share = float(np.corrcoef(ranks(codes), ranks(labels))[0, 1]) ** 2
+        share = float(np.corrcoef(compute_ranks(codes), compute_ranks(labels))[0, 1]) ** 2
     return share, f"R2 {share:.2f} of its rank" if share >= NEAR_EXPLAINED else ""
 
 
@@ -202,7 +202,7 @@ def measure_explained_variance(codes: NDArray[np.int64], label: NDArray[np.gener
     half = len(codes) // 2
     if half < MIN_ROWS:
         return 0.0
-    rank = ranks(label) / len(label)
+    rank = compute_ranks(label) / len(label)
     size = int(codes.max()) + 1
     seen = np.bincount(codes[:half], minlength=size)
     mean = np.bincount(codes[:half], weights=rank[:half], minlength=size) / np.maximum(seen, 1)
@@ -211,7 +211,7 @@ def measure_explained_variance(codes: NDArray[np.int64], label: NDArray[np.gener
     return float(1 - np.square(rank[half:] - mean[codes[half:]]).mean() / variance) if variance > 0 else 0.0
 
 
-def ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
+def compute_ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
     """Returns the rank of each value, from 0; equal values share their mean rank."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - counts / 2)[place.reshape(-1)])

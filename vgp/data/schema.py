@@ -58,10 +58,14 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
         "copy of that "
         "column."
     )
-    raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}{hint * bool(in_path)}")
+    raise UserError(
+        f"{source} {missing_columns_message(columns, missing, {field.name for field in fields})}{hint * bool(in_path)}"
+    )
 
 
-def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()) -> str:
+def missing_columns_message(
+    columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()
+) -> str:
     """Returns the message about a header that lacks declared columns, with the nearest names in the header."""
     spare = [column for column in columns[:MOST_COMPARED] if column not in declared]
     plain = {_normalize_name(column): column for column in spare}

@@ -146,7 +146,7 @@ def _place_by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
     return cast(ir.IntegerValue, (number * STEPS + kind // 100 % STEPS) * 100 // (rows_of_kind * STEPS))
 
 
-def notes_on_ungrouped(group: str, ungrouped: int, rows: int) -> tuple[str, ...]:
+def describe_ungrouped(group: str, ungrouped: int, rows: int) -> tuple[str, ...]:
     """Returns a note on the rows without a value of the group; () if there are none."""
     if not ungrouped:
         return ()
@@ -160,7 +160,8 @@ def _few_groups_message(group: str, kinds: Kinds) -> str:
     )
 
 
-#: Maximum number of units (rows or groups) of a rare class: with 100, the test split of a fifth is off by more than 12 once in 500 times.
+#: Maximum number of units (rows or groups) of a rare class. With 100, a test split of a fifth is off by more than 12
+#: in one of 500 cases.
 RARE = 100
 #: Maximum number of units of all rare classes together, because one query lists them.
 MOST_UNITS = 10_000

@@ -96,7 +96,7 @@ def _list_standard_library() -> list[Text]:
 
 def _below(part: str) -> list[Text]:
     """Returns the files of one file, folder or glob. The root is the folder, or the part before the first wildcard."""
-    if pinned.digest(part):
+    if pinned.read_digest(part):
         return [Text(file.title or storage.plain(file.path), file) for file in storage.find(part)]
     if storage.WILDCARDS & set(part) and not os.path.exists(part):
         root = re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]

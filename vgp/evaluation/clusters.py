@@ -104,11 +104,11 @@ def contrast(
         scale: A typical loss; the standard error is at least `ROUNDING` times this value.
     """
     ways = [renumber(codes) for codes in groupings] or [(np.arange(len(differences)), len(differences))]
-    parts = [of_clusters(*_sums(differences, sizes, *way)) for way in ways]
+    parts = [estimate_mean(*_sums(differences, sizes, *way)) for way in ways]
     found = parts[0]
     if len(parts) == 2:
         cells = renumber(_combine_codes(*ways))
-        found = two_way(parts[0], parts[1], of_clusters(*_sums(differences, sizes, *cells)))
+        found = two_way(parts[0], parts[1], estimate_mean(*_sums(differences, sizes, *cells)))
     ordered = next((codes for codes in orders if codes is not None), None)
     carried, in_order = (None, 0) if ordered is None else _correlate_neighbours(differences, sizes, ordered)
     error = max(float(np.sqrt(found.variance)), ROUNDING * (scale or 1.0))
@@ -146,7 +146,7 @@ class Moments:
     third: np.ndarray
 
 
-def of_clusters(totals: np.ndarray, sizes: np.ndarray) -> Moments:
+def estimate_mean(totals: np.ndarray, sizes: np.ndarray) -> Moments:
     """Estimates a mean from the clusters' sums of differences and of sizes, both (..., G), linearised as a ratio of
     sums (Cochran 1977, section 6.3).
 

@@ -94,7 +94,7 @@ def _count_rows(sample: Mapping[str, np.ndarray]) -> int:
 
 def _compare_column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
     if column.values:
-        return compare_column(column.name, *_category_bins(column, train, test), *_unseen(column, test))
+        return compare_column(column.name, *_category_bins(column, train, test), *_measure_unseen(column, test))
     before, after = (v.mean(axis=1) if v.ndim > 1 else v for v in (train, test))
     return compare_column(column.name, *number_bins(before, after))
 
@@ -154,7 +154,7 @@ def _category_bins(column: Column, train: np.ndarray, test: np.ndarray) -> tuple
     return before, after
 
 
-def _unseen(column: Column, test: np.ndarray) -> tuple[float, tuple[str, ...]]:
+def _measure_unseen(column: Column, test: np.ndarray) -> tuple[float, tuple[str, ...]]:
     """Returns the share of rows with values that no train row has, and the most frequent such values."""
     counts = np.bincount(test, minlength=len(column.values))
     if column.kind != "category" or not column.counts:

@@ -137,7 +137,7 @@ def _build_header(
         decided_by=cast(Loss, task.decided_by),
         weight=task.weight,
         models=scored,
-        same=_same(models),
+        same=_is_same_model(models),
         champion_problem=problem.why if problem else "",
         champion_gone=problem.gone if problem else False,
         group=first,
@@ -205,10 +205,10 @@ def _note_overlap(champion: ScriptModel | TrainedModel, dataset: Manifest, split
     return champion_problem.note_learned_days(champion.card.options, dataset.options)
 
 
-def _same(models: Models) -> bool:
+def _is_same_model(models: Models) -> bool:
     """Whether challenger and champion are the same model; False for scripts, whose weights are not compared."""
     old, new = models.get("champion"), models["challenger"]
-    return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.same(old, new)
+    return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.is_same(old, new)
 
 
 def _format_row_counts(dataset: Manifest) -> str:

@@ -191,10 +191,10 @@ def _measure_binary(data: Predictions, model: str, rows: Scored, part: Part, int
     within = _compute_auc_interval(part, ranked, among.count, auc) if among and auc is not None else None
     roc = metrics.roc(ranked) if auc is not None and not part.column else None
     measured = _measure_ranked(data, rows, ranked, part, auc, roc, within)
-    return measured if part.column else _flagging(data, model, ranked, measured)
+    return measured if part.column else _add_flagging_curves(data, model, ranked, measured)
 
 
-def _flagging(data: Predictions, model: str, ranked: Ranked, measured: Measured) -> Measured:
+def _add_flagging_curves(data: Predictions, model: str, ranked: Ranked, measured: Measured) -> Measured:
     """Adds precision-recall curves, and the new model's table of thresholds."""
     precision = precision_recall.average_precision(ranked)
     return replace(

@@ -30,7 +30,7 @@ CONFIDENCE_BINS = 20
 def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: float | None) -> Scores:
     """Returns the scores of `rows` from their ranked confidences and bins; the AUC is passed in."""
     if rows.loss is None or rows.squares is None:
-        loss, brier, accuracy = _of_two(ranked)
+        loss, brier, accuracy = _measure_two_classes(ranked)
     else:
         accuracy = sum(b.observed * b.rows for b in bins) / len(rows)
         loss, brier = float(rows.loss.mean()), float(rows.squares.mean(dtype=np.float64))
@@ -44,7 +44,7 @@ def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: fl
     )
 
 
-def _of_two(ranked: Ranked) -> tuple[float, float, float]:
+def _measure_two_classes(ranked: Ranked) -> tuple[float, float, float]:
     """Returns mean loss, Brier score and accuracy of two classes."""
     sums = np.zeros(3)
     for piece in pieces(len(ranked)):

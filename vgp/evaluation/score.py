@@ -157,7 +157,7 @@ def check_comparable(champion: TrainedModel, challenger: Meaning) -> None:
             )
 
 
-def same(champion: TrainedModel, challenger: TrainedModel) -> bool:
+def is_same(champion: TrainedModel, challenger: TrainedModel) -> bool:
     """Whether both models have the same weights and read the same columns in the same way."""
     old, new = champion.module.state_dict(), challenger.module.state_dict()
     # Ids are not inputs.

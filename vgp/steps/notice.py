@@ -112,7 +112,7 @@ def _send(summary: Summary, address: str) -> str:
         return _LOCAL
     key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"//aiplatform.googleapis.com/{summary.name}"))
     try:
-        status = webhook.post(_read_address(address), summary.as_json(), key)
+        status = webhook.post_body(_read_address(address), summary.as_json(), key)
     except (webhook.Refused, webhook.Undelivered) as error:
         _warn(f"the summary was not sent: {'the address ' if isinstance(error, webhook.Refused) else ''}{error}")
         return f"no: {error}"

@@ -86,7 +86,7 @@ class _Night:
 
     @cached_property
     def last(self) -> datetime | None:
-        return reigning.last_trained(self.record, self.champion.version)
+        return reigning.find_last_training(self.record, self.champion.version)
 
     @property
     def waits(self) -> bool:
@@ -101,12 +101,12 @@ class _Night:
     def _decide_by_pins(self) -> Verdict | None:
         """Decides from pins and settings; None if the new rows must be sampled."""
         champion, request, rules = self.champion, self.request, self.rules
-        other = reigning.changed(champion, request.task, request.task_options, request.data, self.config)
+        other = reigning.describe_change(champion, request.task, request.task_options, request.data, self.config)
         # A challenger with the new settings may have been tested already and not promoted.
         tried = self.waits and reigning.tried_since(self.record, champion.version)
         if other and rules.when != "never" and not tried:
             return _build_verdict(True, "changed", f"{other}.")
-        if not other and reigning.same_data(champion.data, store.load(self.resolved.data, DataPins)):
+        if not other and reigning.has_same_data(champion.data, store.load(self.resolved.data, DataPins)):
             return _build_verdict(False, "nothing new", f"no data is new since {champion.name} was trained.")
         return None
 
@@ -118,9 +118,8 @@ class _Night:
             return _build_verdict(False, "never", f'when = "never"; {seen(findings)}', findings)
         if rules.wait and self.last and self.waits:
             ends = policy.until(rules.wait, self.last)
-            words = (
-                f"a model was trained on {self.last:%Y-%m-%d}, and wait = {policy.spoken(rules.wait)} ends on {ends}"
-            )
+            wait = policy.format_length(rules.wait)
+            words = f"a model was trained on {self.last:%Y-%m-%d}, and wait = {wait} ends on {ends}"
             return _build_verdict(
                 False, "waits", f"{words}; {seen(findings)}" if seen(findings) else f"{words}.", findings
             )
@@ -137,7 +136,7 @@ class _Night:
         if rules.retrain_every and (last is None or policy.over(rules.retrain_every, last, self.now)):
             age = f"the last training was on {last:%Y-%m-%d}" if last else "the time of the last training is unknown"
             return _build_verdict(
-                True, "age", f"{age}, and retrain_every is {policy.spoken(rules.retrain_every)}.", findings
+                True, "age", f"{age}, and retrain_every is {policy.format_length(rules.retrain_every)}.", findings
             )
         if not findings.what:
             return _build_verdict(

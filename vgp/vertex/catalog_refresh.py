@@ -41,12 +41,12 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
     if not rates or not types:
         raise WorkFailed("the APIs list no prices or no machine types, so nothing was written. Try again later.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
-    rows, differences = fresh_figures.new_prices(fresh_figures.price_rows(folder), skus.machine_prices(rates))
-    sku_ids, sku_differences = fresh_figures.new_skus(fresh_figures.sku_rows(folder), rates)
+    rows, differences = fresh_figures.update_prices(fresh_figures.price_rows(folder), skus.machine_prices(rates))
+    sku_ids, sku_differences = fresh_figures.update_skus(fresh_figures.sku_rows(folder), rates)
     differences += sku_differences
     differences += (shapes := fresh_figures.shapes(types))
-    fresh_figures.new_types(machines, shapes)
-    fresh_figures.new_regions(machines, types)
+    fresh_figures.add_types(machines, shapes)
+    fresh_figures.update_regions(machines, types)
     for change in differences:
         console.print(str(change), highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(differences)} differences.", highlight=False)

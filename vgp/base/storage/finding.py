@@ -145,12 +145,12 @@ def find_deeper(folder: str, suffixes: Sequence[str]) -> str:
     """Returns a glob of files with one of `suffixes` one or two folders deeper, or "" without any."""
     for levels in DEEPER:
         for path in glob.iglob(os.path.join(glob.escape(os.path.expanduser(folder)), levels)):
-            if (suffix := ending(path, suffixes)) and os.path.isfile(path):
+            if (suffix := find_ending(path, suffixes)) and os.path.isfile(path):
                 return os.path.join(folder, levels) + suffix
     return ""
 
 
-def ending(path: str, suffixes: Sequence[str]) -> str:
+def find_ending(path: str, suffixes: Sequence[str]) -> str:
     return next((suffix for suffix in suffixes if suffix and path.endswith(suffix)), "")
 
 

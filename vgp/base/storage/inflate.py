@@ -40,12 +40,12 @@ class Unpacked:
     def __init__(self, name: str, file: Any, packed_bytes: int, member: str = ""):
         self.name, self.bytes, self.packed_bytes = name, 0, packed_bytes
         self.most = max(MAX_BYTES, MAX_RATIO * packed_bytes)
-        with _damage_named(name):
+        with _convert_damage_errors(name):
             self.stream = _open(name, file, member)
 
     def read(self, size: int, /) -> bytes:
         """Reads bytes. Raises UserError if the file is damaged or inflates beyond the limits."""
-        with _damage_named(self.name):
+        with _convert_damage_errors(self.name):
             block = self.stream.read(size)
         self.bytes += len(block)
         if self.bytes > self.most:
@@ -55,7 +55,7 @@ class Unpacked:
 
 def gunzip(name: str, packed: Path, target: Path) -> None:
     """Expands a gzip file. Raises UserError, about `name`, if it is damaged or inflates beyond the limits."""
-    with _damage_named(name), gzip.open(packed, "rb") as stream:
+    with _convert_damage_errors(name), gzip.open(packed, "rb") as stream:
         _copy(name, cast(BinaryIO, stream), packed.stat().st_size, target)
 
 
@@ -125,7 +125,7 @@ def _check_directory(name: str, file: BinaryIO) -> None:
 
 
 @contextmanager
-def _damage_named(name: str) -> Iterator[None]:
+def _convert_damage_errors(name: str) -> Iterator[None]:
     """Raises the errors of archive readers as UserError, because damaged archives make them fail in any way."""
     try:
         yield

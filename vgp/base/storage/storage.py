@@ -50,7 +50,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         raise UserError(
             f"{pattern} is a table of BigQuery, but this task reads files: only a tabular task reads tables."
         )
-    if pinned.digest(pattern):
+    if pinned.read_digest(pattern):
         return pinned.read_unchanged_files(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
@@ -68,7 +68,7 @@ def _build_subfolder_glob(folder: str, suffixes: Sequence[str]) -> str:
     if _is_glob(folder):
         pattern = f"{folder.rstrip('/')}/*"
         files = _find_remote(pattern, suffixes) if is_remote(folder) else find_local(pattern, suffixes)
-        ending = next((suffix for file in files if (suffix := finding.ending(file.path, suffixes))), "")
+        ending = next((suffix for file in files if (suffix := finding.find_ending(file.path, suffixes))), "")
         return ending and pattern + ending
     if not is_remote(folder):
         return finding.find_deeper(folder, suffixes)
@@ -76,7 +76,7 @@ def _build_subfolder_glob(folder: str, suffixes: Sequence[str]) -> str:
     names = [file.path.removeprefix(inside) for file in below(folder)]
     for levels in finding.DEEPER:
         for name in names:
-            if name.count("/") == levels.count("/") and (suffix := finding.ending(name, suffixes)):
+            if name.count("/") == levels.count("/") and (suffix := finding.find_ending(name, suffixes)):
                 return f"{inside}{levels}{suffix}"
     return ""
 
@@ -106,7 +106,7 @@ def below(folder: str, *, links: bool = False) -> list[File]:
 
 def parts(data: str) -> list[str]:
     """Splits `data` at commas, except for a pins document or an existing file with a comma in its name."""
-    if pinned.digest(data) or ("," in data and os.path.exists(data)):
+    if pinned.read_digest(data) or ("," in data and os.path.exists(data)):
         return [data]
     return [part.strip() for part in data.split(",") if part.strip()]
 

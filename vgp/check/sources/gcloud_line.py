@@ -47,7 +47,7 @@ _KNOWN = {
 }  # fmt: skip
 
 
-def custom_job(line: Line) -> JsonObject:
+def read_custom_job(line: Line) -> JsonObject:
     """Returns the job of the command: the file of --config, overridden by the flags, as in gcloud."""
     refuse_others(line, _KNOWN, 4)
     if line.after:
@@ -64,7 +64,7 @@ def custom_job(line: Line) -> JsonObject:
     return _add_shared_flags({"jobSpec": spec}, line)
 
 
-def tuning_job(line: Line) -> JsonObject:
+def read_tuning_job(line: Line) -> JsonObject:
     """Returns the tuning job: the file of --config, which has the study and the trials' job, and the counts."""
     counts = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
     refuse_others(line, _KNOWN - {"worker-pool-spec", "args", "command", "env-vars"} | {*counts, "algorithm"}, 4)
@@ -143,7 +143,7 @@ def _add_arguments(pools: list[Any], line: Line) -> None:
 _REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxReplicaCount"}
 
 
-def deployment(line: Line) -> JsonObject:
+def read_deployment(line: Line) -> JsonObject:
     """Returns the deployed model with its machine; without --machine-type Google chooses the machine."""
     machine = line.read_fields({"machine-type": "machineType"})
     if line.value("accelerator"):
@@ -182,7 +182,7 @@ _ROLE_FLAGS = {
 }
 
 
-def legacy_job(line: Line) -> JsonObject:
+def read_legacy_job(line: Line) -> JsonObject:
     """Returns the legacy job of the command: the file of --config, overridden by the flags."""
     at = line.command.index("training") + 1
     refuse_others(line, set(_LEGACY_FIELDS) | _OTHER_FLAGS | _ROLE_FLAGS, at + 1)
@@ -256,10 +256,13 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = (
-    _Command(("ai", "custom-jobs", "create"), custom_job),
-    _Command(("ai", "hp-tuning-jobs", "create"), tuning_job),
-    _Command(("ai", "endpoints", "deploy-model"), deployment, 1),
-    *(_Command((service, "jobs", "submit", "training"), legacy_job, 1) for service in ("ai-platform", "ml-engine")),
+    _Command(("ai", "custom-jobs", "create"), read_custom_job),
+    _Command(("ai", "hp-tuning-jobs", "create"), read_tuning_job),
+    _Command(("ai", "endpoints", "deploy-model"), read_deployment, 1),
+    *(
+        _Command((service, "jobs", "submit", "training"), read_legacy_job, 1)
+        for service in ("ai-platform", "ml-engine")
+    ),
 )
 
 

@@ -69,7 +69,7 @@ class Arguments:
         return data
 
 
-def custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
+def read_custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads CustomJob(worker_pool_specs=...), and the Op of the pipeline components."""
     name = read_callable_name(node)
     if name not in ("CustomJob", "CustomJobSpec", "CustomTrainingJobOp", "CustomJobOp"):
@@ -103,7 +103,7 @@ def custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     return request
 
 
-def training_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
+def read_training_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads CustomTrainingJob(...).run(machine_type=...), with its container if the file creates the job.
 
     An operator of Airflow creates the job and runs it.
@@ -155,7 +155,7 @@ def _build_equal_machines(node: ast.Call, arguments: Arguments, body: JsonObject
     return {"workerPoolSpecs": pools, "scheduling": _read_scheduling(node, arguments.constants, arguments.places)}
 
 
-def deployment(node: ast.Call, constants: Constants) -> SdkRequest | None:
+def read_deployment(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads model.deploy(machine_type=...), endpoint.deploy, batch_predict, their Ops and operators."""
     name = read_callable_name(node)
     names = {word.arg for word in node.keywords}
@@ -181,7 +181,7 @@ def deployment(node: ast.Call, constants: Constants) -> SdkRequest | None:
     return SdkRequest(node.lineno, data if is_batch else {"deployedModel": data}, arguments.places)
 
 
-CALLS = (custom_job, training_job, from_component, deployment)
+CALLS = (read_custom_job, read_training_job, from_component, read_deployment)
 
 
 def _build_job(arguments: Arguments, spec: JsonObject) -> JsonObject:

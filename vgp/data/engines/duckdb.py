@@ -200,7 +200,7 @@ class DuckDB:
 
     def place(self, row: Row) -> str:
         assert self._files is not None, "no files were read"
-        return self._files.place(row["_quote_path"], row["_record"])
+        return self._files.place(row["_file"], row["_record"])
 
     def _sql(self, expression: ir.Table) -> str:
         operation = expression.op()

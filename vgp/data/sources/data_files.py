@@ -63,7 +63,7 @@ def resolve(data: str) -> list[File]:
     files: dict[tuple[str | int, ...], File] = {}
     for part in parts:
         matches = storage.find(part, (*SUFFIXES, *map(str.upper, SUFFIXES)))
-        if not pinned.digest(part):
+        if not pinned.read_digest(part):
             matches = without_leftovers(part, matches)
             _require_one_of_each(matches)
         for file in matches:

@@ -202,7 +202,8 @@ class Delimited:
             return f"{quote(value[2])} is not of type {value[1]}.{hint}"
         if value := re.match(r"CSV conversion error to (.+?): expected (a|no) zone offset in '(.*?)'", reason):
             has, other = ("no", 'pa.timestamp("us")') if value[2] == "a" else ("a", 'pa.timestamp("us", tz="UTC")')
-            return f"{quote(value[3])} has {has} zone (as Z or +01:00), but the column is declared as {value[1]}: declare {other}."
+            seen = f"{quote(value[3])} has {has} zone (as Z or +01:00)"
+            return f"{seen}, but the column is declared as {value[1]}: declare {other}."
         if "UTF8" in reason:
             try:
                 data.decode()

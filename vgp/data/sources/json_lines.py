@@ -111,7 +111,7 @@ class JsonLines:
     def _describe_error(self, members: JsonObject, field: Field, message: str) -> str:
         name, value = join_names([field.name]), members.get(field.name)
         if field.name not in members:
-            return f" {schema.lacking(list(members), [field.name])}"
+            return f" {schema.missing_columns_message(list(members), [field.name])}"
         if value is None or value == "":
             return f": column {name} is empty, but the schema does not allow missing values."
         if "twice" in message:

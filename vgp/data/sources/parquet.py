@@ -95,7 +95,7 @@ def read_parts(
         UserError: the file is damaged or cut off, lacks a column, or has a column of another type.
     """
     small = opened.version.bytes <= BLOCK_BYTES
-    with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
+    with _convert_damage_errors(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
         words = [field.name for field in fields if is_text(field.type)]
         file = _open(source, words)
         texts = Texts(opened.name, opened.version.bytes)
@@ -241,7 +241,7 @@ def plain_type(stored: pa.DataType) -> pa.DataType:
 
 
 @contextmanager
-def _damage_named(opened: OpenedFile) -> Iterator[None]:
+def _convert_damage_errors(opened: OpenedFile) -> Iterator[None]:
     """Turns errors of Arrow about a damaged, foreign or encrypted file into UserErrors."""
     if not opened.version.bytes:
         raise UserError(f"{opened.name} is empty: a Parquet file has at least its columns.")

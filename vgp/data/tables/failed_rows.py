@@ -120,7 +120,7 @@ class _Search:
                 name, replace(events, table=task_methods.move_to(rows, seen, events.table))
             )
         joined = self._join_events()
-        for name, value in features.values_of(task, joined).items():
+        for name, value in features.compute_values(task, joined).items():
             yield TaskExpression(self._format_title("features", name), joined, joined, value)
 
     def _list_event_expressions(self, name: str, events: Events) -> Iterator[TaskExpression]:

@@ -67,7 +67,7 @@ def day(task: TabularTask, rows: ir.Table) -> ir.IntegerValue:
     return task_methods.call_value(task, "days", rows, ir.DateValue).epoch_days().cast("int32")
 
 
-def days(task: TabularTask, source: ir.Table) -> ir.Table:
+def compute_days(task: TabularTask, source: ir.Table) -> ir.Table:
     """Returns `_file` and `day`, the day since 1970-01-01, from a source with the columns of `find_day_columns`."""
     rows = task_methods.visible_table(source, (name for name in source.columns if name not in PLACE))
     day = task_methods.move_to(source, rows, task_methods.call_value(task, "days", rows, ir.DateValue)).epoch_days()
@@ -75,7 +75,7 @@ def days(task: TabularTask, source: ir.Table) -> ir.Table:
 
 
 def find_day_columns(task: TabularTask) -> list[Field]:
-    """Returns the columns that `days` uses."""
+    """Returns the columns that `days` of the task uses."""
     rows = task_methods.visible_table(ibis.table(canonical_schema(task.schema)), (field.name for field in task.schema))
     named = {field.name for field in task_methods.call_value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
     return [field for field in task.schema if field.name in named or field.name == task.time]
@@ -222,7 +222,7 @@ def ask_features(task: TabularTask, table: ir.Table) -> TaskFeatures:
     return TaskFeatures(rows, _check_features(task, task_methods.call_method(task, "features", rows)))
 
 
-def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
+def compute_values(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
     """Returns the features by name over `table`. Raises as `ask_features`."""
     return ask_features(task, table).over(table)
 

@@ -91,7 +91,7 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
             if batch.num_rows:
                 finished.add(batch)
     found = features.list_notes(task, said, engine.dialect)
-    alone = split_hash.notes_on_ungrouped(next(iter(task.split.deciding), ""), counted.ungrouped, counted.rows)
+    alone = split_hash.describe_ungrouped(next(iter(task.split.deciding), ""), counted.ungrouped, counted.rows)
     notes = (*engine.notes, *planned.get("notes", ()), *alone, *found, *task.remarks)
     return {**planned, "rows_read": counted.rows, "notes": notes}
 

@@ -111,7 +111,7 @@ def copy_files(name: str, task: Task, data: str, target: Destination) -> Manifes
 
 def _list_below(part: str) -> Iterable[tuple[str, File]]:
     """Returns the files of one part of `data`, with paths relative to the folder or to what precedes the wildcards."""
-    if pinned.digest(part):
+    if pinned.read_digest(part):
         return [(file.title or os.path.basename(storage.plain(file.path)), file) for file in storage.find(part)]
     part = os.path.expanduser(part)
     if storage.WILDCARDS & set(part) and not os.path.exists(part):

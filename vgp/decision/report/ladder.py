@@ -58,29 +58,29 @@ def context(model: str | Path) -> dict[str, object]:
         return {"ways": []}
     try:
         paths = [file.path for file in storage.below(f"{run.root}/capacity/{run.run}")]
-        found = [way for path in paths if path.endswith(f"/{NAME}") and (way := _way(path)) and way.attempts]
+        found = [way for path in paths if path.endswith(f"/{NAME}") and (way := _read_ladder(path)) and way.attempts]
     except (UserError, OSError) as error:
         print(f"warning: the report lacks the attempts of the ladder: {error}", file=sys.stderr, flush=True)
         found = []
-    return {"ways": [_section(way) for way in sorted(found, key=lambda way: way.step)]}
+    return {"ways": [_build_section(way) for way in sorted(found, key=lambda way: way.step)]}
 
 
-def _way(path: str) -> LadderView | None:
+def _read_ladder(path: str) -> LadderView | None:
     try:
         return read(json.loads(storage.read(path, most=_MOST_BYTES, links=False)))
     except ValueError:
         return None
 
 
-def _section(way: LadderView) -> Section:
-    rows = tuple(map(_row, way.attempts[-MOST_ROWS:]))
+def _build_section(way: LadderView) -> Section:
+    rows = tuple(map(_build_row, way.attempts[-MOST_ROWS:]))
     deadline = f"{way.deadline:%Y-%m-%d %H:%M}" if way.deadline else ""
     days = " to ".join(dict.fromkeys([*way.price_dates[:1], *way.price_dates[-1:]]))
     left_out = len(way.attempts) - len(rows)
-    return Section(way.step, way.run, deadline, rows, left_out, _total(way), _waiting(way), days)
+    return Section(way.step, way.run, deadline, rows, left_out, _build_total(way), _describe_waiting(way), days)
 
 
-def _row(attempt: Attempt) -> Row:
+def _build_row(attempt: Attempt) -> Row:
     succeeded = attempt.outcome == "succeeded" or not attempt.words
     return Row(
         number=str(attempt.number),
@@ -94,7 +94,7 @@ def _row(attempt: Attempt) -> Row:
     )
 
 
-def _total(way: LadderView) -> Row:
+def _build_total(way: LadderView) -> Row:
     rungs = format_count(len({attempt.rung for attempt in way.attempts}), "rung")
     hours = sum(attempt.hours for attempt in way.attempts) + way.waiting.hours
     cost = format_usd(way.usd) if way.is_priced else f"at least {format_usd(way.usd)}"
@@ -103,7 +103,7 @@ def _total(way: LadderView) -> Row:
     )
 
 
-def _waiting(way: LadderView) -> str:
+def _describe_waiting(way: LadderView) -> str:
     waiting = way.waiting
     if not waiting.asked:
         return ""

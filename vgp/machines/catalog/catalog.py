@@ -199,7 +199,7 @@ def short_names() -> dict[str, str]:
     return keys
 
 
-def not_for_training(name: str) -> str | None:
+def explain_unsuitable(name: str) -> str | None:
     """Returns why a real Compute Engine type is not for training; None if the catalog does not know it."""
     rows = document("machines.json")["not_for_training"]
     return next((str(row["note"]) for row in rows if row["machine_type"] == name), None)

@@ -48,7 +48,7 @@ def sku_rows(folder: Path = DATA) -> SkuRows:
         return {(row["part"], row["region"], row["usage"]): row for row in csv.DictReader(file)}
 
 
-def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
+def update_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
     """Returns the rows with fresh ids and prices of SKUs, and the number of new ids. Rows without fresh data stay."""
     result = {key: {**row, "source": row["source"] or _read_date()} for key, row in rows.items()}
     for key, rate in sorted(fresh.items()):
@@ -60,7 +60,7 @@ def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
     return result, changes
 
 
-def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
+def update_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
     """Returns the rows with fresh prices, and the changes. Rows without fresh data keep price and source."""
     reading = _read_date()
     result = {key: row if key in fresh else {**row, "source": row["source"] or reading} for key, row in rows.items()}
@@ -96,7 +96,7 @@ def shapes(fresh: Iterable[JsonObject]) -> list[Change]:
         name = str(row.get("name", ""))
         known = catalog.machines().get(name)
         if known is None:
-            if row.get("accelerators") and not catalog.not_for_training(name) and not catalog.is_new(name):
+            if row.get("accelerators") and not catalog.explain_unsuitable(name) and not catalog.is_new(name):
                 changes[name] = Change(f"{_NEW}{name}", "", "on Compute Engine, not in the catalog")
             continue
         now = f"{row.get('guestCpus')} vCPU, {float(row.get('memoryMb', 0)) / 1024:g} GB"
@@ -125,7 +125,7 @@ def _list_moves(regions: Mapping[str, set[str]]) -> list[Change]:
     return changes
 
 
-def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
+def update_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
     """Updates the regions in the groups of machines.json, where all types of a group agree."""
     places = _regions(fresh)
     for group in machines["groups"]:
@@ -134,7 +134,7 @@ def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
             group["compute_regions"] = sorted(set.intersection(*regions))
 
 
-def new_types(machines: JsonObject, changes: Iterable[Change]) -> None:
+def add_types(machines: JsonObject, changes: Iterable[Change]) -> None:
     """Adds the missing GPU machines to machines.json, so that each is reported once."""
     names = {change.what.removeprefix(_NEW) for change in changes if change.what.startswith(_NEW)}
     machines["new_types"] = sorted({*machines["new_types"], *names})

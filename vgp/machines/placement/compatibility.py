@@ -45,7 +45,7 @@ def problems_of(combination: Combination, *, as_of: date, region: str | None = N
 
 
 def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
-    why = catalog.not_for_training(name)
+    why = catalog.explain_unsuitable(name)
     near = nearest_machine(name, has_gpu)
     message = f"{why}." if why else f"No machine type of custom training is called '{name}'."
     if not name.strip():
@@ -63,7 +63,7 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     if name.lower() in ("nvidia.com/gpu", "gpu"):
         message = f"'{name}' is a Kubernetes resource name; Vertex AI needs the name of the accelerator."
         return Problem("GPU002", TYPE, message, "For example NVIDIA_L4. List all: vgp machines")
-    if other := search.not_on_vertex(name):
+    if other := search.find_elsewhere(name):
         return Problem("GPU002", TYPE, f"{other.what}, which Vertex AI does not offer.", f"The nearest: {other.near}.")
     if tpu_machines.names_generation(name):
         text = f"'{name}' is not an accelerator type: request TPUs by machine type and topology."

@@ -162,7 +162,7 @@ def _check_serving(accelerator: Accelerator, where: str) -> list[Problem]:
     ]
 
 
-def one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
+def check_one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
     """Yields a problem if no zone of a region has all of these accelerators; a warning if their zones are unknown."""
     fix = "Use one kind of GPU, or another region."
     for where in regions:

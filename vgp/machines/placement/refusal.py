@@ -42,7 +42,7 @@ def too_large(need: Need) -> Problem:
     return Problem("GPU001", "machine", "No machine of custom training is large enough.", hint)
 
 
-def too_strict(need: Need) -> Iterator[tuple[str, list[Offer]]]:
+def list_too_strict_parts(need: Need) -> Iterator[tuple[str, list[Offer]]]:
     """Yields each part of the need without which there are offers, with these offers."""
     for name, anything in _ANY.items():
         offers = search(replace(need, **{name: anything})) if getattr(need, name) != anything else []

@@ -162,7 +162,7 @@ class Elsewhere(NamedTuple):
     near: str
 
 
-def not_on_vertex(name: str) -> Elsewhere | None:
+def find_elsewhere(name: str) -> Elsewhere | None:
     """Returns a real GPU that Vertex AI lacks: a desktop card, or one of other clouds; None for other names."""
     key = re.sub(r"[^A-Z0-9]", "", name[:MAX_NAME].upper())
     for row in catalog.document("accelerators.json")["not_on_vertex"]:

@@ -125,7 +125,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         joined = features.join_events(task, engine, marked)
     table = joined.select(
         **{ROW_ID: joined[ID], features.SPLIT: ibis.literal(0, "int8")},
-        **features.values_of(task, joined),
+        **features.compute_values(task, joined),
         **{name: joined[column] for name, column in carried.items()},
         **{task.label: joined[features.LABEL]},
         **({DAY: joined[DAY]} if chosen else {}),

@@ -119,7 +119,7 @@ def predict(
 
 
 def _build_request(model: str, name: str, card: ModelCard, rows: NewRows, options: Options) -> PredictionRequest:
-    pins = store.load(model, ChampionPins) if pinned.digest(model) else None
+    pins = store.load(model, ChampionPins) if pinned.read_digest(model) else None
     return PredictionRequest(
         model=name if pins and pins.number else "", version=pins.number if pins and pins.number else None,
         weights={file: _hash_file(model, file) for file in (CARD, WEIGHTS)}, task=card.task,

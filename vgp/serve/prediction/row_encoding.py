@@ -96,7 +96,9 @@ def require_columns(name: str, rows: Sequence[Row], needed: Sequence[str], decla
     """Raises UserError for the first row that lacks a required column."""
     for number, row in enumerate(rows, 1):
         if missing := [column for column in needed if column not in row]:
-            raise UserError(f"{name}, row {number:,} {schema.lacking(list(row), missing, set(declared))}")
+            raise UserError(
+                f"{name}, row {number:,} {schema.missing_columns_message(list(row), missing, set(declared))}"
+            )
 
 
 def _plain(value: Any, type: pa.DataType) -> Any:
@@ -198,7 +200,7 @@ def _of_table(
         engine.read_files(lists, task.schema)
         with failed_rows.name_errors(task, engine):
             joined = features.join_events(task, engine, engine.create_view(features.ROWS, engine.source()))
-            selected = joined.select(FILE, RECORD, **features.values_of(task, joined))
+            selected = joined.select(FILE, RECORD, **features.compute_values(task, joined))
             return engine.read(selected.filter(selected[FILE] == 0).order_by(RECORD))
 
 

@@ -161,7 +161,7 @@ def _pin_models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str,
     return {
         name: store.save(folder, reigning.pin_folder(work.options[name], epoch, name=name), dry_run=dry_run)
         for name in work.model_options
-        if work.options.get(name) and not pinned.digest(work.options[name])
+        if work.options.get(name) and not pinned.read_digest(work.options[name])
     }
 
 

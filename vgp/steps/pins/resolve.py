@@ -145,7 +145,7 @@ def _write_pins(
 ) -> Resolved:  # fmt: skip
     """Writes the three documents, the run's last, so that the documents that it refers to exist."""
     uris = [store.save(folder, document, dry_run=dry_run) if document else "" for document in (data, champion)]
-    run = RunPins(data=pinned.digest(uris[0]), champion=pinned.digest(uris[1]), **header)
+    run = RunPins(data=pinned.read_digest(uris[0]), champion=pinned.read_digest(uris[1]), **header)
     store.save(folder, run, dry_run=dry_run)
     return _build_outputs(run, folder, words, data)
 

@@ -101,7 +101,7 @@ class BlockUsage:
     def _require_same(self, name: str) -> None:
         names = self.rank.exchange(name, within_s=self.within_s)
         if len(set(names)) > 1:
-            raise UserError(calls_message(names))
+            raise UserError(format_calls(names))
 
     def _watch(self, unit: nn.Module, inputs: object) -> None:
         """Registers hooks that note when a gradient reaches the unit's gathered parameters, which stay one object."""
@@ -144,7 +144,7 @@ def unused_message(names: Sequence[str], rank: Rank) -> str:
     )
 
 
-def calls_message(names: Sequence[str]) -> str:
+def format_calls(names: Sequence[str]) -> str:
     calls = "; ".join(f"rank {rank} calls {name}" for rank, name in enumerate(names))
     return (
         "with strategy=fsdp every process must call the same blocks in the same order, because each holds a share of "

@@ -123,7 +123,7 @@ class Lookup:
             query = QueryText(part, storage.read(path, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
         tables: dict[TableName, Table] = {}
         sql = self._expand_views(query, tables)
-        location = names.of_query(part, {name: table.location for name, table in tables.items()})
+        location = names.find_query_location(part, {name: table.location for name, table in tables.items()})
         pinned_tables = tuple(self._pin_table(tables[name], past, now) for name in sorted(tables))
         return PinnedRelation(name=part, sql=sql, tables=pinned_tables, location=location)
 

@@ -89,7 +89,7 @@ def _suggest_name(name: str) -> str:
 # ---- locations: BigQuery does not join across locations
 
 
-def of_query(title: str, tables: Mapping[TableName, str]) -> str:
+def find_query_location(title: str, tables: Mapping[TableName, str]) -> str:
     """Returns the location of a query's tables. Raises UserError if there is no table, or the locations differ.
 
     Args:

@@ -119,7 +119,7 @@ def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
 def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
     """Returns the names of the columns and the format of the file. The separator is the one with the most columns."""
     first = next(blocks := stream.blocks(), b"")
-    encoding = _encoding(first)
+    encoding = _guess_encoding(first)
     _, texts = decode_text(chain([first], blocks), stream.name, encoding)
     head = next(texts, b"")
     if separator_line := SEPARATOR_LINE.match(head):
@@ -135,7 +135,7 @@ def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
     return columns[separator], Reading(separator="" if separator == usual else separator, encoding=encoding)
 
 
-def _encoding(head: bytes) -> str:
+def _guess_encoding(head: bytes) -> str:
     """Returns "windows-1252" for text that is not UTF-8 and has no byte order mark, else ""."""
     if any(head.startswith(mark) for mark in file_bytes.MARKS) or b"\0" in head:
         return ""
