@@ -148,6 +148,7 @@ def test_a_job_has_the_rights_that_it_names_and_an_end() -> None:
     held = {name: (job["permissions"], job["timeout-minutes"] <= 90) for name, job in jobs()}
     assert held == {
         "ci.yml: test": ({"contents": "read"}, True),
+        "ci.yml: newer-torch": ({"contents": "read"}, True),
         "ci.yml: check": ({"contents": "read", "security-events": "write"}, True),
         "ci.yml: docs": ({"contents": "read"}, True),
         "deploy.yml: deploy": ({"contents": "read", "id-token": "write"}, True),

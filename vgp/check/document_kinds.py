@@ -26,6 +26,8 @@ from vgp.check.sources import (
 SPECS = (".json", ".yaml", ".yml")
 _WINDOWS = (".ps1", ".bat", ".cmd")
 _SHELLS = (".sh", ".bash", ".zsh", ".mk", *_WINDOWS)
+#: Read if they are named; the pages of a folder may show wrong requests on purpose.
+_PAGES = (".md", ".markdown")
 PROGRAMS = (".py", ".ipynb", ".tf", *_SHELLS)
 SUFFIXES = SPECS + PROGRAMS
 #: Files that are checked by their name: Makefile, Dockerfile.train.
@@ -65,11 +67,13 @@ def _parse_spec(name: str, text: str, folder: Path | None) -> list[Document]:
 
 
 def _as_shell(name: str, text: str) -> str:
-    """Returns the text of a script, a Makefile or a Dockerfile as bash reads it."""
+    """Returns the text of a script, a Makefile, a Dockerfile or a page as bash reads it."""
     if name.endswith(".mk") or name.endswith("akefile"):
         return embedded_commands.read_makefile(text)
     if Path(name).suffix.lower() in _WINDOWS:
         return embedded_commands.read_windows_script(text)
+    if Path(name).suffix.lower() in _PAGES:
+        return embedded_commands.read_markdown(text)
     own = text.lstrip()
     return own.removeprefix("$ ") if own.startswith("$ ") else text
 
@@ -82,7 +86,7 @@ def _detect_form(name: str, text: str) -> str:
     started_by = text.split("\n", 1)[0] if text.startswith("#!") and suffix not in SPECS else ""
     if suffix == ".py" or "python" in started_by:
         return "python"
-    if suffix in _SHELLS or "sh" in started_by or _NAMED.fullmatch(Path(name).name):
+    if suffix in (*_SHELLS, *_PAGES) or "sh" in started_by or _NAMED.fullmatch(Path(name).name):
         return "shell"
     if suffix == ".ipynb" or suffix == ".json" and notebook.is_notebook(text[:100_000]):
         return "notebook"
@@ -91,7 +95,8 @@ def _detect_form(name: str, text: str) -> str:
 
 
 def is_program(name: str) -> bool:
-    return is_terraform(name) or is_checked(name) and Path(name).suffix.lower() not in SPECS
+    suffix = Path(name).suffix.lower()
+    return is_terraform(name) or suffix in _PAGES or is_checked(name) and suffix not in SPECS
 
 
 def is_terraform(name: str) -> bool:

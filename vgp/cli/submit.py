@@ -146,7 +146,7 @@ def submit(
     network: Annotated[str | None, typer.Option(help="projects/NUMBER/global/networks/NAME.")] = None,
     experiment: Annotated[str | None, typer.Option(help="Vertex AI experiment of the run.")] = None,
     encryption_key: Annotated[
-        str | None, typer.Option(help="Cloud KMS key of all resources that the run creates.")
+        str | None, typer.Option(help="Cloud KMS key of the run, its jobs and its models.")
     ] = None,
     code: Code = False,
     max_usd: MaxUsd = None,

@@ -9,7 +9,7 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vgp.base.exits import UserError
@@ -30,6 +30,15 @@ def pack(root: Path, names: Sequence[str]) -> bytes:
             entry.size, entry.mode = len(content), file_mode(root / name)
             tar.addfile(entry, io.BytesIO(content))
     return packed.getvalue()
+
+
+def read_files(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yields name and content of each file in an archive that `pack` made."""
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
+        for entry in tar:
+            file = tar.extractfile(entry)
+            assert file is not None, "an archive holds files only"
+            yield entry.name, file.read()
 
 
 def file_mode(path: Path) -> int:

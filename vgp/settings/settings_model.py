@@ -201,7 +201,8 @@ class Settings(BaseModel):
     preflight_validations: bool = False
     #: `projects/NUMBER/global/networks/NAME`, with the project's number: the network that jobs are peered with.
     network: value_rules.Network = None
-    #: `projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY`, in `region`. Default: Google's own keys.
+    #: `projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY`, in `region`: the key of the run, its jobs and
+    #: its models on Vertex AI. Default: Google's own keys.
     encryption_key: value_rules.EncryptionKey = None
     #: `https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY`, where `vgp upload` puts templates.
     template_repository: value_rules.TemplateRepository = None

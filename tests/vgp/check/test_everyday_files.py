@@ -138,3 +138,13 @@ def test_what_exceeds_a_budget_is_a_finding(tmp_path, name):
     (tmp_path / name).write_text(LARGE[name])
     report = check([tmp_path])
     assert report.exit_code == 2 and "GPU031" in {finding.rule for finding in report.findings}
+
+
+def test_a_page_is_checked_if_it_is_named_and_its_shell_blocks_only(tmp_path):
+    wrong = LINE.replace("count=2", "count=8")
+    page = f"# Page\n\n    {wrong}\n\n````python\n```bash\n{wrong}\n```\n````\n\n{wrong}\n\n```console\n$ {LINE}\n```\n"
+    (tmp_path / "page.md").write_text(page)
+    (tmp_path / "other.md").write_text("# No request\n\n```python\nprint(1)\n```\n")
+    found = check([tmp_path / "page.md", tmp_path / "other.md"])
+    assert [(finding.rule, finding.line) for finding in found.findings if finding.rule == "GPU003"] == [("GPU003", 14)]
+    assert not check([tmp_path]).findings

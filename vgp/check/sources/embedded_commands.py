@@ -15,6 +15,9 @@ from vgp.check.sources.shell_script import MAX_COMMANDS
 
 #: The end of a key in YAML whose text begins on the next line.
 _BLOCK = re.compile(r"[|>][-+\d]*\s*(?:#.*)?$")
+#: The fence of a block in Markdown, and its language.
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*\{?\.?([\w-]*)")
+_SHELL_BLOCKS = {"bash", "sh", "shell", "zsh", "console", "shell-session", ""}
 _MAKE_VARIABLE = re.compile(r"\$\((\w+)\)")
 _MAKE_ASSIGNMENT = re.compile(r"^(\w+)[ \t]*[:?]?:?=[ \t]*(.*)$")
 _LATE_CONTINUATION = re.compile(r"[ \t][\^`][ \t\r]*$", re.MULTILINE)
@@ -79,3 +82,15 @@ def read_makefile(text: str) -> str:
 def read_windows_script(text: str) -> str:
     """Returns a script of cmd or PowerShell with the shell's sign for continued lines."""
     return _LATE_CONTINUATION.sub(r" \\", text)
+
+
+def read_markdown(text: str) -> str:
+    """Returns the shell blocks of a page as one script with the same lines."""
+    lines, fence, is_shell = [], "", False
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if mark and (not fence or mark[1].startswith(fence) and not mark[2]):
+            fence, is_shell = ("", False) if fence else (mark[1], mark[2] in _SHELL_BLOCKS)
+            line = ""
+        lines.append(line.strip().removeprefix("$ ") if is_shell else "")
+    return "\n".join(lines)

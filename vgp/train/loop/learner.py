@@ -64,39 +64,8 @@ class Learner:
         self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
         self.assigned = assigned
         self.sharded = config.strategy == "fsdp"
-        built = model_building.build_to_shard(task, data, config, rank, self._patience_s) if self.sharded else (
-            model_building.build_whole(task, data, config, rank)
-        )  # fmt: skip
-        self.module: nn.Module = built.module
-        self.frozen, self.made_whole = built.frozen, built.made_whole
-        self.module.train()  # a pretrained model may come in evaluation mode
-        self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun or {}, operation)
-        self.config = config = self.arithmetic.config
-        self.kernels = arithmetic.select_kernels(config.deterministic is True, rank.device, tf32=config.tf32)
-        self.gradients: Gradients
-        #: Called with the step in which memory ran out; returns a sentence for the error message.
-        self.out_of_memory: Callable[[int], str] = lambda step: ""
-        self.rounding = rounding.find_rounding(
-            Loss(self.module, task.loss), rows, config, rank, within_s=self._patience_s
-        )
-        if self.sharded:
-            self.gradients = model_building.shard(
-                built, task, config, rank, self.rounding.gathered_half, several=len(assigned) > 1
-            )
-        if self.rounding.obstacle:
-            self.rounding.in_float32 = self._find_float32(rows)
-        is_selective = config.activation_checkpointing == "selective"
-        if is_selective:  # the compiler must see which results to keep
-            arithmetic.recompute_blocks(task.blocks(self.module), is_selective=True)
-        if config.compile:
-            arithmetic.compile_blocks(
-                self.module, task.compiled(self.module), deterministic=config.deterministic is True,
-                asked="compile" not in self.arithmetic.reasons,
-            )  # fmt: skip
-        if config.activation_checkpointing and not is_selective:
-            arithmetic.recompute_blocks(task.blocks(self.module))
-        if not self.sharded:
-            self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), config, rank)
+        self._build_model(rows, begun or {}, operation)
+        config = self.config
         self.schedule = Schedule(config, plan.steps, task)
         self.optimizer = optimizers.build_optimizers(task, self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
@@ -133,6 +102,43 @@ class Learner:
         self.restored_from = ""
         #: Whether all or part of a checkpoint was read into the state.
         self.spoilt = False
+
+    def _build_model(self, rows: Batch, begun: JsonObject, operation: str) -> None:
+        """Builds the module, its precision, its recomputation and compilation, and the exchange of gradients."""
+        task, config, rank = self.task, self.config, self.rank
+        built = model_building.build_to_shard(task, self.data, config, rank, self._patience_s) if self.sharded else (
+            model_building.build_whole(task, self.data, config, rank)
+        )  # fmt: skip
+        self.module: nn.Module = built.module
+        self.frozen, self.made_whole = built.frozen, built.made_whole
+        self.module.train()  # a pretrained model may come in evaluation mode
+        self.arithmetic = arithmetic.resolve_arithmetic(config, self.module, rank.device, begun, operation)
+        self.config = config = self.arithmetic.config
+        self.kernels = arithmetic.select_kernels(config.deterministic is True, rank.device, tf32=config.tf32)
+        self.gradients: Gradients
+        #: Called with the step in which memory ran out; returns a sentence for the error message.
+        self.out_of_memory: Callable[[int], str] = lambda step: ""
+        self.rounding = rounding.find_rounding(
+            Loss(self.module, task.loss), rows, config, rank, within_s=self._patience_s
+        )
+        if self.sharded:
+            self.gradients = model_building.shard(
+                built, task, config, rank, self.rounding.gathered_half, several=len(self.assigned) > 1
+            )
+        if self.rounding.obstacle:
+            self.rounding.in_float32 = self._find_float32(rows)
+        is_selective = config.activation_checkpointing == "selective"
+        if is_selective:  # the compiler must see which results to keep
+            arithmetic.recompute_blocks(task.blocks(self.module), is_selective=True)
+        if config.compile:
+            arithmetic.compile_blocks(
+                self.module, task.compiled(self.module), deterministic=config.deterministic is True,
+                asked="compile" not in self.arithmetic.reasons,
+            )  # fmt: skip
+        if config.activation_checkpointing and not is_selective:
+            arithmetic.recompute_blocks(task.blocks(self.module))
+        if not self.sharded:
+            self.gradients = gradients.choose_exchange(Loss(self.module, task.loss), config, rank)
 
     @property
     def _patience_s(self) -> float:

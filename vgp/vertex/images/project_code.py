@@ -8,10 +8,9 @@ keys.
 
 import base64
 import hashlib
-from collections.abc import Collection, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
@@ -71,9 +70,14 @@ def pack(settings: Settings, *, schedule: bool = False) -> ProjectCode:
             'pipelines.toml, for example code = ["training", "src"].'
         )
     refuse_foreign(root, files)
-    _refuse_large(settings, files)
-    _refuse_keys(settings, files)
-    content = code_archive.pack(root, files)
+    try:
+        _refuse_large(settings, files)
+        content = code_archive.pack(root, files)
+        if len(content) > code_archive.MOST_BYTES:
+            _refuse_large(settings, files)  # a file grew meanwhile
+    except OSError as error:
+        raise RequestError(f"--code: {error.filename} cannot be read ({error.strerror}). Repeat the command.") from None
+    _refuse_keys(content)
     uri = f"{clients.bucket(settings)}/{code_archive.FOLDER}/{code_archive.file_name(content)}"
     return ProjectCode(uri, files, content, settings.with_code(uri))
 
@@ -91,11 +95,14 @@ def upload(code: ProjectCode) -> bool:
     with explain_errors("upload the code", code.settings), closing(clients.storage(code.settings)) as client:
         blob = client.bucket(bucket).get_blob(name, timeout=clients.ATTEMPT_S)
         if blob is None:
-            with suppress(exceptions.PreconditionFailed):  # uploaded by someone else meanwhile
-                client.bucket(bucket).blob(name).upload_from_string(
+            blob = client.bucket(bucket).blob(name)
+            try:
+                blob.upload_from_string(
                     code.content, content_type="application/x-tar", if_generation_match=0, timeout=clients.ATTEMPT_S
                 )
-            return True
+                return True
+            except exceptions.PreconditionFailed:  # another command has uploaded it meanwhile
+                blob.reload(timeout=clients.ATTEMPT_S)
         _refuse_changed(blob, code)
         return False
 
@@ -139,10 +146,10 @@ def _refuse_large(settings: Settings, files: Sequence[str]) -> None:
         )
 
 
-def _refuse_keys(settings: Settings, files: Collection[str]) -> None:
-    for name in files:
-        text = (settings.repository.root / name).read_bytes().decode("utf-8", "ignore")
-        if matches_any(_KEY_FILES, PurePosixPath(name).as_posix()) or is_secret(text):
+def _refuse_keys(content: bytes) -> None:
+    """Checks the packed bytes, because a file can change after it was packed."""
+    for name, text in code_archive.read_files(content):
+        if matches_any(_KEY_FILES, name.lower()) or is_secret(text.decode("utf-8", "ignore")):
             raise RequestError(
                 f"--code: {name} looks like a credential, and everyone who reads the bucket could read it. Leave it "
                 "out with .gitignore or .dockerignore; let steps read secrets from Secret Manager."

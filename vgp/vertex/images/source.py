@@ -268,7 +268,7 @@ def _compute_digest(root: Path, files: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for name in files:
         content = hashlib.sha256((root / name).read_bytes()).hexdigest()
-        digest.update(f"{_read_mode(root / name):o} {content} {name}\0".encode())
+        digest.update(f"{_read_mode(root / name):o} {content} {name}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 

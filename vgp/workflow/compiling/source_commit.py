@@ -51,7 +51,8 @@ def run_git(folder: Path, *arguments: str) -> str:
     # Without the lock, `git status` writes nothing and disturbs no other git command.
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        # Names of files can be other bytes than UTF-8.
+        done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GitError(f"git did not run: {error}") from None
     if done.returncode:

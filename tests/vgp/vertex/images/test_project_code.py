@@ -1,9 +1,13 @@
 """vgp submit --code and vgp schedule apply --code: edited code in the spec's steps, without an image build."""
 
 import json
+import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -11,11 +15,11 @@ import pytest
 from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
 from vgp.base.errors import RequestError
-from vgp.protocol import environment
+from vgp.protocol import code_archive, environment
 from vgp.protocol.code_archive import MOST_BYTES
 from vgp.settings import load
 from vgp.vertex import clients
-from vgp.vertex.images.project_code import pack, upload
+from vgp.vertex.images.project_code import ProjectCode, pack, upload
 
 DIGEST = "@sha256:" + 64 * "0"
 WORKFLOW = """
@@ -141,6 +145,52 @@ def test_equal_code_is_uploaded_once_and_a_changed_archive_is_refused(cloud: Clo
         upload(packed)
 
 
+def test_of_commands_at_the_same_time_one_uploads_and_the_others_verify(cloud: Cloud, root: Path) -> None:
+    packed, ready = pack(load(root / "pipelines.toml")), Barrier(4)
+
+    def upload_together(code: ProjectCode) -> bool:
+        ready.wait()
+        return upload(code)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(upload_together, 4 * [packed])) == [False, False, False, True]
+        other = replace(packed, content=packed.content + b"x", uri=f"{packed.uri.rpartition('/')[0]}/{64 * '0'}.tar")
+        clashing = [replace(other, content=other.content + bytes([number])) for number in range(4)]
+        uploads = [pool.submit(upload_together, code) for code in clashing]
+        assert sorted(str(upload.exception() or "uploaded").split()[-1] for upload in uploads) == [
+            *3 * [other.uri], "uploaded"
+        ], "other bytes under one name are an error for all commands but the first"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda file: file.write_text("-----BEGIN PRIVATE KEY-----"), "training/model.py looks like a credential"),
+        (lambda file: file.unlink(), "training/model.py cannot be read"),
+        (lambda file: file.write_bytes(bytes(MOST_BYTES + 1)), "10.0 MiB"),
+    ],
+)
+def test_a_file_that_changes_after_its_size_was_read_is_checked_as_packed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object], error: str
+) -> None:
+    pack_files = code_archive.pack
+
+    def change_and_pack(folder: Path, names: Sequence[str]) -> bytes:
+        change(root / "training/model.py")
+        return pack_files(folder, names)
+
+    monkeypatch.setattr(code_archive, "pack", change_and_pack)
+    assert error in refusal(root)
+
+
+def test_a_name_that_is_not_utf_8_is_sent_as_it_is(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    name = os.fsdecode(b"training/caf\xe9.py")
+    (root / name).write_text("X = 1\n")
+    packed = pack(load(root / "pipelines.toml"))
+    code_archive.unpack(packed.content, packed.uri, unpacked := tmp_path_factory.mktemp("step"))
+    assert name in packed.files and (unpacked / name).read_text() == "X = 1\n"
+
+
 def test_prod_and_schedules_take_it_only_where_allow_code_is_true(root: Path) -> None:
     toml = root / "pipelines.toml"
     assert "a schedule runs only code that is in its image" in refusal(root, schedule=True)
@@ -164,7 +214,13 @@ def test_a_schedule_runs_the_code_that_it_was_applied_with(
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("key.pem", "x"), (".env", "A=b"), ("service.json", '{"private_key": "-----BEGIN PRIVATE KEY-----"}')],
+    [
+        ("key.pem", "x"),
+        ("ID_RSA", "x"),
+        (os.fsdecode(b"caf\xe9.pem"), "x"),
+        (".env", "A=b"),
+        ("service.json", '{"private_key": "-----BEGIN PRIVATE KEY-----"}'),
+    ],
 )
 def test_a_credential_is_named_and_nothing_is_sent(root: Path, name: str, text: str) -> None:
     (root / "training" / name).write_text(text)

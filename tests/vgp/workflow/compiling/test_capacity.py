@@ -223,8 +223,8 @@ def test_a_ladder_without_gpus_is_light_and_its_checkpoints_are_those_of_the_ima
     container = container_of(laddered(tmp_path, rungs=RUNGS[:1], step={"machine": "n2-standard-8"}, light_image=LIGHT))
     (rung,) = Plan.from_json(container["args"][1]).rungs
     body = rung.job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
-    told = {pair["name"]: pair["value"] for pair in body["env"]}
-    assert (body["imageUri"], told["TRAINING_IMAGE"], told["TRAINING_STEP_IMAGE"]) == (LIGHT, LIGHT, IMAGE)
+    variables = {pair["name"]: pair["value"] for pair in body["env"]}
+    assert (body["imageUri"], variables["TRAINING_IMAGE"], variables["TRAINING_STEP_IMAGE"]) == (LIGHT, LIGHT, IMAGE)
 
 
 def test_the_light_image_on_a_gpu_is_refused(tmp_path):

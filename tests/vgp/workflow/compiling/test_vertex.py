@@ -128,9 +128,9 @@ def test_a_step_without_a_gpu_runs_in_the_light_image_and_knows_the_image_of_its
     container = spec["deploymentSpec"]["executors"]["exec-work"]["container"]
     if kind == "job":
         container = inputs["worker_pool_specs"]["defaultValue"][0]["container_spec"]
-    told = {pair["name"]: pair["value"] for pair in container["env"]}
-    assert container.get("image", container.get("image_uri")) == told["TRAINING_IMAGE"] == images[0]
-    assert told.get("TRAINING_STEP_IMAGE") == images[1]
+    variables = {pair["name"]: pair["value"] for pair in container["env"]}
+    assert container.get("image", container.get("image_uri")) == variables["TRAINING_IMAGE"] == images[0]
+    assert variables.get("TRAINING_STEP_IMAGE") == images[1]
 
 
 @pytest.mark.parametrize("name", STEPS)
