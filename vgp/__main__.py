@@ -76,7 +76,7 @@ def former_name(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse_broken(words: Sequence[str]) -> None:
-    """Raises RequestError: an argument is no text, and could be sent nowhere."""
+    """Raises RequestError: an argument is not valid Unicode, so no service would accept it."""
     for word in words:
         try:
             word.encode()

@@ -50,9 +50,9 @@ def check_url(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise Refused("is no address. Write https://HOST/PATH.") from None
+        raise Refused("is not a URL. Write https://HOST/PATH.") from None
     if not url.isascii() or not url.isprintable() or " " in url or not host:
-        raise Refused("is no address. Write https://HOST/PATH.")
+        raise Refused("is not a URL. Write https://HOST/PATH.")
     if parts.scheme != "https":
         raise Refused(f"begins with {parts.scheme}://, but summaries are sent only encrypted. Write https://HOST/PATH.")
     if parts.username or parts.password:

@@ -111,9 +111,9 @@ def _refuse_unused(task: Declaration, kind: str, options: Options) -> None:
     used = {"time": ("train", "test", "validation_share"), "hash": ("test_share", "validation_share")}.get(kind, ())
     ignored = [name for name in OPTIONS if name != "split" and name not in used and options.get(name, "") != ""]
     if ignored:
-        reasons = {"time": "windows of time decide which rows test",
+        reasons = {"time": "windows of time decide which rows are test rows",
                    "hash": f"{task.task} {'is split by a hash' if task.time else 'has no time column'}"}  # fmt: skip
-        reason = reasons.get(kind, f"the column {kind} decides which rows test")
+        reason = reasons.get(kind, f"the column {kind} decides which rows are test rows")
         raise UserError(f"{' and '.join(ignored)} would do nothing: {reason}.")
 
 

@@ -25,13 +25,13 @@ from vgp.evaluation.ranked import SMALLEST_PROBABILITY
 from vgp.evaluation.regression import Loss, losses
 from vgp.protocol.manifest import Column, Manifest
 
-#: Most train rows, and most non-zero inputs over all rows, so that a baseline takes seconds.
+#: Maximum number of train rows, and of non-zero inputs over all rows, so that a baseline takes seconds.
 MOST_ROWS = 250_000
 MOST_ELEMENTS = 20_000_000
-#: Most values of a category that get an input, by frequency; the rest share the input of code 0.
+#: Maximum number of values of a category that get an input, by frequency; the rest share the input of code 0.
 MOST_VALUES = 500
 ITERATIONS = 200
-#: Most rows, and most non-zero inputs, for choosing the setting.
+#: Maximum number of rows, and of non-zero inputs, for choosing the setting.
 MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS = 20_000, 1_000_000
 #: Without a validation split one train row in so many is held out; fewer held rows than this are not used.
 HELD_OUT, FEWEST_HELD = 10, 20
@@ -256,7 +256,7 @@ def _scale(values: np.ndarray, column: Column) -> np.ndarray:
 FOLDS = 5
 #: Up to this many rows each fold is left out once; with more rows one fold gives enough residuals.
 MOST_CROSSED_ROWS = 20_000
-#: Most steps of a fit; for the delays of the flights task 200 steps agree with 1,000 to five digits.
+#: Maximum number of steps of a fit; for the delays of the flights task 200 steps agree with 1,000 to five digits.
 RIDGE_ITERATIONS = 200
 #: Labels farther from the median than this many robust deviations are clipped.
 LABEL_REACH = 10.0

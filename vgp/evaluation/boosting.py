@@ -28,7 +28,7 @@ from vgp.protocol.manifest import Column
 #: model), inputs, and classes. 3,000,000 numbers took 2.5 CPU-seconds. A regression with several models gets twice as
 #: many, because a rival fitted on a small sample would be too weak.
 MOST_CELLS, MOST_INPUTS, MOST_CLASSES = 3_000_000, 1_000, 20
-#: Most values of a category, by frequency; the rest count as one value. scikit-learn accepts 255.
+#: Maximum number of values of a category, by frequency; the rest count as one value. scikit-learn accepts 255.
 MOST_VALUES = 254
 SEED = 0
 

@@ -26,7 +26,7 @@ CHANCE_CONFIDENCE = 0.95
 FREQUENT_VALUES = 20
 #: Maximum number of rows that are read of each split.
 MOST_ROWS = 50_000
-#: Most columns, and most elements of a vector; a vector is compared by its mean.
+#: Maximum number of columns, and of elements of a vector; a vector is compared by its mean.
 MOST_COLUMNS = 1_000
 SHOWN_VALUES = 3
 

@@ -22,7 +22,7 @@ from vgp.protocol.manifest import Column, Frozen, Manifest
 # ---- rows of a dataset in readable form
 
 
-#: Most columns of a row, and most characters of a value and of a row's text.
+#: Maximum number of columns of a row, and of characters of a value and of a row's text.
 MOST_COLUMNS, MOST_CHARACTERS, MOST_TEXT = 12, 80, 400
 #: Significant digits of a whole number: enough to show all of them, because the number may be a code.
 WHOLE_DIGITS = 15

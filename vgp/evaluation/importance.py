@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SEED = 20130701
 REPEATS = 3
-#: Most rows of the sample, and most multiplications, which reduce the rows for a large model.
+#: Maximum number of rows of the sample, and of multiplications, which reduce the rows for a large model.
 MOST_ROWS, LEAST_ROWS = 5_000, 500
 OPERATIONS = 7e9
 #: Factor on the multiplications at the least number of rows (about 10 s of one core); a larger model gets no

@@ -36,11 +36,11 @@ from vgp.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc,
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol import cluster
 
-#: Most classes of a confusion matrix, whose size is the square.
+#: Maximum number of classes of a confusion matrix, whose size is the square.
 MOST_CONFUSED_CLASSES = 50
 #: A note names classes with fewer test rows.
 FEW = 10
-#: Most threads: more share the memory bandwidth, and each holds a slice.
+#: Maximum number of threads: more share the memory bandwidth, and each holds a slice.
 MOST_THREADS = 4
 
 
@@ -70,7 +70,7 @@ def measure(directory: str | Path) -> Evaluation:
     data = predictions.read(directory)
     whole, slices = everything(data), [part for name, names in data.slices.items() for part in parts(data, name, names)]
     with ThreadPoolExecutor(min(MOST_THREADS, cluster.cores())) as pool:
-        figures = _regression if data.header.quantiles else _figures
+        figures = _regression if data.header.quantiles else _build_figures
         measured = figures(data, whole, slices, pool.map)
     result = Evaluation(
         task=data.header.task,
@@ -99,7 +99,7 @@ def _read_findings(directory: str | Path) -> JsonObject:
     return {"importance": before.importance, "examples": before.examples, "drift": before.drift}
 
 
-def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
+def _build_figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
     """Returns the fields of `Evaluation` for classification and likelihood tasks."""
     measured = {model: list(_measure_model(data, model, [whole, *slices], each)) for model in data.header.models}
     return {
@@ -166,7 +166,7 @@ def _measure_model(data: Predictions, model: str, parts: list[Part], each: Each)
     rows = data.read_scores(model)
     if data.binary:
         return each(lambda part, interval: _measure_binary(data, model, rows, part, interval), parts, wanted)
-    aucs, precision, roc = _one_vs_rest(data, model, parts, each)
+    aucs, precision, roc = _measure_one_vs_rest(data, model, parts, each)
     whole, *slices = each(
         lambda part, auc, within: _measure_all(data, rows, part, auc, roc, within), parts, aucs, wanted
     )
@@ -230,7 +230,7 @@ def _measure_ranked(
     return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked), _count_confusion(data, rows))
 
 
-def _one_vs_rest(
+def _measure_one_vs_rest(
     data: Predictions, model: str, parts: list[Part], each: Each
 ) -> tuple[list[float | None], float | None, Roc | None]:
     """Returns each part's mean one-vs-rest AUC (None if a class is absent), and average precision and ROC of all

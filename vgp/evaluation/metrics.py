@@ -18,7 +18,7 @@ import numpy as np
 from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, nats, pieces, scores_of, take
 from vgp.evaluation.record import CalibrationBin, Roc, Scores
 
-#: Most points of a ROC curve: artifact metadata is limited.
+#: Maximum number of points of a ROC curve: artifact metadata is limited.
 ROC_POINTS = 200
 #: Points before thinning or averaging a curve: neighbours are a 16,384th of the rows apart.
 CURVE_POINTS = 1 << 14
@@ -131,7 +131,7 @@ def _thin(false: np.ndarray, true: np.ndarray, threshold: np.ndarray) -> Roc:
     )
 
 
-#: Most levels: with one bit for the hit, a level fits 16 bits.
+#: Maximum number of score levels: a level and the bit for the hit fit together in 16 bits.
 LEVELS = 1 << 15
 #: Bits of a packed row that its level ignores; 8,192 levels remain between a score and its double.
 BUCKET_BITS = 11

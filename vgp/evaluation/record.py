@@ -51,7 +51,7 @@ class Roc(Frozen):
 
     false_positive_rate: tuple[float, ...]
     true_positive_rate: tuple[float, ...]
-    #: Descending, finite, in [0, 1].
+    #: Thresholds of the curve: descending, finite, in [0, 1].
     threshold: tuple[float, ...]
 
 

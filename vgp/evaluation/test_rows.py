@@ -38,7 +38,7 @@ def read_prepared_rows(
 class Aligned:
     """A function from rows of the dataset to a script's predictions, by row_id."""
 
-    #: Ascending.
+    #: Ids of the rows, ascending.
     row_id: Array
     values: Array
 

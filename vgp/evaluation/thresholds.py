@@ -137,7 +137,7 @@ def _row(name: str, threshold: float, hits: int, misses: int, positives: int, ne
     )
 
 
-#: Most points of a curve.
+#: Maximum number of points of a curve.
 POINTS = 200
 #: Score levels that the points are taken from: neighbours are a 16,384th of the rows apart.
 LEVELS = 1 << 14

@@ -101,7 +101,7 @@ class Summary:
         if self.nothing_new:
             return f"nothing new{f' since {self.since}' if self.since else ''}: nothing was trained"
         return (
-            "; ".join(filter(None, [self._training, self._decision_words, self.released, self._cache_hits]))
+            "; ".join(filter(None, [self._training, self._decision_words, self.released, self._describe_cache_hits]))
             or self.state
         )
 
@@ -128,7 +128,7 @@ class Summary:
         return f"decision: {self.decision}" if self.decision else ""
 
     @property
-    def _cache_hits(self) -> str:
+    def _describe_cache_hits(self) -> str:
         by_run: dict[str, list[str]] = {}
         for step in self.steps:
             if step.state == "cached":

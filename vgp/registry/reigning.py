@@ -28,7 +28,7 @@ from vgp.registry.registry import Registry
 AUTO = "auto"
 #: Label of a version with its project number.
 PROJECT = "project"
-#: Most versions in a champion's pins, for the history in a report.
+#: Maximum number of versions in a champion's pins, for the history in a report.
 MOST_HISTORY = 1_000
 
 

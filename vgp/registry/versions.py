@@ -1,6 +1,6 @@
 """The files of a version: copied into the registry before the record lists them, and verified by checksum.
 
-A copy that was interrupted is no version, because the record does not list it; the next try reuses its files.
+An interrupted copy is not a version, because the record does not list it; the next try reuses its files.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from vgp.registry import disk
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
 
-#: Most files of a version; the record lists them all.
+#: Maximum number of files of a version; the record lists them all.
 MOST_FILES = 200
 #: Folder of a version with report, decision and card; a champion does not need it.
 ABOUT = "about"

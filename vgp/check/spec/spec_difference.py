@@ -116,7 +116,7 @@ def _list_groups(spec: PipelineSpec) -> list[Component]:
 
 
 def _read_remainder(spec: PipelineSpec) -> JsonObject:
-    flows = [step_difference.flow(component) for component in (spec.root, *_list_groups(spec))]
+    flows = [step_difference.strip_dag(component) for component in (spec.root, *_list_groups(spec))]
     return {
         "flow": (flows, spec.root.content.get("outputDefinitions")),
         "cached steps": ", ".join(list_cached_tasks(spec)) or "none",

@@ -20,7 +20,7 @@ def read_task_constants(spec: PipelineSpec) -> dict[str, JsonObject]:
     }
 
 
-def flow(component: Component) -> JsonObject:
+def strip_dag(component: Component) -> JsonObject:
     """Returns the DAG of a component without the parts that are compared separately: constant inputs and cached
     steps."""
     tasks = {name: _remove_constants(task.content) for name, task in component.tasks.items()}
@@ -104,7 +104,7 @@ def _split_parts(side: Side) -> JsonObject:
         ),
         **leaves(defaults, "input "),
         "inputs": interface,
-        "flow": flow(side.component),
+        "flow": strip_dag(side.component),
         **leaves({"container": container | launcher, "executor": executor}),
     }
 

@@ -282,7 +282,7 @@ def _check_features(task: TabularTask, features: Mapping[str, object]) -> dict[s
             raise UserError(f"{type(task).__name__}.features calls a feature {name!r}: its name must be a text.")
         other = spelled.setdefault(str(name).lower(), name)
         if not name or RESERVED.fullmatch(str(name).lower()):
-            raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
+            raise UserError(f"{name!r} cannot be a feature: the name is empty or reserved. Rename the feature.")
         if other != name:
             raise UserError(f"the features {other} and {name}: no two names may differ in case only.")
     if lacking := [name for name in task.slices if name not in features]:

@@ -22,7 +22,7 @@ from vgp.protocol.manifest import Manifest
 
 #: Name of the card in a version's folder.
 FILE_NAME = "card.html"
-#: Most slices in the table, the largest ones.
+#: Maximum number of slices in the table, the largest ones.
 MOST_SLICES = 40
 
 
@@ -135,7 +135,7 @@ def _facts(origin: Origin) -> dict[str, str]:
 # ---- intended use and limits, in sentences that follow from measurements
 
 
-#: Most names that a sentence lists.
+#: Maximum number of names that a sentence lists.
 MOST_NAMES = 12
 
 

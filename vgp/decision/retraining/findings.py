@@ -164,15 +164,15 @@ def drift_words(drifted: Sequence[Shift]) -> str:
     first, more = drifted[0], len(drifted) - 1
     others = f" and {more} more column{'s' * (more > 1)}" if more else ""
     most = f", {first.column} the most," if more else ""
-    return f"{first.column}{others} drifted{most} by a stability index of {_index(first)}."
+    return f"{first.column}{others} drifted{most} by a stability index of {_format_index(first)}."
 
 
-def _index(one: Shift) -> str:
+def _format_index(one: Shift) -> str:
     """Formats the index with the value expected by chance, which is high for few or differing days."""
-    return f"{one.index:.2f} ({one.expected:.2g} by chance; {_p(one.adjusted)} over all columns)"
+    return f"{one.index:.2f} ({one.expected:.2g} by chance; {_format_p_value(one.adjusted)} over all columns)"
 
 
-def _p(value: float) -> str:
+def _format_p_value(value: float) -> str:
     """Formats a p-value."""
     return "p < 1e-12" if value < 1e-12 else f"p = {value:.2g}"
 
@@ -180,7 +180,7 @@ def _p(value: float) -> str:
 def loss_words(rows: Live) -> str:
     return (
         f"the champion's loss on {rows.rows:,} new rows of {rows.days} days is {rows.loss:.4f}, {rows.rise:.0%} above "
-        f"the {rows.evaluated:.4f} of its evaluation ({_p(rows.p_value)})."
+        f"the {rows.evaluated:.4f} of its evaluation ({_format_p_value(rows.p_value)})."
     )
 
 
@@ -193,9 +193,8 @@ def seen(findings: Findings) -> str:
         words.append(drift_words(findings.drifted).removesuffix("."))
     elif findings.shifts:
         most = max(findings.shifts, key=lambda one: one.index)
-        words.append(
-            f"no column drifted in {findings.what}, {most.column} the most by a stability index of {_index(most)}"
-        )
+        index = f"{most.column} the most by a stability index of {_format_index(most)}"
+        words.append(f"no column drifted in {findings.what}, {index}")
     if rows := findings.live:
         steady = f"the champion's loss is {rows.loss:.4f} after {rows.evaluated:.4f}"
         words.append(loss_words(rows).removesuffix(".") if rows.worse else steady)

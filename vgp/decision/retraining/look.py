@@ -32,7 +32,7 @@ from vgp.data.tables.features import LABEL, MARK, ROWS
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
 
-#: Most bytes of files to read, and most rows to keep.
+#: Maximum number of bytes of files to read, and of rows to keep.
 MOST_BYTES, MOST_ROWS = 2 << 30, 100_000
 #: Days to read before the first new day, in addition to the hours that features look back: events may arrive late.
 EARLIER_DAYS = 7

@@ -130,33 +130,33 @@ def check_duration(value: str | int | None) -> str | int | None:
 
 
 @dataclass(frozen=True)
-class Known:
-    """The setting of a field: keys of the step, or else the part that sets it automatically, or else why it cannot be
-    set."""
+class FieldSource:
+    """The origin of a field of a custom job: keys of the step, a part of the library that sets it, or the reason why no
+    setting exists."""
 
     keys: tuple[str, ...] = ()
     by_itself: str = ""
     refused: str = ""
 
 
-def _keys(*names: str) -> Known:
-    return Known(keys=names)
+def _keys(*names: str) -> FieldSource:
+    return FieldSource(keys=names)
 
 
-def _set_by_command(who: str) -> Known:
-    return Known(by_itself=who)
+def _set_by_command(who: str) -> FieldSource:
+    return FieldSource(by_itself=who)
 
 
-def _refuse(why: str) -> Known:
-    return Known(refused=why)
+def _refuse(why: str) -> FieldSource:
+    return FieldSource(refused=why)
 
 
-def _add_prefix(way: str, fields: dict[str, Known]) -> dict[str, Known]:
+def _add_prefix(way: str, fields: dict[str, FieldSource]) -> dict[str, FieldSource]:
     return {f"{way}.{name}": known for name, known in fields.items()}
 
 
 #: In the order of Google's page; inner fields by their path.
-PUBLISHED: dict[str, Known] = {
+PUBLISHED: dict[str, FieldSource] = {
     "persistent_resource_id": _keys("persistent_resource"),
     **_add_prefix("worker_pool_specs.container_spec", {
         "image_uri": _keys("image"), "command": _keys("command", "launch"), "args": _keys("command"),

@@ -38,7 +38,9 @@ _domain = pattern_check(
     r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+",
     "'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.",
 )
-_name = pattern_check(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
+_name = pattern_check(
+    RFC1035, "'{value}' is not a valid name: use at most 63 lower-case letters, digits and -, a letter first."
+)
 _path = pattern_check("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
 
 

@@ -204,7 +204,7 @@ class Dataflow(_Finite):
     region: Annotated[str, _unless_empty(google_names.check_region)] = ""
     #: Machine type of the workers.
     machine: Annotated[str, AfterValidator(google_names.check_machine_type)] = "n2-standard-4"
-    #: Most workers at one time.
+    #: Maximum number of workers at one time.
     max_workers: int = Field(default=10, ge=1, le=4000)
     #: Disk of each worker.
     disk_gb: int = Field(default=50, ge=30, le=64_000)
@@ -233,7 +233,7 @@ class Job(Dataflow):
 class Engines(_Finite):
     """The content of the engines variable."""
 
-    #: Most memory of the engine, in GiB; 0: by the size of the input.
+    #: Maximum memory of the engine, in GiB; 0: by the size of the input.
     memory_gb: float = Field(default=0.0, ge=0)
     #: Processes or threads; 0: as many as there are cores.
     workers: int = Field(default=0, ge=0)

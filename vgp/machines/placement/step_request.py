@@ -112,7 +112,7 @@ class Request(MachineNeed, JobOptions):
     region: str | None = None
     #: Image of this step alone: by digest, or by a version tag.
     image: Image = None
-    #: Words of a script of your own, which runs in place of the step's Python.
+    #: Command line of your own script, one word an item; it runs in place of the step's Python.
     command: Command | None = None
     #: How the command is started. `torchrun` starts one process for each GPU, the others one for each node. Default:
     #: `plain`.

@@ -26,7 +26,7 @@ class Creation:
     #: Resource name of the job, once known.
     job: str | None = None
     created: float | None = None
-    #: When all machines ran.
+    #: Time at which all machines were running.
     started: float | None = None
     ended: float | None = None
     #: None while the job is open.

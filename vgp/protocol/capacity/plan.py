@@ -118,15 +118,15 @@ def fill_job(job: Json, executor_input: str) -> Json:
 
     A run without a network or a key has an empty text for {{$.pipeline_network}}, which the API refuses.
     """
-    body: Json = _map_texts(_without_empty(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
+    body: Json = _map_texts(_drop_empty(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
     return body
 
 
-def _without_empty(value: Any) -> Any:
+def _drop_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
-        members = {key: _without_empty(member) for key, member in value.items()}
+        members = {key: _drop_empty(member) for key, member in value.items()}
         return {key: member for key, member in members.items() if member not in ("", None, {}, [])}
-    return [_without_empty(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_drop_empty(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _check(rung: PlannedRung) -> None:

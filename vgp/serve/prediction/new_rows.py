@@ -101,7 +101,7 @@ def _prepare_table(
             with stage("reading the source"):
                 engine = stack.enter_context(open_engine(task, data, target, workers))
             with failed_rows.name_errors(task, engine):
-                _compute(task, engine, finished, window, stored)
+                _compute_features(task, engine, finished, window, stored)
             sources, notes = engine.sources, engine.notes
         values = finished.values()
         with stage("writing rows"):
@@ -111,7 +111,9 @@ def _prepare_table(
             )
 
 
-def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
+def _compute_features(
+    task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]
+) -> None:
     with stage("looking for keys that occur twice"):
         rows = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
     seen = task_methods.visible_table(rows, (field.name for field in task.schema))

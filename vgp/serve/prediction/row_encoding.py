@@ -33,7 +33,7 @@ from vgp.serve.prediction import row_shards
 from vgp.serve.prediction.database import Database
 from vgp.serve.prediction.row_shards import Arrays, feature_columns
 
-# ---- rows of this process, such as those of a request, in the form in which an engine reads files
+# ---- rows in memory, such as those of a request, as a source that an engine reads like a file
 
 
 Row = Mapping[str, Any]

@@ -160,7 +160,7 @@ class Selection:
 
     @classmethod
     def read(cls, root: Path, dockerfile: str | None) -> "Selection":
-        """Reads Dockerfile and .dockerignore. Raises RequestError if there is no Dockerfile, or it is no text."""
+        """Reads Dockerfile and .dockerignore. Raises RequestError without a Dockerfile, or if it is not text."""
         choices = [dockerfile] if dockerfile else DOCKERFILES
         name = next((choice for choice in choices if (root / choice).is_file()), None)
         if name is None:

@@ -34,7 +34,7 @@ WORDS = {
     WINDOWS: "today's data, through that night's windows: what was replaced or deleted since is gone",
     "": "unknown",
 }
-#: A longer document is no file of pins.
+#: Maximum length of a document of pins.
 _MOST_BYTES = 1_000_000
 
 

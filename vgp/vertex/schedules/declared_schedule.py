@@ -137,7 +137,7 @@ def _choose_template(settings: Settings, schedule: Schedule) -> _Template:
     template = resolve(settings, schedule.template)
     # kfp names a pipeline `language-model` whose file is language_model.py.
     if template.name != schedule.pipeline and template.name != compile_pipeline(schedule.pipeline, settings).spec.name:
-        raise RequestError(f'template = "{schedule.template}" is no version of the pipeline {schedule.pipeline}.')
+        raise RequestError(f'template = "{schedule.template}" is not a version of the pipeline {schedule.pipeline}.')
     return _Template(template.spec, template.uri, check_spec(template.name, template.spec, settings).steps)
 
 

@@ -240,10 +240,10 @@ def _render_schedule(diagnosis: Diagnosis, since: str) -> Iterator[Text]:
         yield from _render_facts(diagnosis, since)
     for night in diagnosis.bad[-_SHOWN_BAD:]:
         yield from _render_night(diagnosis, night)
-    yield from _count_hidden(len(diagnosis.bad) - _SHOWN_BAD, "of these")
+    yield from _render_hidden_count(len(diagnosis.bad) - _SHOWN_BAD, "of these")
     for night in diagnosis.made_good[-_SHOWN_MADE_GOOD:]:
         yield Text(f"  {_describe_night(diagnosis, night)}; a later night went well", "dim")
-    yield from _count_hidden(len(diagnosis.made_good) - _SHOWN_MADE_GOOD, "that later nights made good")
+    yield from _render_hidden_count(len(diagnosis.made_good) - _SHOWN_MADE_GOOD, "that later nights made good")
 
 
 def _render_facts(diagnosis: Diagnosis, since: str) -> Iterator[Text]:
@@ -279,7 +279,7 @@ def _render_fact(name: str, text: str) -> Text:
     return Text.assemble((f"  {name:<10}", "dim"), one_line(text))
 
 
-def _count_hidden(count: int, noun: str) -> Iterator[Text]:
+def _render_hidden_count(count: int, noun: str) -> Iterator[Text]:
     if count > 0:
         yield Text(f"  and {count} more {noun}: --json has them", "dim")
 

@@ -129,7 +129,7 @@ class QueryText:
                 f"{self.title}: LIMIT without ORDER BY returns other rows in each run. Add an ORDER BY of a unique "
                 "column."
             )
-        for parameter in map(_parameter, self.tree.walk()):
+        for parameter in map(_describe_parameter, self.tree.walk()):
             if parameter:
                 raise UserError(f"{self.title} has the parameter {parameter}, which has no value: write the value.")
 
@@ -221,7 +221,7 @@ def _without_semicolon(text: str) -> str:
     return text
 
 
-def _parameter(node: "exp.Expr") -> str:
+def _describe_parameter(node: "exp.Expr") -> str:
     from sqlglot import exp
 
     return node.sql("bigquery") if isinstance(node, exp.Parameter | exp.Placeholder) else ""

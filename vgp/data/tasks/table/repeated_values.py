@@ -107,7 +107,7 @@ def find_repeats(columns: Mapping[str, Guess], target: Target, *, whole: bool) -
     Args:
         whole: Whether the rows are the whole table and not a sample.
     """
-    judged = _Judged.of(target)
+    judged = _CenteredTarget.of(target)
     least = MIN_SHARED if whole else MIN_SHARED_OF_SAMPLE
     candidates = {
         name: _measure_repeats(column, judged, target)
@@ -118,7 +118,7 @@ def find_repeats(columns: Mapping[str, Guess], target: Target, *, whole: bool) -
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _CenteredTarget:
     """The target, centered so that the mean product of two independent rows is 0."""
 
     known: np.ndarray
@@ -130,7 +130,7 @@ class _Judged:
     most: float
 
     @classmethod
-    def of(cls, target: Target) -> "_Judged":
+    def of(cls, target: Target) -> "_CenteredTarget":
         if target.regression:
             known = ~np.isnan(target.values)
             ranks = leaks.compute_ranks(target.values[known])
@@ -160,7 +160,9 @@ class _Judged:
         return self.shares is None or (1 - self.shares.max()) * len(self.values) >= MIN_OF_OTHERS
 
 
-def _measure_repeats(column: Guess, judged: _Judged, target: Target, other: np.ndarray | None = None) -> Repeats:
+def _measure_repeats(
+    column: Guess, judged: _CenteredTarget, target: Target, other: np.ndarray | None = None
+) -> Repeats:
     """Measures how well the target agrees within the values of a column.
 
     Args:
@@ -243,7 +245,7 @@ def find_candidates(repeats: Mapping[str, Repeats], target: Target) -> list[Repe
     fitting = [r for r in repeats.values() if r.is_group] or [r for r in repeats.values() if r.is_named]
     if not any(column.agrees for column in fitting):
         return fitting if len(fitting) == 1 else []
-    judged = _Judged.of(target)
+    judged = _CenteredTarget.of(target)
     pairs = [(a, b) for a in fitting for b in fitting if a is not b]
     independent = {
         (a.name, b.name): _measure_repeats(a.found, judged, target, _codes(b.found)).agrees for a, b in pairs
@@ -256,7 +258,7 @@ def find_candidates(repeats: Mapping[str, Repeats], target: Target) -> list[Repe
 def discount_group(repeats: Mapping[str, Repeats], group: str, target: Target) -> dict[str, Repeats]:
     """Returns the columns with the agreement that the group, or the candidates for it, do not already explain."""
     groups = [repeats[group]] if group in repeats else find_candidates(repeats, target)
-    judged = _Judged.of(target)
+    judged = _CenteredTarget.of(target)
     remaining = dict(repeats)
     for name in remaining.keys() - {column.name for column in groups}:
         for column in groups:

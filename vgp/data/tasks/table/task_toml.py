@@ -178,7 +178,7 @@ def _write_tables(proposal: Proposal) -> Iterator[str]:
     if proposal.repeats:
         yield ""
         yield "[repeats]  # remarks of the report on columns whose values repeat"
-        yield from (f"{key(name)} = {quote(words)}" for name, words in proposal.repeats.items())
+        yield from (f"{quote_key(name)} = {quote(words)}" for name, words in proposal.repeats.items())
     yield ""
     if proposal.time:
         yield "[split]  # windows of time: a length, 2013-01:2013-06, 2013-W27, ..."
@@ -202,11 +202,11 @@ def _write_tables(proposal: Proposal) -> Iterator[str]:
 
 
 def _write_line(column: Column, why: str) -> str:
-    line = f"{key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quote(column.type)}"
+    line = f"{quote_key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quote(column.type)}"
     return f"{line}  # {plain(why)}" if why else line
 
 
-def key(name: str) -> str:
+def quote_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else quote(name)
 
 
