@@ -124,6 +124,7 @@ def stuck(argument, rank):
 
 def caught_in_c():
     """A call that never returns, and holds the interpreter's lock meanwhile."""
+    Path("/proc/self/comm").write_text("in_c")
     read, _ = os.pipe()
     ctypes.PyDLL(None).read(read, ctypes.create_string_buffer(1), 1)
 
@@ -144,8 +145,11 @@ def load_for_ever():
 def abort_like_nccl():
     """Ends as a rank that waits on a GPU: NCCL's watchdog reports it and aborts, and Python then writes its stack."""
     launcher = psutil.Process(os.getppid())
-    while not any(child.status() == psutil.STATUS_STOPPED for child in launcher.children()):
+    states = {"stopped": False, "in_c": False}
+    while not all(states.values()):
+        for child in launcher.children():
+            states["stopped"] |= child.status() == psutil.STATUS_STOPPED
+            states["in_c"] |= (child.name(), child.status()) == ("in_c", psutil.STATUS_SLEEPING)
         time.sleep(0.05)
-    time.sleep(1)  # the third is in its call by then
     os.write(2, b"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)\n")
     os.abort()

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Timeout of one attempt in seconds.
 ATTEMPT_S = 30.0
-#: The attempts of a call from a step.
-PAUSES = Pauses(first_s=1.0, longest_s=8.0, tries=4, jitter=True)
 #: Deadline in seconds of a read with its retries.
 READ_S = 120.0
+#: The attempts of a call from a step.
+PAUSES = Pauses(first_s=1.0, longest_s=8.0, deadline_s=READ_S, tries=4, jitter=True)
 #: Statuses after which the same request may succeed.
 BUSY = (408, 429, 500, 502, 503, 504)
 _HERE = ("127.0.0.1", "localhost", "::1")
@@ -132,6 +132,12 @@ def is_transient(error: Exception) -> bool:
                       | ChunkedEncodingError)  # fmt: skip
 
 
+def requested_s(error: Exception) -> float:
+    """Returns the seconds in the answer's Retry-After, or 0. Google writes seconds, not a date."""
+    value = getattr(getattr(error, "response", None), "headers", {}).get("Retry-After", "")
+    return float(value) if value.isdecimal() else 0.0
+
+
 def retry_policy(
     *,
     first_s: float = 0.5,
@@ -166,7 +172,7 @@ def _send(method: str, host: str, path: str, **body: object) -> "Response":
             return answer
 
         try:
-            return retry(attempt, PAUSES, is_transient=is_transient)
+            return retry(attempt, PAUSES, is_transient=is_transient, requested_s=requested_s)
         except HTTPError as error:
             refused: Response = error.response
             return refused

@@ -60,12 +60,15 @@ def retry(
     pauses: Pauses,
     *,
     is_transient: Callable[[Exception], bool],
+    requested_s: Callable[[Exception], float] = lambda error: 0.0,
     clock: Clock | None = None,
     on_failure: Callable[[Failure], None] = lambda failure: None,
 ) -> Result:
     """Returns the result of `call`, retried after errors that `is_transient` accepts.
 
     Args:
+        requested_s: Returns the shortest pause that the server requests with an error (`Retry-After`). The error is
+            raised at once if that pause ends after the deadline.
         on_failure: Called before each pause; may raise to stop retrying.
 
     Raises:
@@ -78,8 +81,10 @@ def retry(
             return call()
         except Exception as error:
             lasted_s = clock.now() - began
-            if not is_transient(error) or pauses.are_over(number, lasted_s):
+            least_s = requested_s(error)
+            if not is_transient(error) or pauses.are_over(number, lasted_s + least_s):
                 raise
+            pause_s = max(pause_s, least_s)
             on_failure(Failure(error, lasted_s, pause_s))
         clock.sleep(pause_s)
     raise AssertionError("pauses have no end")

@@ -10,6 +10,7 @@ import typer
 from vgp.base import whole_files
 from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
+from vgp.base.text.printable import printable
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ def _render_settings(rows: list[dict[str, object]]) -> "Table":
     from rich.text import Text
 
     from vgp.base.text.figures import table
-    from vgp.base.text.printable import printable
     from vgp.settings.settings_loading import format_value
 
     cells = [

@@ -160,8 +160,6 @@ def _note_default_registry(place: Place) -> list[str]:
 
 def _account() -> str:
     """Returns the Google account in use, such as user:ana@example.com; empty if the credentials do not name it."""
-    from vgp.vertex import clients
-
     try:
         return clients.principal(clients.credentials())
     except RequestError:

@@ -170,7 +170,7 @@ def test_who_does_not_heed_the_notice_is_killed_with_all_its_children(cloud, wor
     child = "import time; time.sleep(600)"
     deaf = f"""
 import signal, subprocess, sys, time, pathlib
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: pathlib.Path("asked").touch())
 child = subprocess.Popen([sys.executable, "-c", "{child}"], start_new_session=True)
 pathlib.Path("child").write_text(str(child.pid))
 pathlib.Path("started").touch()
@@ -178,8 +178,8 @@ time.sleep(600)
 """
     folder, get = at_work(create(strategy=SPOT, disable_retries=True, program=deaf))
     cloud.clock.advance(900)
-    time.sleep(0.1)
     assert get().state.name == "JOB_STATE_RUNNING"
+    wait((folder / "asked").exists)
     cloud.clock.advance(work.notice_s)
     assert ended(get)[0] == "FAILED"
     stat = f"/proc/{(folder / 'child').read_text()}/stat"

@@ -52,6 +52,16 @@ def test_other_errors_are_raised_at_once() -> None:
     assert clock.pauses == []
 
 
+def test_a_requested_pause_is_kept_unless_it_ends_after_the_deadline() -> None:
+    clock, call = Stopwatch(), failing(2, ConnectionError())
+    pauses = Pauses(1, 4, deadline_s=60)
+    assert retry(call, pauses, is_transient=passes, requested_s=lambda error: 20, clock=clock) == "answer"
+    assert clock.pauses == [20, 20]
+    with pytest.raises(ConnectionError):
+        retry(failing(1, ConnectionError()), pauses, is_transient=passes, requested_s=lambda error: 61, clock=clock)
+    assert clock.pauses == [20, 20]
+
+
 def test_polling_ends_with_an_answer_or_the_deadline() -> None:
     clock, waits = Stopwatch(), list[float]()
     answers = iter([None, None, "done"])

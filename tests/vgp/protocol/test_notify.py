@@ -132,7 +132,10 @@ def test_a_receiver_that_fails_changes_nothing(
     assert metadata["words"] == "trained" and metadata["sent"].startswith("no: ") and "trained" in text
 
 
-def test_a_passing_failure_of_google_is_asked_again(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_passing_failure_of_google_is_asked_again(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(google_api, "PAUSES", Pauses(0.0, 0.0, tries=2))
     name = started(cloud, "a")
     cloud.fail("aiplatform.projects.locations.pipelineJobs.get", status(503))
     assert run_notify(tmp_path, name)[1]["words"] == "trained"

@@ -1,5 +1,8 @@
 """Output passes whole to every reader."""
 
+import array
+import fcntl
+import termios
 import time
 
 from .conftest import Launcher, script
@@ -42,5 +45,9 @@ def test_a_reader_that_goes_away_stops_nothing(launcher: Launcher) -> None:
 def test_a_reader_that_reads_slowly_loses_nothing(launcher: Launcher) -> None:
     child = launcher.start(script("import os\nfor _ in range(40): os.write(1, b'x' * 9999 + b'\\n')"))
     assert child.stdout
-    time.sleep(0.5)
+    unread = array.array("i", [0])
+    while unread[0] < 48 << 10:  # of the 64 KiB that a pipe holds
+        assert child.poll() is None
+        fcntl.ioctl(child.stdout, termios.FIONREAD, unread)
+        time.sleep(0.01)
     assert child.stdout.read() == (b"x" * 9999 + b"\n") * 40 and child.wait(timeout=120) == 0

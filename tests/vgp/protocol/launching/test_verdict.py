@@ -12,13 +12,14 @@ if rank == 1:
     sys.stderr.write("[rank1]: Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
     sys.stderr.flush()
     open("raised", "w")
-    while not os.path.exists("noticed"):  # torch closes its sockets before the process has ended
+    while not os.path.lexists("noticed"):  # torch closes its sockets before the process has ended
         time.sleep(0.02)
-    time.sleep(0.6)
+    while os.path.exists("/proc/" + os.readlink("noticed")):  # the launcher has seen the end of rank 0
+        time.sleep(0.02)
     sys.exit(7)
 while rank == 2 or not os.path.exists("passed"):
     time.sleep(0.02)
-open("noticed", "w")
+os.symlink(str(os.getpid()), "noticed")
 sys.stderr.write("Traceback (most recent call last)\\nConnectionError: peer\\n")
 sys.exit(3)
 """
