@@ -99,8 +99,8 @@ def number_rows(rows: ir.Table, columns: Sequence[str], dialect: str, name: str)
     floats = [column for column in columns if rows[column].type().is_floating()]
     # In stages, because each is used several times in the next and the SQL would repeat it.
     staged = rows.mutate(**{f"_size_{i}": _clamp_size(rows[column]) for i, column in enumerate(floats)})
-    for stage in (_scale_size, _step, _read_mantissa):
-        staged = staged.mutate(**{f"{stage.__name__}_{i}": stage(staged, i) for i in range(len(floats))})
+    for title, stage in (("_near", _scale_size), ("_step", _step), ("_part", _read_mantissa)):
+        staged = staged.mutate(**{f"{title}_{i}": stage(staged, i) for i in range(len(floats))})
     texts: list[ir.StringValue] = []
     for floating, run in groupby(columns, lambda column: column in floats):
         if floating:
