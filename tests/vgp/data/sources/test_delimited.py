@@ -54,7 +54,7 @@ def test_na_is_a_word_where_words_are_expected(read):
         ("7,yesterday,x", r"column when: 'yesterday' is not of type timestamp.* written as 2024-02-29T10:00:00Z; to"),
         (
             "7,2013-01-01T10:00:00,x",
-            r"column when: '2013-01-01T10:00:00' has no zone \(as Z or \+01:00\), and .*us.\)\.$",
+            r"column when: '2013-01-01T10:00:00' has no zone \(as Z or \+01:00\), but .*us.\)\.$",
         ),
         ("NA,2013-01-01T10:00:00Z,x", "column n is empty"),
         ("7,2013-01-01T10:00:00Z,", "column word is empty"),
