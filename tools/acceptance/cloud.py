@@ -130,7 +130,10 @@ def _delete_schedules(cloud: Cloud, stamp: str) -> None:
 
 
 def _delete_run(cloud: Cloud, name: str) -> str:
-    """Deletes a run with its custom jobs; returns a description of the rest."""
+    """Deletes a run with its custom jobs; returns a description of the rest.
+
+    The run stays as long as one of its jobs does, because only its record names them.
+    """
     run = cloud.read_run(name)
     if not run.over:
         with suppress(Exception):  # it may end at this moment
@@ -139,7 +142,9 @@ def _delete_run(cloud: Cloud, name: str) -> str:
     jobs = clients.job_service(cloud.settings)
     for number in {number for step in cloud.read_run(name).steps for number in step.jobs}:
         job = f"{resource_names.location(cloud.settings)}/customJobs/{number}"
-        _delete(lambda job=job: jobs.delete_custom_job(name=job, **clients.reading()).result(timeout=120))
+        problem = _delete(lambda job=job: jobs.delete_custom_job(name=job, **clients.reading()).result(timeout=120))
+        if problem:
+            return f"customJobs/{number}: {problem}"
     client = clients.pipeline_service(cloud.settings)
     return _delete(lambda: client.delete_pipeline_job(name=name, **clients.reading()).result(timeout=120))
 

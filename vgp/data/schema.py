@@ -1,6 +1,5 @@
 """The declared columns of a table, their types on every engine, and the checks of a tabular task's declaration."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,7 +11,7 @@ import ibis.expr.datatypes as dt
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.nearest import did_you_mean, nearest
 from vgp.base.text.printable import join_names, quote
 
 #: The most names to compare a missing column with, and missing columns with a hint: each comparison takes 10 us.
@@ -69,7 +68,7 @@ def missing_columns_message(
     """Returns the message about a header that lacks declared columns, with the nearest names in the header."""
     spare = [column for column in columns[:MOST_COMPARED] if column not in declared]
     plain = {_normalize_name(column): column for column in spare}
-    near = [(name, plain.get(_normalize_name(name)) or _suggest_column(name, spare)) for name in missing[:MOST_HINTS]]
+    near = [(name, plain.get(_normalize_name(name)) or nearest(name, spare, NEAR)) for name in missing[:MOST_HINTS]]
     hints = "".join(f" Is {quote(column)} meant to be {name!r}?" for name, column in near if column)
     if any(column and column.casefold() == name.casefold() for name, column in near):
         hints += " Upper and lower case differ: declare the names as the file writes them."
@@ -84,10 +83,6 @@ def missing_columns_message(
 def _normalize_name(name: str) -> str:
     """Returns the name in lower case, without spaces, `_` and `-`."""
     return re.sub(r"[\s_-]", "", name).casefold()
-
-
-def _suggest_column(name: str, columns: Sequence[str]) -> str:
-    return next(iter(difflib.get_close_matches(name, columns, 1, NEAR)), "")
 
 
 # ---- the canonical types of a task's expressions, equal on every engine and for every source

@@ -76,6 +76,38 @@ def refuse_hosts(merged: Merged) -> list[str]:
     return wrong
 
 
+def refuse_conversions(merged: Merged, values: Mapping[str, object]) -> list[str]:
+    """Returns a line for each text in a settings file that pydantic read as a number or boolean, and for each boolean
+    that it read as a number, or the reverse.
+
+    Variables and flags are always texts, so they are not refused.
+
+    Args:
+        merged: The values as written.
+        values: The values of the model, by the same keys.
+    """
+    wrong = []
+    for keys, written, value in _find_conversions(merged.values, values):
+        if (source := merged.nearest(keys)).kind == "file":
+            fix = f"write {_format_input(value)}{', without quotes' if isinstance(written, str) else ''}."
+            wrong.append(format_line(source, keys, f"given {_format_input(written)}; {fix}"))
+    return wrong
+
+
+def _find_conversions(written: object, value: object, at: Keys = ()) -> Iterator[tuple[Keys, object, object]]:
+    """Yields keys, the written value and the model's value wherever the model converted a text or a boolean."""
+    if isinstance(written, Mapping) and isinstance(value, Mapping):
+        for key in [key for key in written if key in value]:
+            yield from _find_conversions(written[key], value[key], (*at, str(key)))
+    elif isinstance(written, list) and isinstance(value, tuple | list):
+        for number, (item, inner) in enumerate(zip(written, value, strict=False), 1):
+            yield from _find_conversions(item, inner, (*at, str(number)))
+    elif isinstance(value, bool | int | float) and (
+        isinstance(written, str) or isinstance(written, bool) != isinstance(value, bool)
+    ):
+        yield at, written, value
+
+
 def _find_env_tables(value: object, at: Keys) -> Iterator[tuple[Keys, Mapping[str, object]]]:
     """Yields the tables `env` of the steps, their rungs and sizes."""
     if isinstance(value, list):

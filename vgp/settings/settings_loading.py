@@ -19,7 +19,7 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
 from vgp.settings import value_rules
 from vgp.settings.layers import ENVIRONMENT, Layer, build_variable_layer, is_whole, merge, put
-from vgp.settings.messages import explain, format_line, refuse_hosts, refuse_texts
+from vgp.settings.messages import explain, format_line, refuse_conversions, refuse_hosts, refuse_texts
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule_settings import NAME
 from vgp.settings.settings_model import Settings
@@ -183,7 +183,7 @@ def _validate(layers: Sequence[Layer], home: Repository | None) -> tuple[Setting
     except ValidationError as error:
         return None, explain(error, merged)
     settings._merged = merged
-    return settings, refuse_hosts(merged)
+    return settings, [*refuse_hosts(merged), *refuse_conversions(merged, settings.model_dump())]
 
 
 def _find_registry(other: Settings, chosen: Settings) -> str:

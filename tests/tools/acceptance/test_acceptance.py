@@ -14,6 +14,7 @@ from tools.acceptance.cloud import Cloud as Acceptance
 from tools.acceptance.cloud import clean
 from tools.emulator.acceptance import add_scripts
 from tools.emulator.cloud import Cloud
+from tools.emulator.faults import status
 from vgp.base.clock import Clock
 from vgp.base.errors import RequestError
 from vgp.settings import Settings, load
@@ -89,6 +90,17 @@ def test_what_an_interrupted_one_made_is_deleted(furnished: Cloud) -> None:
     assert [name.rpartition("/")[2] for name in furnished.jobs] == ["acceptance-20260101-000000-aaaa-stop"]
     clean(theirs, "*")
     assert is_empty(furnished)
+
+
+def test_a_run_whose_job_cannot_be_deleted_stays_and_is_named(furnished: Cloud) -> None:
+    settings = load().model_copy(update={"steps": STEPS})
+    acceptance = Acceptance(settings, "20260101-000000-aaaa", CloudClock(furnished), 10, print)
+    run = acceptance.start("stop", workflows.specs(settings, public=True, gpu=False)["stop"])
+    acceptance.wait_until(lambda: any(step.jobs for step in acceptance.read_run(run).steps), minutes=15)
+    furnished.fail("aiplatform.projects.locations.customJobs.delete", *[status(400, "the job is being cancelled")] * 2)
+    (left,) = clean(acceptance)
+    assert left.startswith("customJobs/") and "being cancelled" in left and furnished.jobs
+    assert not clean(acceptance) and is_empty(furnished)
 
 
 def test_the_script_prints_its_usage() -> None:

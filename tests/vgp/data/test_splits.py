@@ -399,7 +399,7 @@ def test_a_test_split_that_lacks_a_class_is_reported(run, placed, capfd):
     run(Wide, WIDE, one)
     printed = capfd.readouterr().err
     assert (
-        "note: The test split has no row of the class yes (train 227, validation 8, test 0): there will be no"
+        "note: The test split has no row of the class yes (train 216, validation 16, test 0): there will be no"
         in printed
     )
 

@@ -200,6 +200,12 @@ NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "0 2 * * *"\n'
         ("[environment_s]\n", ":1: environment_s: there is no such setting. Did you mean environments?"),
         ("\n[steps.train]\nmachne = 'x'\n", ":3: steps.train.machne: there is no such setting. Did you mean machine?"),
         ("[steps.train]\nnodes = 'many'\n", ":2: steps.train.nodes: given 'many'"),
+        ("[steps.train]\nnodes = '2'\n", ":2: steps.train.nodes: given '2'; write 2, without quotes"),
+        ("[steps.train]\nnodes = true\n", ":2: steps.train.nodes: given true; write 1."),
+        ("[[steps.train.capacity]]\ncount = '2'\naccelerator = 'L4'\n", ":2: steps.train.capacity.1.count: given '2'"),
+        ("allow_code = 'yes'\n", ":1: allow_code: given 'yes'; write true, without quotes"),
+        ("caching = 0\n", ":1: caching: given 0; write false."),
+        (NIGHTLY + "paused = 'no'\n", ":4: schedules.nightly.paused: given 'no'; write false"),
         ("[steps.train]\nnodes = 0\n", ":2: steps.train.nodes: given 0"),
         ("[steps.train]\nmin_vcpu = 0\n", ":2: steps.train.min_vcpu: given 0"),
         ("[steps.train]\nmin_memory_gb = 0\n", ":2: steps.train.min_memory_gb: given 0"),
@@ -345,6 +351,13 @@ def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.M
         settings.find_repository()
     with pytest.raises(RequestError, match="there is no pipelines.toml in this folder or above it"):
         _ = loaded.repository
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pipelines.toml").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError, match="is a folder"):
+        settings.load()
 
 
 def test_a_missing_file_that_was_asked_for_is_refused(tmp_path: Path) -> None:

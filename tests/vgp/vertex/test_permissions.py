@@ -149,7 +149,7 @@ def test_every_api_that_a_step_reads_has_a_row() -> None:
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text()
             hosts |= set(re.findall(r"//(?:[\w{}.]*-)?([a-z]+)\.googleapis\.com", text)) - {"www"}  # a scope's name
-            hosts |= set(re.findall(r"google_api\.read\(f?[\"'](?:[^\"]*-)?([a-z]+)[\"']", text))
+            hosts |= set(re.findall(r"\b(?:google_api\.)?read\(f?[\"'](?:[^\"]*-)?([a-z]+)[\"']", text))
     assert {"aiplatform", "secretmanager"} <= hosts <= listed
 
 

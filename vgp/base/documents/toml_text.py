@@ -58,12 +58,14 @@ def settings_file() -> Path | None:
 
     Raises:
         RequestError: the file is in a parent folder and belongs to another user (its code would run, for example from
-            /tmp), or a folder cannot be read.
+            /tmp), is a folder, or a folder cannot be read.
     """
     try:
         here = Path.cwd()
         for depth, folder in enumerate([here, *here.parents]):
             path = folder / FILE_NAME
+            if path.is_dir():
+                raise RequestError(f"{path} is a folder, but the settings are a file of this name. Rename the folder.")
             if path.is_file():
                 if depth and path.stat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
                     raise RequestError(f"{path} belongs to another user. To use it anyway: --settings {path}.")

@@ -12,7 +12,7 @@ from vgp.check.check_report import Report
 from vgp.check.checker import check
 from vgp.check.convert import conversion, legacy_job
 from vgp.check.convert.conversion import Conversion, as_yaml
-from vgp.check.convert.request_source import source_document
+from vgp.check.convert.request_source import NOTHING, source_document
 from vgp.check.convert.sdk_program import program, snake
 from vgp.check.fix import Options, fix_document
 from vgp.check.judgement import Judgement
@@ -92,10 +92,7 @@ def convert_document(document: Document, *, as_of: date | None = None) -> Conver
         return legacy_job.conversion(document, Judgement(document, as_of or date.today()))
     if conversion.recognises(data):
         return conversion.conversion(data)
-    raise RequestError(
-        f"{document.file}: there is nothing to convert: no trainingInput, no custom or tuning job, no worker pools, "
-        "no gcloud line."
-    )
+    raise RequestError(f"{document.file}: {NOTHING}")
 
 
 def check_conversion(conversion: Conversion, *, as_of: date | None = None) -> Report:

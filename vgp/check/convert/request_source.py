@@ -14,7 +14,7 @@ from vgp.base.documents.document import Document
 from vgp.base.documents.json_text import with_texts
 from vgp.base.documents.node import Computed
 from vgp.base.errors import RequestError
-from vgp.check import legacy
+from vgp.check import legacy, nested_requests
 from vgp.check.convert import conversion
 from vgp.check.document_kinds import is_program, parse
 from vgp.check.sources import gcloud_line
@@ -30,6 +30,11 @@ _SET = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
 _OPEN = ("displayName", "location", "region", "project", "parent", "jobId")
 #: Fields without which nothing is left to convert.
 _NEEDED = ("jobSpec", "trialJobSpec", "trainingTaskInputs", "workerPoolSpecs", "machineSpec", "trainingInput")
+#: The reason and the next step, after the name of the file.
+NOTHING = (
+    "there is nothing to convert: no trainingInput, no custom or tuning job, no worker pools, no gcloud line. "
+    "Put the job, or the quoted gcloud line, into a file of its own."
+)
 _AS_MEANT = "The conversion treats it as corrected."
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -51,8 +56,8 @@ def source_document(source: str) -> tuple[Document, list[Note]]:
         notes[:0] = [Note(variable, why, True) for variable in _SET.findall(before.group())]
     else:
         documents = parse(name, text, None if name == "<stdin>" else Path(name).parent)
-        document = _choose(name, documents)
-        notes = _note_the_rest(document, documents)
+        document, inner_notes = _choose(name, documents)
+        notes = _note_the_rest(document, documents) + inner_notes
     if isinstance(document.data, dict) and document.data.get("jobSpec") == {}:
         raise RequestError("the command requests no machine. Add --worker-pool-spec, or --config with a file.")
     return replace(document, data=_fill(document.data, (), notes, name)), notes
@@ -67,24 +72,47 @@ def _read_command(name: str, line: str) -> tuple[Document, list[Note]]:
     return Document(name, with_texts(data, mark_variables), ""), notes
 
 
-def _choose(name: str, documents: list[Document]) -> Document:
-    """Returns the first document that can be converted; raises RequestError if there is none."""
+def _choose(name: str, documents: list[Document]) -> tuple[Document, list[Note]]:
+    """Returns the first document that can be converted, or the first job inside one, with a note on its place.
+
+    Raises:
+        RequestError: there is none.
+    """
     for document in documents:
-        if document.fault is None and (legacy.recognises(document.data) or conversion.recognises(document.data)):
-            return document
+        if document.fault is None and _is_job(document.data):
+            return document, []
     if not documents and not is_program(name):
         raise RequestError(f"{name}: the file is empty.")
     for document in documents:
+        if isinstance(document.fault, RequestError):
+            raise document.fault
         if document.fault is not None:
-            raise (
-                document.fault
-                if isinstance(document.fault, RequestError)
-                else RequestError(f"{name}: {document.fault}")
-            )
-    raise RequestError(
-        f"{name}: there is nothing to convert: no trainingInput, no custom or tuning job, no worker pools, "
-        "no gcloud line."
-    )
+            raise RequestError(f"{name}: {document.fault} Put the job to convert into a file of its own.")
+    return _find_inner_job(name, documents)
+
+
+def _is_job(data: object) -> bool:
+    return legacy.recognises(data) or conversion.recognises(data)
+
+
+def _find_inner_job(name: str, documents: list[Document]) -> tuple[Document, list[Note]]:
+    """Returns the first job deep inside a document of another kind, such as Helm values, with a note on its place."""
+    requests = [
+        (document, path, value)
+        for document in documents
+        for path, value in nested_requests.find_requests(document.data)
+    ]
+    for document, path, value in requests:
+        if _is_job(value):
+            more = f"; the file has {len(requests) - 1} more, which stay out" if len(requests) > 1 else ""
+            return replace(document, data=value), [Note(format_path(path), f"only this part is converted{more}")]
+    if requests:
+        place = format_path(requests[0][1])
+        raise RequestError(
+            f"{name}: the request{f' at {place}' if place else ''} has a machine, but no worker pool of a training "
+            "job. Write workerPoolSpecs with its machineSpec and your containerSpec into a file, and convert that."
+        )
+    raise RequestError(f"{name}: {NOTHING}")
 
 
 def _note_the_rest(document: Document, documents: list[Document]) -> list[Note]:

@@ -25,7 +25,10 @@ MOST_BLANKS = 16
 MOST_BLANK_BYTES = 1 << 12
 #: Bytes examined at once: they fit into a processor's cache.
 WINDOW_BYTES = 1 << 16
-REPEATED = " repeats the header: the file was put together from several; take the line out."
+REPEATED = (
+    " repeats the header: the file was put together from several; take the line out. If line 1 holds values, add a "
+    "line with the names of the columns above it."
+)
 
 
 def _list_null_texts(missing: Sequence[str], blanks: bool = True) -> list[str]:

@@ -246,7 +246,10 @@ def check_names(where: str, names: Sequence[str]) -> None:
         what = (
             f"column {join_names(repeated)} occurs" if len(repeated) == 1 else f"columns {join_names(repeated)} occur"
         )
-        raise UserError(f"{where}: the {what} twice. Give each column a name of its own in the file.")
+        raise UserError(
+            f"{where}: the {what} twice. Give each column a name of its own in the file. If this line holds values, "
+            "add a line with the names of the columns above it."
+        )
 
 
 def _old_mac_message(name: str) -> str:

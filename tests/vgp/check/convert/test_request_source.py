@@ -99,7 +99,7 @@ def test_a_comment_after_a_backslash_is_reported_with_its_line(tmp_path, capsys)
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
-    [("deploy.py", f"model.deploy({FIELDS})\n", "nothing to convert"), ("empty.py", "print(1)\n", "nothing to convert"),
+    [("deploy.py", f"model.deploy({FIELDS})\n", "no worker pool"), ("empty.py", "print(1)\n", "nothing to convert"),
      ("broken.py", "aiplatform.CustomJob(worker_pool_specs=[\n", "no Python"),
      ("unknown.py", "aiplatform.CustomJob('a', worker_pool_specs=make())\n", "jobSpec.workerPoolSpecs is known only"),
      ("bare.sh", "gcloud ai custom-jobs create --region=us-central1\n", "requests no machine")],
@@ -109,6 +109,27 @@ def test_a_program_without_a_training_job_is_refused_with_the_reason(tmp_path, c
     assert convert(str(tmp_path / name)) == 2
     output = capsys.readouterr()
     assert words in output.err and not output.out
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "place"),
+    [("values.yaml", {"trainer": {"job": {"workerPoolSpecs": [POOL]}}}, "trainer.job"),
+     ("pools.yaml", {"experiments": {"pools": [POOL]}}, "experiments.pools"),
+     ("body.yaml", {"tasks": [{"body": json.dumps({"jobSpec": {"workerPoolSpecs": [POOL]}})}]}, "tasks[0].body"),
+     ("jobs.json", [{"kind": "other"}, {"jobSpec": {"workerPoolSpecs": [POOL]}}], "[1]")],
+)  # fmt: skip
+def test_a_job_inside_another_document_is_converted_with_its_place(tmp_path, capsys, name, document, place):
+    (tmp_path / name).write_text(json.dumps(document))
+    assert convert(str(tmp_path / name)) == 0
+    output = capsys.readouterr()
+    assert yaml.safe_load(output.out)["workerPoolSpecs"][0]["machineSpec"] == MACHINE
+    assert f"{place}: only this part is converted" in output.err
+
+
+def test_a_machine_without_a_job_is_refused_with_its_place(tmp_path, capsys):
+    (tmp_path / "params.yaml").write_text(json.dumps({"train": MACHINE}))
+    assert convert(str(tmp_path / "params.yaml")) == 2
+    assert "the request at train has a machine, but no worker pool" in capsys.readouterr().err
 
 
 def test_each_unknown_value_of_a_program_has_a_variable_of_its_own(tmp_path, capsys):

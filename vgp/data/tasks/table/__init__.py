@@ -11,6 +11,7 @@ The proposal:
     proposal.py        makes the proposal with the modules below
     sample.py          reads some rows of a table
     spread_sample.py   reads rows from all parts of a large table
+    missing_header.py  finds a first line that holds values
     column_guess.py    guesses the type of a column
     text_types.py      finds numbers and dates in texts
     mixed_texts.py     finds texts that are nearly numbers or dates

@@ -168,7 +168,8 @@ def _sum(rows: pa.Table, place: int) -> tuple[str, str]:
     """
     texts = {name: _get_text(rows[name], place) for name in rows.column_names}
     for name, text in texts.items():
-        if name_doubts.SUM.fullmatch(text.rstrip(":")) and _count(rows[name], text) == 1:
+        word = text.rstrip(":")
+        if (name_doubts.SUM.fullmatch(word) or name_doubts.MEAN.fullmatch(word)) and _count(rows[name], text) == 1:
             return name, "looks like a total"
     above = rows.slice(0, place)
     empty = next((name for name, text in texts.items() if not text and not _count(above[name], "")), "")

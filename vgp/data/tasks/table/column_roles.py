@@ -1,6 +1,7 @@
 """Finds the role of each column of a sample: key, time, slice, leak, or without information."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.data import leaks
+from vgp.data.sources.values import is_text
 from vgp.data.tasks.table.column_guess import MOSTLY_UNIQUE, Guess
 from vgp.data.tasks.table.column_types import DATES, NUMBERS
 from vgp.data.tasks.table.repeated_values import ID
@@ -18,6 +20,8 @@ KEY = re.compile(
     r"(^|[_\s-])(id|key|uuid|guid|no|nr|num|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
 )
 BIRTH = re.compile(r"birth|dob|geburt", re.I)
+#: Names of columns that may hold the year of each row.
+YEAR = re.compile(r"((fiscal|school|calendar)[_ .]?)?(year|yr|season)|jahr|ann[eé]e", re.I)
 #: The most values of a slice column, and the most slice columns.
 MOST_SLICED, MOST_SLICES = 12, 3
 #: The largest share of the rows with one value of a slice column.
@@ -47,6 +51,17 @@ def find_times(columns: Mapping[str, Guess]) -> list[str]:
     """Returns the columns that may be the time of the rows: dates without gaps that span at least two months."""
     dates = [found for found in columns.values() if found.word in DATES and not BIRTH.search(found.name)]
     return [found.name for found in dates if not found.missing and count_months(found) > 1]
+
+
+def explain_year(column: Guess) -> str:
+    """Returns how to split by a column of whole years, or "" if the column holds none."""
+    if column.word != "int" or column.missing or column.distinct < 2 or not YEAR.fullmatch(column.name):
+        return ""
+    if column.numbers.min() < 1900 or column.numbers.max() > 2100:
+        return ""
+    form = "date %Y" if is_text(column.values.type) else "date int %Y"
+    options = f"--read {shlex.quote(f'{column.name}={form}')} --time {shlex.quote(column.name)} --group row"
+    return f"the split ignores it; to test on the latest years, give {options}"
 
 
 def count_months(column: Guess) -> int:

@@ -91,8 +91,9 @@ def _times(name: str, texts: pa.Array) -> Iterator[Doubt]:
 
 def _without_strays(texts: pa.Array, best: Sequence[tuple[str, pa.Array]], strays: Sequence[str]) -> Iterator[Reading]:
     """Yields the types of the other values, with the strays as markers of missing values."""
-    if len(strays) > MOST_STRAYS:
-        yield Reading("numbers, or dates", choice=f"write the {len(strays):,} exceptions like the rest in the file")
+    if len(strays) > MOST_STRAYS or not all(map(str.isprintable, strays)):
+        count = "exception" if len(strays) == 1 else f"{len(strays):,} exceptions"
+        yield Reading("numbers, or dates", choice=f"write the {count} like the rest in the file")
         return
     rest = texts.filter(best[0][1])
     dates = [type_ for type_, _ in best if "%" in type_]

@@ -23,7 +23,9 @@ ALIKE = (("yes", "true", "y", "t", "1", "ja", "j", "oui", "o", "si", "sí", "s",
 MOST_ALIKE = 10
 #: Names of rows that add up other rows.
 SUM = re.compile(r"(grand |sub)?total|totals|sum|(zwischen)?summe|gesamt(summe)?|insgesamt|total g[eé]n[eé]ral|somme|"
-                 r"totale?s?|suma|average|mean|mittelwert|durchschnitt", re.I)  # fmt: skip
+                 r"totale?s?|suma", re.I)  # fmt: skip
+#: Names of a last row with means. In other rows, "average" is a rating.
+MEAN = re.compile(r"average|mean|mittelwert|durchschnitt", re.I)
 #: Separators of several labels in one field.
 LISTED = re.compile(r"\s*[,;|/+]\s*")
 #: A rare class may be a misspelling of a class this many times as frequent that differs by one letter, if both have at

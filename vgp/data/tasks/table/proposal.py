@@ -17,8 +17,10 @@ from vgp.data.tasks.table.ambiguities import Doubt
 from vgp.data.tasks.table.column_guess import Guess, guess_column
 from vgp.data.tasks.table.column_types import DATES, NUMBERS, parse_kind, with_missing
 from vgp.data.tasks.table.declaration import Split
+from vgp.data.tasks.table.missing_header import find_header_doubt
 from vgp.data.tasks.table.repeated_values import Repeats
 from vgp.data.tasks.table.sample import Sample
+from vgp.data.tasks.table.strange_values import find_accents
 from vgp.data.tasks.table.target_column import Target, read_target
 
 #: `--time none`: split at random although the table has dates.
@@ -91,6 +93,9 @@ def propose(sample: Sample, request: ProposalRequest) -> Proposal:
             the user has to choose: between readings of a column, or what makes rows independent.
     """
     names = sample.rows.column_names
+    types, _ = ambiguities.parse_types(request.read, names)
+    numbered = sample.whole and sample.files == 1
+    ambiguities.require_none(find_header_doubt(sample.rows, types), sample.rows, numbered=numbered)
     request = _match_spelling(request, names)
     no_time = request.time == NO_TIME and NO_TIME not in names
     request = replace(request, time="" if no_time else request.time)
@@ -105,7 +110,7 @@ def propose(sample: Sample, request: ProposalRequest) -> Proposal:
     dates = {name: column for name, column in guesses.items() if name not in (*unusable, request.target)}
     times = [] if request.time or no_time else column_roles.find_times(dates)
     open_doubts += [] if request.time or no_time else column_doubts.find_time_doubts(times, dates)
-    ambiguities.require_none(open_doubts, sample.rows, numbered=sample.whole and sample.files == 1)
+    ambiguities.require_none(open_doubts, sample.rows, numbered=numbered)
     goal = read_target(guesses[request.target], request.kind, request.positive, request.left_out)
     _check(guesses, request)
     usable = {name: column for name, column in guesses.items() if name not in unusable}
@@ -129,6 +134,9 @@ def propose(sample: Sample, request: ProposalRequest) -> Proposal:
         )
         for name in names
     ]
+    if not time and not no_time:
+        years = {name: column_roles.explain_year(column) for name, column in dates.items()}
+        columns = [replace(c, why="; ".join(filter(None, [c.why, years.get(c.name)]))) for c in columns]
     columns, missing = _share_markers(guesses, columns)
     if not any(column.role in ("learned", "time") for column in columns):
         raise UserError(_no_column_message(request.target, columns))
@@ -148,6 +156,8 @@ def list_columns(sample: Sample) -> str:
         f"  {c.name:{width}}  {', '.join(filter(None, [c.type, describe_column(c) if c.type else c.why]))}"
         for c in guesses
     ]
+    if find_header_doubt(sample.rows):
+        lines.append("If these are values, add a line with the names of the columns at the top of each file.")
     return "\n".join([f"name the column to predict with --target; {sample.data} has these columns:", *lines])
 
 
@@ -294,8 +304,12 @@ def describe_column(column: Guess) -> str:
         values = ", ".join(sorted(map(str, column.known.unique().to_pylist()))) if column.distinct <= 6 else ""
         count = f"{column.distinct:,} value{'s' * (column.distinct != 1)}"
         words.append(f"{count}: {values}" if values and len(values) <= 60 else count)
+        if is_text(column.known.type) and (accents := find_accents(column.known.unique().to_pylist())):
+            words[-1] += f"; {join_names(accents)} count as different names"
     elif column.word in ("int", "float"):
-        words.append(f"{np.nanmin(column.numbers):,g} to {np.nanmax(column.numbers):,g}")
+        least, most = np.nanmin(column.numbers), np.nanmax(column.numbers)
+        is_year = column_roles.YEAR.fullmatch(column.name)
+        words.append(f"{least:g} to {most:g}" if is_year else f"{least:,g} to {most:,g}")
     if column.missing:
         words.append(f"{column.missing:.1%} missing" if column.missing >= 0.001 else "a few missing")
     return ", ".join(words)

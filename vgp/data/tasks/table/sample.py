@@ -130,6 +130,8 @@ def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
     usual = "\t" if stream.suffix.startswith(".tsv") else ","
     columns = {mark: _split_header(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
     separator = max(columns, key=lambda mark: len(columns[mark]))
+    if not columns[separator]:
+        read_header(stream.name, head[:end], (), Reading(), usual)  # raises the reason
     if len(columns[separator]) > MOST_COLUMNS:
         raise UserError(f"{stream.name}: {too_many_columns(len(columns[separator]))}")
     return columns[separator], Reading(separator="" if separator == usual else separator, encoding=encoding)

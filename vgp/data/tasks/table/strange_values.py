@@ -1,5 +1,7 @@
 """Rules that find suspicious values: numbers that may mean a missing value, and second spellings of a name."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,8 +17,9 @@ NINES = (-1.0, *(sign * (10.0**digits - 1) for digits in range(1, 7) for sign in
 #: A marker is this share of the other values' range away from them, or this many times as frequent as the most frequent
 #: other value, and occurs at least `LEAST_OFTEN` times.
 APART, OFTEN, LEAST_OFTEN = 0.5, 5, 5
-#: Zeros are strange only beside this many different numbers.
-LEAST_AROUND = 20
+#: Zeros are strange only beside this many different numbers, and in at most this share of the rows: the zeros of
+#: customers without a bonus, or of houses without a garage, are amounts.
+LEAST_AROUND, MOST_ZEROS = 20, 0.15
 
 
 def count_markers(numbers: np.ndarray) -> dict[float, int]:
@@ -32,16 +35,13 @@ def count_markers(numbers: np.ndarray) -> dict[float, int]:
 
 
 def _count_strange_zeros(numbers: np.ndarray) -> int:
-    """Counts the zeros in a column of positive numbers if they are far from nearly all of them, as in a weight of 0.
-
-    Zeros in most rows are amounts, such as what few customers bought.
-    """
+    """Counts the zeros in a column of positive numbers if they are far from all of them, as in a weight of 0."""
     others = numbers[~np.isnan(numbers) & (numbers != 0)]
     zeros = int((numbers == 0).sum())
-    if not 1 < zeros < len(others) or others.min() <= 0 or len(np.unique(others)) < LEAST_AROUND:
+    if not 1 < zeros <= MOST_ZEROS * (zeros + len(others)) or len(np.unique(others)) < LEAST_AROUND:
         return 0
-    low, middle = np.quantile(others, (0.05, 0.5))
-    return zeros if low > middle / 2 else 0
+    least, low, middle = np.quantile(others, (0, 0.01, 0.5))
+    return zeros if least > middle / 4 and low > middle / 2 > 0 else 0
 
 
 def is_strange(values: np.ndarray) -> np.ndarray:
@@ -60,6 +60,15 @@ def find_spellings(names: Sequence[str]) -> list[list[str]]:
     for name, text in zip(plain_case(pa.array(names, pa.string())).to_pylist(), names, strict=True):
         spellings.setdefault(name, []).append(text)
     return [group for group in spellings.values() if len(group) > 1]
+
+
+def find_accents(names: Sequence[str]) -> list[str]:
+    """Returns the first names that differ only in accents, such as Köln, Koln and Koeln."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        letters = unicodedata.normalize("NFKD", re.sub("(?<=[aou])e", "", name.casefold()))
+        groups.setdefault("".join(c for c in letters if not unicodedata.combining(c)), []).append(name)
+    return next((group for group in groups.values() if len(group) > 1 and not "".join(group).isascii()), [])
 
 
 def _is_marker(value: float, count: int, others: np.ndarray, often: np.ndarray) -> bool:

@@ -139,7 +139,9 @@ READ = {
     "a gap in the range": (lambda i: 999 if i == 7 else 900 + i, "int", 900),
     "digits from 0 to 9": (lambda i: i % 10, "int", 0),
     "amounts with zeros": (lambda i: 0 if i % 9 == 0 else i % 90, "int", 0),
-    "zeros in most rows": (lambda i: 40 + i % 30 if i % 3 == 0 else 0, "int", 40),
+    "zeros in a third of the rows": (lambda i: 40 + i % 30 if i % 3 else 0, "int", 0),
+    "fares with a few zeros": (lambda i: f"{5 * 1.02 ** (i * 37 % 200):.2f}" if i % 40 else 0, "float", 0),
+    "a rating": (cycled("poor", "average", "good"), "category", "poor"),
     "a single high number": (lambda i: 99 if i == 7 else i % 40, "int", 0),
 }  # fmt: skip
 
@@ -216,6 +218,24 @@ def test_months_and_clocks_of_12_hours_are_the_time_of_the_rows(tmp_path, column
     text, table, out = task_toml.format_proposal(made), next(tmp_path.glob("*.csv")), tmp_path / "out"
     preparing.prepare("table", str(table), out, options={"declaration": text})
     assert json.loads((out / "manifest.json").read_text())["split"]["test"].endswith(f":{last}")
+
+
+def test_a_year_without_another_time_is_named_with_the_options_that_split_by_it(tmp_path):
+    columns = {"year": lambda i: 2010 + i % 12, "y": lambda i: Y[i], "z": lambda i: i * 37 % 101}
+    why = {column.name: column.why for column in proposed(tmp_path, columns, rows=240).columns}["year"]
+    assert why.startswith("2010 to 2021;") and why.endswith("--read 'year=date %Y' --time year --group row")
+    assert "--time" not in str(proposed(tmp_path, columns, rows=240, time="none").columns)
+    made = proposed(tmp_path, columns, rows=240, read=["year=date %Y"], time="year", group="row")
+    options, out = {"declaration": task_toml.format_proposal(made)}, tmp_path / "out"
+    preparing.prepare("table", str(tmp_path / "table.csv"), out, options=options)
+    assert "2021-01-01" in json.loads((out / "manifest.json").read_text())["split"]["test"]
+    assert 'group = "row"' in options["declaration"]
+
+
+def test_names_that_differ_only_in_accents_are_reported(tmp_path):
+    columns = {"city": cycled("Köln", "Bonn", "Koeln", "Suez", "Suz"), "y": lambda i: Y[i]}
+    why = {column.name: column.why for column in proposed(tmp_path, columns).columns}["city"]
+    assert "Köln, Koeln count as different names" in why
 
 
 #: A type that the owner of a column chooses, a text in it, and its value in the dataset.
