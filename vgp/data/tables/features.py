@@ -217,13 +217,17 @@ class TaskFeatures:
 
 
 def ask_features(task: TabularTask, table: ir.Table) -> TaskFeatures:
-    """Returns the features over a table with event figures. Raises as `rebased.said`, and for invalid features."""
+    """Returns the features over a table with event figures.
+
+    Raises:
+        UserError: the method `features` fails, or returns invalid features.
+    """
     rows = task_methods.visible_table(table, _list_visible(task, table))
     return TaskFeatures(rows, _check_features(task, task_methods.call_method(task, "features", rows)))
 
 
 def compute_values(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
-    """Returns the features by name over `table`. Raises as `ask_features`."""
+    """Returns the features by name over `table`. Raises the errors of `ask_features`."""
     return ask_features(task, table).over(table)
 
 

@@ -162,7 +162,7 @@ def _get_text(column: pa.ChunkedArray, place: int) -> str:
 
 
 def _sum(rows: pa.Table, place: int) -> tuple[str, str]:
-    """Returns the column that marks a row as a total, and the reason; two empty texts for an ordinary row.
+    """Returns the column that marks a row as a total and the reason, or two empty texts if the row is no total.
 
     A total has a word such as "Total", or an empty field where all rows above have a value.
     """

@@ -55,7 +55,7 @@ def add_marker(declared: str, value: float) -> str:
 
 
 def find_spellings(names: Sequence[str]) -> list[list[str]]:
-    """Groups the names that differ only in case or blanks; names with a single spelling are left out."""
+    """Returns the groups of names that differ only in case or blanks, without groups of one name."""
     spellings: dict[str, list[str]] = {}
     for name, text in zip(plain_case(pa.array(names, pa.string())).to_pylist(), names, strict=True):
         spellings.setdefault(name, []).append(text)

@@ -140,7 +140,9 @@ READ = {
     "digits from 0 to 9": (lambda i: i % 10, "int", 0),
     "amounts with zeros": (lambda i: 0 if i % 9 == 0 else i % 90, "int", 0),
     "zeros in a third of the rows": (lambda i: 40 + i % 30 if i % 3 else 0, "int", 0),
-    "fares with a few zeros": (lambda i: f"{5 * 1.02 ** (i * 37 % 200):.2f}" if i % 40 else 0, "float", 0),
+    "ages from 0, most of them adult": (
+        lambda i: 0 if i % 40 == 0 else 2 + i % 9 if i % 30 == 7 else 30 + i % 60, "int", 0
+    ),
     "a rating": (cycled("poor", "average", "good"), "category", "poor"),
     "a single high number": (lambda i: 99 if i == 7 else i % 40, "int", 0),
 }  # fmt: skip
