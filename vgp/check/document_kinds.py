@@ -59,6 +59,8 @@ def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
 
 def _parse_spec(name: str, text: str, folder: Path | None) -> list[Document]:
     """Returns the documents of JSON or YAML; gcloud commands in a document of another kind replace it."""
+    if name.endswith(".toml"):
+        raise Unreadable(name, "TOML holds no request; `vgp compile` checks the machines of pipelines.toml")
     documents: list[Document] = []
     for each in document.parse(name, text):
         commands = [] if recognises(each) else embedded_commands.documents(each, folder)

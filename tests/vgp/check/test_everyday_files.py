@@ -148,3 +148,9 @@ def test_a_page_is_checked_if_it_is_named_and_its_shell_blocks_only(tmp_path):
     found = check([tmp_path / "page.md", tmp_path / "other.md"])
     assert [(finding.rule, finding.line) for finding in found.findings if finding.rule == "GPU003"] == [("GPU003", 14)]
     assert not check([tmp_path]).findings
+
+
+def test_settings_are_checked_by_compile(tmp_path):
+    (tmp_path / "pipelines.toml").write_text("[steps.train]\ncount = 3\n")
+    (unreadable,) = check([tmp_path / "pipelines.toml"]).unreadable
+    assert "vgp compile" in str(unreadable)
