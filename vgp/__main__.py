@@ -48,7 +48,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line; expected errors become one message and an exit code."""
-    if sys.stdout is sys.__stdout__:  # a process of our own, not somebody's who looks at what is printed
+    if sys.stdout is sys.__stdout__:  # not in a caller that captures the output
         make_streams_tolerant()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
@@ -76,7 +76,7 @@ def former_name(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse_broken(words: Sequence[str]) -> None:
-    """Raises RequestError: an argument is no text, and could be sent nowhere."""
+    """Raises RequestError: an argument is not valid Unicode, so no service would accept it."""
     for word in words:
         try:
             word.encode()

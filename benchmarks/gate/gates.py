@@ -60,7 +60,7 @@ GATES: dict[str, Gate] = {
 def summarize(days: np.ndarray, sizes: np.ndarray | None = None) -> clusters.Moments:
     """Returns the moments of clusters with these mean differences (S, G), of equal size or of `sizes` (S, G)."""
     sizes = np.ones_like(days) if sizes is None else sizes
-    return clusters.of_clusters(days * sizes, sizes)
+    return clusters.estimate_mean(days * sizes, sizes)
 
 
 def estimate_correlation(days: np.ndarray, caution: float = levels.CAUTION) -> np.ndarray:

@@ -109,7 +109,7 @@ def two_ways(nights: int, users: int = 40) -> None:
             effects = of_user * random.standard_normal((some, 1, users)) + random.standard_normal((some, DAYS, 1))
             values = effects + 2 * random.standard_normal((some, DAYS, users))
             by_day, by_user, cells = (
-                clusters.of_clusters(part, np.ones_like(part))
+                clusters.estimate_mean(part, np.ones_like(part))
                 for part in (values.sum(axis=2), values.sum(axis=1), values.reshape(some, -1))
             )
             both = clusters.two_way(by_day, by_user, cells)

@@ -53,7 +53,7 @@ def count_promotions(schedule: Schedule, policy: str, seed: int) -> tuple[int, i
         own = np.sqrt(0.5) * random.standard_normal(DAYS)
         window, own = window[sizes[window] > 0], own[sizes[window] > 0]
         shown, rows = shared[window] + own + gain, sizes[window]
-        moments = clusters.of_clusters(shown * rows, rows)
+        moments = clusters.estimate_mean(shown * rows, rows)
         level = levels.tonight(CONFIDENCE, NIGHTS // schedule.step) / (1 if policy == "test alone" else 2)
         needed = WHOLE if worst_day or len(window) < levels.fewest(level) else HALF
         night = [Day(name=str(d), gain=g * r, rows=r) for d, g, r in zip(window.tolist(), shown, rows, strict=True)]

@@ -24,9 +24,9 @@ NIGHTLY = Path(__file__).parent / "nightly" / "pipelines.toml"
 def b200_without_price(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalog that lacks the prices of B200 and GB200, whatever a refresh has found."""
     known = {key: row for key, row in prices._table().items() if key[0] != "a4-highgpu-8g"}
-    parts = {key: row for key, row in skus._table().items() if "B200" not in key[0]}
+    parts = {key: row for key, row in skus._read_table().items() if "B200" not in key[0]}
     monkeypatch.setattr(prices, "_table", lambda: known)
-    monkeypatch.setattr(skus, "_table", lambda: parts)
+    monkeypatch.setattr(skus, "_read_table", lambda: parts)
 
 
 @pytest.fixture

@@ -20,27 +20,27 @@ class RemoteRun:
     """A run on Vertex AI, with its last known state."""
 
     #: The command's --json output: id, url, state, and after `wait` also metrics, decision, usd, steps.
-    told: JsonObject
+    result: JsonObject
     settings: Settings = field(repr=False, compare=False)
 
     @property
     def id(self) -> str:
-        return str(self.told["id"])
+        return str(self.result["id"])
 
     @property
     def url(self) -> str:
         """Returns the URL of the run's page in the console."""
-        return str(self.told["url"])
+        return str(self.result["url"])
 
     @property
     def state(self) -> str:
         """Returns the last known state: pending, running, succeeded, failed, cancelled, ..."""
-        return str(self.told["state"]).removeprefix("PIPELINE_STATE_").lower()
+        return str(self.result["state"]).removeprefix("PIPELINE_STATE_").lower()
 
     @property
     def started(self) -> bool:
         """Whether `submit` started the run; False if the request had an open run already."""
-        return bool(self.told.get("started", False))
+        return bool(self.result.get("started", False))
 
     def wait(self, timeout_s: float | None = None, *, progress: bool = True) -> "RemoteRun":
         """Waits until the run has succeeded and returns it. Interrupting the wait does not affect the run.
@@ -53,20 +53,20 @@ class RemoteRun:
         from vgp.vertex.runs import follow
 
         console = _open_console(progress)
-        outcome = follow.follow(self.settings, str(self.told["name"]), console, timeout_s=timeout_s)
+        outcome = follow.follow(self.settings, str(self.result["name"]), console, timeout_s=timeout_s)
         if outcome.exit_code == follow.TIMED_OUT:
             raise TimeoutError(f"{self.id} is still active after {timeout_s:g} s and continues: {self.url}")
         if outcome.exit_code == follow.DETACHED:
             raise KeyboardInterrupt
-        ended = RemoteRun({**self.told, **outcome.result, "started": self.started}, self.settings)
+        ended = RemoteRun({**self.result, **outcome.result, "started": self.started}, self.settings)
         if outcome.exit_code:
             raise WorkFailed(f"{self.id} {ended.state}: {ended._describe_failure()}\n{self.url}")
         return ended
 
     def _describe_failure(self) -> str:
         """Returns the errors of the failed steps, or Google's error of the run."""
-        steps = [f"{step['step']}: {step['error']}" for step in self.told["steps"] if step["error"]]
-        return "\n".join(steps) or str(self.told.get("error") or "no reason was given")
+        steps = [f"{step['step']}: {step['error']}" for step in self.result["steps"] if step["error"]]
+        return "\n".join(steps) or str(self.result.get("error") or "no reason was given")
 
 
 def submit(

@@ -22,13 +22,13 @@ VARIABLE = "PREPARE_ENGINES"
 EXAMPLE = '{"memory_gb": 4, "bigquery": {"project": "my-project", "max_gb": 500}}'
 
 
-def _bucket_uri(value: str) -> str:
+def _check_bucket_uri(value: str) -> str:
     if value and not (value.startswith("gs://") and value.strip("/") != "gs:"):
         raise ValueError("must be a folder of a bucket, gs://BUCKET/FOLDER")
     return value.rstrip("/")
 
 
-BucketUri = Annotated[str, AfterValidator(_bucket_uri)]
+BucketUri = Annotated[str, AfterValidator(_check_bucket_uri)]
 
 
 class _Strict(BaseModel):
@@ -38,7 +38,7 @@ class _Strict(BaseModel):
 
 
 class BigQuery(_Strict):
-    """Where queries run and their maximum cost."""
+    """The project and location of queries, and their maximum cost."""
 
     project: str = ""
     """The project that queries run in and are billed to; empty = the project of the credentials."""
@@ -107,10 +107,10 @@ def engines(environment: Mapping[str, str] = os.environ) -> Engines:
     try:
         return Engines.model_validate_json(text)
     except ValidationError as error:
-        raise UserError("\n".join(f"{VARIABLE}: {_sentence(problem)}" for problem in error.errors())) from None
+        raise UserError("\n".join(f"{VARIABLE}: {_format_problem(problem)}" for problem in error.errors())) from None
 
 
-def _sentence(problem: "ErrorDetails") -> str:
+def _format_problem(problem: "ErrorDetails") -> str:
     *tables, name = map(str, problem["loc"]) if problem["loc"] else [""]
     where = ".".join([*tables, name])
     match problem["type"]:

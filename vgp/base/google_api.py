@@ -109,10 +109,10 @@ def load_credentials(api: str) -> "tuple[Credentials, str]":
     return credentials, project or ""
 
 
-def missing_credentials(what: str) -> UserError:
-    """Returns the error for `what`, which needs credentials where there are none."""
+def missing_credentials(purpose: str) -> UserError:
+    """Returns the error for `purpose`, which needs credentials where there are none."""
     return UserError(
-        f"{what} needs Google credentials and there are none: run `gcloud auth application-default login`."
+        f"{purpose} needs Google credentials and there are none: run `gcloud auth application-default login`."
     )
 
 

@@ -26,11 +26,11 @@ def main(words: list[str]) -> None:
     entries = read((folder / "constraints.txt").read_text())
     project = tomllib.loads((folder / "pyproject.toml").read_text())
     if words[:1] == ["--only"]:
-        names = {canonical(word) for word in words[1:]}
+        names = {canonicalize(word) for word in words[1:]}
     elif words == ["--build"]:
         names = parse_names(project["build-system"]["requires"])
     else:
-        names = closure(roots(project, words), entries)
+        names = collect_dependencies(list_roots(project, words), entries)
     unknown = names - entries.keys()
     if unknown:
         sys.exit(f"error: constraints.txt lacks {', '.join(sorted(unknown))}. Regenerate it: scripts/lock.sh")
@@ -52,7 +52,7 @@ def read(text: str) -> dict[str, str]:
     return entries
 
 
-def roots(project: dict[str, Any], extras: list[str]) -> set[str]:
+def list_roots(project: dict[str, Any], extras: list[str]) -> set[str]:
     """Returns the names that this package, the extras and the build require."""
     known = project["project"]["optional-dependencies"]
     for extra in extras:
@@ -70,11 +70,11 @@ def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str
             yield from requirements(project, match[1].split(",")) if match else (requirement,)
 
 
-def closure(names: set[str], entries: dict[str, str]) -> set[str]:
+def collect_dependencies(names: set[str], entries: dict[str, str]) -> set[str]:
     """Returns the names with all their dependencies."""
     needs: dict[str, set[str]] = {}
     for name, entry in entries.items():
-        for user in users(entry):
+        for user in list_dependents(entry):
             needs.setdefault(user, set()).add(name)
     needed, waiting = set(), list(names)
     while waiting:
@@ -86,9 +86,9 @@ def closure(names: set[str], entries: dict[str, str]) -> set[str]:
     return needed
 
 
-def users(entry: str) -> list[str]:
+def list_dependents(entry: str) -> list[str]:
     """Returns the dependents in the comment: `# via a`, or `# via` and then one name per line."""
-    return [canonical(name) for name in re.findall(r"(?m)^ +#(?: via)? +([A-Za-z0-9][\w.-]*)$", entry)]
+    return [canonicalize(name) for name in re.findall(r"(?m)^ +#(?: via)? +([A-Za-z0-9][\w.-]*)$", entry)]
 
 
 def read_installed_needs(name: str, entries: dict[str, str]) -> set[str] | None:
@@ -111,10 +111,10 @@ def parse_names(requirements: Iterable[str]) -> set[str]:
 def parse_name(requirement: str) -> str:
     """Returns the name that a requirement begins with."""
     match = _NAME.match(requirement)
-    return canonical(match[0]) if match else ""
+    return canonicalize(match[0]) if match else ""
 
 
-def canonical(name: str) -> str:
+def canonicalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

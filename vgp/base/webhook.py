@@ -50,9 +50,9 @@ def check_url(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise Refused("is no address. Write https://HOST/PATH.") from None
+        raise Refused("is not a URL. Write https://HOST/PATH.") from None
     if not url.isascii() or not url.isprintable() or " " in url or not host:
-        raise Refused("is no address. Write https://HOST/PATH.")
+        raise Refused("is not a URL. Write https://HOST/PATH.")
     if parts.scheme != "https":
         raise Refused(f"begins with {parts.scheme}://, but summaries are sent only encrypted. Write https://HOST/PATH.")
     if parts.username or parts.password:
@@ -78,7 +78,7 @@ def is_public(address: Address) -> bool:
     return is_public(inner) if inner else address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def post(url: str, body: Mapping[str, object], key: str) -> int:
+def post_body(url: str, body: Mapping[str, object], key: str) -> int:
     """Posts the body and returns the 2xx status; `key` is the Idempotency-Key of retries.
 
     Raises:
@@ -89,7 +89,7 @@ def post(url: str, body: Mapping[str, object], key: str) -> int:
     outcomes: list[int | Exception] = []
 
     def send() -> int | None:
-        outcome = _within(TRY_S, lambda: _try(url, json.dumps(body).encode(), key))
+        outcome = _run_within(TRY_S, lambda: _try(url, json.dumps(body).encode(), key))
         if isinstance(outcome, Refused):
             raise outcome
         outcomes.append(outcome)
@@ -112,7 +112,7 @@ def _describe(outcome: int | Exception) -> str:
     return f"answered {outcome}{', a redirect, which is not followed' if 300 <= outcome < 400 else ''}"
 
 
-def _within(seconds: float, work: Callable[[], int | Exception]) -> int | Exception:
+def _run_within(seconds: float, work: Callable[[], int | Exception]) -> int | Exception:
     """Returns the result of `work`, run in a thread because DNS and slow writes have no timeout, or an error if
     late."""
     outcome: list[int | Exception] = []
@@ -126,10 +126,10 @@ def _within(seconds: float, work: Callable[[], int | Exception]) -> int | Except
     thread = threading.Thread(target=finish, daemon=True)
     thread.start()
     thread.join(seconds)
-    return outcome[0] if outcome else _late(seconds)
+    return outcome[0] if outcome else _timeout_error(seconds)
 
 
-def _late(seconds: float) -> Undelivered:
+def _timeout_error(seconds: float) -> Undelivered:
     return Undelivered(f"did not answer within {seconds:g} s")
 
 
@@ -166,7 +166,7 @@ def _try(url: str, body: bytes, key: str) -> int | Exception:
     except exceptions.NewConnectionError:  # a subclass of TimeoutError in urllib3
         return Undelivered("could not be reached")
     except exceptions.TimeoutError:
-        return _late(TRY_S)
+        return _timeout_error(TRY_S)
     except exceptions.SSLError:
         return Undelivered("has no certificate that can be trusted")
     except (exceptions.HTTPError, OSError):

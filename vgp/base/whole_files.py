@@ -36,7 +36,7 @@ class _Aligned(difflib.SequenceMatcher[str]):
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__()
-        self.runs = list(_opcodes(old, new))
+        self.runs = list(_compare_lines(old, new))
 
     def get_opcodes(self) -> list[_Run]:
         return self.runs
@@ -51,7 +51,7 @@ def diff_lines(before: str, after: str, name: str) -> Iterator[str]:
         yield f"+++ {name}"
     for group in groups:
         first, last = group[0], group[-1]
-        yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@"
+        yield f"@@ -{_format_range(first[1], last[2])} +{_format_range(first[3], last[4])} @@"
         for kind, i, i_end, j, j_end in group:
             if kind == "equal":
                 yield from (f" {line}" for line in old[i:i_end])
@@ -60,11 +60,11 @@ def diff_lines(before: str, after: str, name: str) -> Iterator[str]:
                 yield from (f"+{line}" for line in new[j:j_end])
 
 
-def _range(start: int, end: int) -> str:
+def _format_range(start: int, end: int) -> str:
     return f"{start + 1},{end - start}"
 
 
-def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Run]:
+def _compare_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[_Run]:
     """Yields runs of equal and of replaced lines; a line is changed, or has a few new lines before it."""
     i = j = 0
     while i < len(old) or j < len(new):

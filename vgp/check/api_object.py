@@ -31,10 +31,10 @@ def find_kind_field(value: object) -> str | None:
     if not isinstance(value, dict):
         return None
     field = next((name for name in KIND_FIELDS if any(spelled in value for spelled in spellings(name))), None)
-    return field or _envelope(value)
+    return field or _find_envelope(value)
 
 
-def _envelope(value: JsonObject) -> str | None:
+def _find_envelope(value: JsonObject) -> str | None:
     """Returns the field of a request body {parent, customJob: {...}} that holds a known object."""
     held = ((name, value.get(spelled)) for name in _ENVELOPES for spelled in spellings(name))
     return next((name for name, inner in held if _has_kind_field(inner)), None)
@@ -59,7 +59,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     kind = find_kind_field(node.value)
     if kind is None:
         return False
-    location = location if location is not None else _location(node)
+    location = location if location is not None else _find_location(node)
     if kind in _ENVELOPES:
         return judge(judgement, step, node.get(kind), location=location, strict=strict)
     step = step or node.get("displayName").text() or judgement.document.default_step
@@ -68,7 +68,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     if kind == "machineSpec":
         judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
     elif kind == "deployedModels":
-        _deployed_models(judgement, step, node.get(kind).decode(), location)
+        _judge_deployed_models(judgement, step, node.get(kind).decode(), location)
     elif kind == "resourcePools":
         judge_resource_pools(judgement, step, node, location)
     elif kind == "workerPoolSpecs":
@@ -80,7 +80,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     return True
 
 
-def _location(node: Node) -> Node:
+def _find_location(node: Node) -> Node:
     """Returns the location of the object: its field `location`, that of the request around it, or a part of
     `parent`."""
     location, parent = node.get("location"), node.get("parent")
@@ -88,7 +88,7 @@ def _location(node: Node) -> Node:
     return Node(match.group(1), parent.path, parent.scope).resolve() if match else location
 
 
-def _deployed_models(judgement: Judgement, step: str, models: Node, location: Node) -> None:
+def _judge_deployed_models(judgement: Judgement, step: str, models: Node, location: Node) -> None:
     """Judges each deployed model of an endpoint; models with automatic resources name no machine."""
     if not models.known:
         judgement.report_unknown(step, models, "deployedModels")
@@ -118,7 +118,7 @@ def _judge_content(
             if whole_number(node.get(name).value) == 0:
                 judgement.report_malformed(step, node.get(name), name, "a whole number of 1 or more")
         trials = reader.number(count, "parallelTrialCount") or (1 if count.known else None)
-        rounds = _rounds(reader, node.get("maxTrialCount"), trials)
+        rounds = _count_rounds(reader, node.get("maxTrialCount"), trials)
         custom_job.judge(
             judgement, step, inner, location=location, trials=trials, rounds=rounds, strict_list=strict
         )  # fmt: skip
@@ -140,7 +140,7 @@ def _is_custom(node: Node, inputs: Node) -> bool:
     return not definition or "custom_task" in definition or not inputs.get("workerPoolSpecs").missing
 
 
-def _rounds(reader: Reader, most: Node, at_a_time: int | None) -> int | None:
+def _count_rounds(reader: Reader, most: Node, at_a_time: int | None) -> int | None:
     """Returns how many rounds of trials there are at most; the timeout applies to each round."""
     trials = reader.number(most, "maxTrialCount")
     return None if trials is None or at_a_time is None else max(1, math.ceil(trials / at_a_time))
@@ -178,7 +178,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     regions = [region] if region else list(judgement.regions)
     conditions = Conditions(tuple(regions), serving=True)
     machine_spec = judge_machine(judgement, step, spec, serving=True, conditions=conditions)
-    replicas = _serving_replicas(reader, resources)
+    replicas = _count_serving_replicas(reader, resources)
     place = location if location is not None and region else machine_type
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
     judge_reservation(reader, Terms(location if region else None, regions, Node(None), "STANDARD", False), spec)
@@ -217,7 +217,7 @@ def _names_something(spec: Node) -> bool:
     return any(not spec.get(name).known or spec.get(name).value not in (None, "", 0, 0.0) for name in names)
 
 
-def _serving_replicas(reader: Reader, resources: Node) -> int | None:
+def _count_serving_replicas(reader: Reader, resources: Node) -> int | None:
     """Returns the maximum number of replicas; 0 is what clients send for an unset field."""
     counts = {}
     for name in ("startingReplicaCount", "minReplicaCount", "maxReplicaCount"):

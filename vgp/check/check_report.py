@@ -147,7 +147,7 @@ def _sarif_rule(rule: Rule, rules_url: str) -> JsonObject:
 
 
 def _sarif_result(finding: Finding, rule_index: int, line: int) -> JsonObject:
-    physical = {"artifactLocation": {"uri": _uri(finding.file)}, "region": {"startLine": line}}
+    physical = {"artifactLocation": {"uri": _format_uri(finding.file)}, "region": {"startLine": line}}
     logical = {"name": finding.step, "fullyQualifiedName": finding.field or finding.step}
     return {
         "ruleId": finding.rule,
@@ -158,7 +158,7 @@ def _sarif_result(finding: Finding, rule_index: int, line: int) -> JsonObject:
     }
 
 
-def _uri(file: str) -> str:
+def _format_uri(file: str) -> str:
     """Returns the path relative to the working folder if possible, because code hosts match it with their files."""
     path = Path(file)
     if path.is_absolute():

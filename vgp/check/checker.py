@@ -51,12 +51,12 @@ def check(
         RequestError: an unknown rule or strategy.
     """
     ignored = _ids(ignore)
-    strategy, as_of = _strategy(strategy), as_of or date.today()
+    strategy, as_of = _check_strategy(strategy), as_of or date.today()
     report = Report()
-    for document in _documents(inputs, report, skip_others):
+    for document in _read_documents(inputs, report, skip_others):
         judgement = Judgement(document, as_of, tuple(regions), strategy)
         try:
-            _within_budget(judgement)
+            _judge_within_budget(judgement)
         except Unreadable as error:
             if document_kinds.recognises(document):
                 _report_unreadable(judgement, error)
@@ -77,7 +77,7 @@ def _report_unreadable(judgement: Judgement, error: Unreadable) -> None:
     )
 
 
-def _within_budget(judgement: Judgement) -> None:
+def _judge_within_budget(judgement: Judgement) -> None:
     """Judges the document within its budgets; exceeding one is a finding of this document alone."""
     document = judgement.document
     whole, step = Node(None), document.default_step
@@ -113,7 +113,7 @@ def _ids(names: Sequence[str]) -> set[str]:
         raise RequestError(str(error)) from None
 
 
-def _strategy(name: str | None) -> str | None:
+def _check_strategy(name: str | None) -> str | None:
     if name is None:
         return None
     upper = name.upper().replace("-", "_")
@@ -133,20 +133,20 @@ def read_project_regions(file: Path | None = None) -> list[str]:
     return [region] if isinstance(region, str) else []
 
 
-def _documents(inputs: Iterable[str | Path | Document], report: Report, skip_others: bool) -> Iterator[Document]:
+def _read_documents(inputs: Iterable[str | Path | Document], report: Report, skip_others: bool) -> Iterator[Document]:
     for item in inputs:
         if isinstance(item, Document):
             yield item
         elif item == "-":
-            yield from _of_standard_input()
+            yield from _read_standard_input()
         else:
             for path in files(Path(item), report):
                 named = path == Path(item) and not skip_others
                 if named or not _lacks_request(path):
-                    yield from _of_file(path, named)
+                    yield from _read_file(path, named)
 
 
-def _of_file(path: Path, named: bool) -> list[Document]:
+def _read_file(path: Path, named: bool) -> list[Document]:
     """Returns the documents of a file. Unless the file was named, only requests count. An unreadable file gives its
     fault."""
     try:
@@ -158,19 +158,21 @@ def _of_file(path: Path, named: bool) -> list[Document]:
         documents = requests
     if any(document.fault for document in documents) and _lacks_request(path):
         documents = [replace(document, asks=False) for document in documents]
-    return documents if documents or not named else _empty(str(path))
+    return documents if documents or not named else _judge_empty_file(str(path))
 
 
-def _of_standard_input() -> list[Document]:
+def _read_standard_input() -> list[Document]:
     try:
         text = standard_input()
     except Unreadable as error:
         return [Document("<stdin>", None, "", fault=error, asks=False)]
     asks = document_kinds.may_ask("<stdin>", text)
-    return [replace(document, asks=document.asks and asks) for document in parse("<stdin>", text)] or _empty("<stdin>")
+    return [replace(document, asks=document.asks and asks) for document in parse("<stdin>", text)] or _judge_empty_file(
+        "<stdin>"
+    )
 
 
-def _empty(file: str) -> list[Document]:
+def _judge_empty_file(file: str) -> list[Document]:
     """Returns the document that stands for an empty file; empty programs give none, because they need not request
     machines."""
     fault = Unreadable(file, "the file is empty")

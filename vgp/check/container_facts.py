@@ -47,12 +47,12 @@ def sends_mail(image: str, command: object) -> bool:
 
 def image_problems(image: str, command: str, accelerator: str | None, machine: Machine | None) -> list[Problem]:
     """Returns the problems that the image's name shows. `command` is the command and its arguments as one text."""
-    gpu = _gpu(image, command, accelerator) if accelerator and not is_launcher(image) else []
-    arm = _arm(image, machine) if machine is not None and machine.architecture == "arm64" else []
-    return [*_naming(image), *gpu, *arm]
+    gpu = _check_gpu(image, command, accelerator) if accelerator and not is_launcher(image) else []
+    arm = _check_arm(image, machine) if machine is not None and machine.architecture == "arm64" else []
+    return [*_check_naming(image), *gpu, *arm]
 
 
-def _naming(image: str) -> list[Problem]:
+def _check_naming(image: str) -> list[Problem]:
     if image.startswith(_GOOGLE_OWN) or not image:
         return []
     image_problems = []
@@ -76,7 +76,7 @@ def _naming(image: str) -> list[Problem]:
     return image_problems
 
 
-def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
+def _check_gpu(image: str, command: str, accelerator: str) -> list[Problem]:
     if _CPU_ONLY.search(image):
         text = f"{image} is a CPU image by its name; the {accelerator} would stay idle."
         return [Problem("GPU016", "imageUri", text, "Use the GPU variant of the image.")]
@@ -90,27 +90,28 @@ def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
 def kernels(image: str, accelerator: str) -> list[Problem]:
     """Returns a problem if the CUDA version in the image's name does not support the GPU."""
     match = _CUDA.search(image)
-    return _kernels(image, (int(match.group(1)), int(match.group(2))), accelerator) if match else []
+    return _check_kernels(image, (int(match.group(1)), int(match.group(2))), accelerator) if match else []
 
 
-def _kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[Problem]:
+def _check_kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[Problem]:
     """Returns a problem if this CUDA version does not support the GPU."""
     gpu = catalog.accelerators().get(accelerator)
     least, too_new = (gpu.oldest_cuda, gpu.dropped_in_cuda) if gpu else ((), ())
     if cuda < least:
-        text = f"{image} has CUDA {_dotted(cuda)}; {accelerator} needs {_dotted(least)} or newer."
-        return [Problem("GPU016", "imageUri", text, f"Use an image with CUDA {_dotted(least)} or newer.")]
+        text = f"{image} has CUDA {_format_version(cuda)}; {accelerator} needs {_format_version(least)} or newer."
+        return [Problem("GPU016", "imageUri", text, f"Use an image with CUDA {_format_version(least)} or newer.")]
     if too_new and cuda >= too_new:
-        text = f"{image} has CUDA {_dotted(cuda)}, without kernels for {accelerator}: {_dotted(too_new)} dropped them."
+        dropped = f"{_format_version(too_new)} dropped them"
+        text = f"{image} has CUDA {_format_version(cuda)}, without kernels for {accelerator}: {dropped}."
         return [Problem("GPU016", "imageUri", text, "Use an image with CUDA 12.6, or a newer GPU.")]
     return []
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _arm(image: str, machine: Machine) -> list[Problem]:
+def _check_arm(image: str, machine: Machine) -> list[Problem]:
     lowered = image.lower()
     if "arm64" in lowered or "aarch64" in lowered:
         return []

@@ -102,9 +102,9 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
         raise RequestError(
             f"a run can cost {'at least ' if left_out else ''}${format_dollars(total)}, more than --max-usd "
             f"{max_usd:g}.\n"
-            + _dearest(rows)
+            + _describe_dearest(rows)
             + (f"  Not included: {left_out}.\n" if left_out else "")
-            + f"  {_cheaper(_dearest_row(rows))}, or raise --max-usd."
+            + f"  {_advise_cheaper(_find_dearest_row(rows))}, or raise --max-usd."
         )
     if left_out:
         raise RequestError(
@@ -116,11 +116,11 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
         )
 
 
-def _dearest_row(rows: Sequence[StepRow]) -> StepRow:
+def _find_dearest_row(rows: Sequence[StepRow]) -> StepRow:
     return max(rows, key=lambda row: row.max_usd or 0)
 
 
-def _cheaper(row: StepRow) -> str:
+def _advise_cheaper(row: StepRow) -> str:
     """Returns advice that makes a step cheaper; retries add nothing to the maximum of a ladder."""
     if row.rungs:
         return "Shorten its deadline, use cheaper rungs"
@@ -129,13 +129,13 @@ def _cheaper(row: StepRow) -> str:
     return "Shorten its timeout, give it fewer retries, use a smaller machine"
 
 
-def _dearest(rows: Sequence[StepRow]) -> str:
-    row = _dearest_row(rows)
+def _describe_dearest(rows: Sequence[StepRow]) -> str:
+    row = _find_dearest_row(rows)
     if row.rungs:
         held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
         course = [
             ", ".join(f"rung {name} for {format_duration(jobs_s)}" for name, jobs_s in held),
-            *filter(None, [_handover(row)]),
+            *filter(None, [_describe_handover(row)]),
         ]
         most = format_dollars(row.max_usd or 0)
         return f"  Most expensive step: {row.step}, a ladder with {'; '.join(course)}: ${most}.\n"
@@ -164,21 +164,21 @@ def steps_table(
     drawn_lines = [
         each
         for line, row in zip(lines, rows, strict=True)
-        for each in (line, *_services(row), *chain.from_iterable(map(_rung, row.rungs)))
+        for each in (line, *_list_services(row), *chain.from_iterable(map(_describe_rung, row.rungs)))
     ]
     cells: list[list[str | Text]] = [[line[title] for title in titles] for line in drawn_lines]
     if len(rows) > 1:
-        cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
+        cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_describe_total(rows), "bold")])
     body = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not included: {format_unpriced_steps(rows)}"] if find_unpriced_steps(rows) else []
     below += [f"not included: {'; '.join(left_out)}"] if (left_out := list_uncounted_items(rows)) else []
-    below += [*_warn_of_shuffle(rows), *chain.from_iterable(map(_ladder, rows))]
+    below += [*_warn_of_shuffle(rows), *chain.from_iterable(map(_describe_ladder, rows))]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
     return with_caption(body, below)
 
 
-def _services(row: StepRow) -> list[dict[str, str]]:
+def _list_services(row: StepRow) -> list[dict[str, str]]:
     """Returns a line for each service that a step may use, Google's launcher included; they follow the step's line."""
     times = None if row.tries is None or row.turns is None else row.tries * row.turns
     used = [("", f"{each.name}: {each.what}", each.region, each.usd) for each in row.services]
@@ -196,7 +196,7 @@ def _services(row: StepRow) -> list[dict[str, str]]:
     ]
 
 
-def _rung(rung: RungRow) -> list[dict[str, str]]:
+def _describe_rung(rung: RungRow) -> list[dict[str, str]]:
     """Returns the lines of a rung, which follow the line of the step's launcher."""
     lines = [
         build_line(each) | {"step": "", "at most": ""} | ({"provisioning": "persistent"} if each.is_persistent else {})
@@ -208,15 +208,15 @@ def _rung(rung: RungRow) -> list[dict[str, str]]:
     return lines
 
 
-def _ladder(row: StepRow) -> Iterator[str]:
+def _describe_ladder(row: StepRow) -> Iterator[str]:
     """Yields the assumptions behind the maximum cost of a step with a ladder."""
     if row.rungs and row.ladder_s:
         yield f"{row.step}: {_explain_ladder_bound(row, row.ladder_s)}"
-        if handover := _handover(row):
+        if handover := _describe_handover(row):
             yield f"{row.step}: {handover}"
 
 
-def _handover(row: StepRow) -> str:
+def _describe_handover(row: StepRow) -> str:
     """Returns the time in which two jobs hold machines: a ladder of 12 hours may pay for 13 machine hours."""
     handover_s = sum(rung.held.handover_s for rung in row.rungs if rung.held)
     share = f"{HANDOVER_S / 60:g} minutes for each hour on demand"
@@ -241,7 +241,7 @@ def _warn_of_shuffle(rows: Sequence[StepRow]) -> list[str]:
     return [f"not included: ${rate:g} for each GB that Dataflow shuffles ({', '.join(steps)})"] if steps else []
 
 
-def _total(rows: Sequence[StepRow]) -> str:
+def _describe_total(rows: Sequence[StepRow]) -> str:
     if not find_unpriced_steps(rows):
         return format_dollars(most_usd(rows))
     return f"at least {format_dollars(most_usd(rows))}" if most_usd(rows) else "not known"

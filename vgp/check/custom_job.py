@@ -41,25 +41,25 @@ def judge(
     reader = Reader(judgement, step)
     job_terms = terms(reader, spec, location)
     judge_extras(reader, job_terms, spec)
-    nodes = _pools(reader, spec, pools if pools is not None else spec.get("workerPoolSpecs"), strict_list)
+    nodes = _read_pools(reader, spec, pools if pools is not None else spec.get("workerPoolSpecs"), strict_list)
     if nodes is None:
         judgement.steps.append(unknown_machine(step, job_terms.strategy, job_terms.regions))
         return
-    _shape(reader, nodes)
+    _check_shape(reader, nodes)
     nodes = nodes[:MOST_JUDGED]
     indexed = [(index, node) for index, node in enumerate(nodes) if node.value not in ({}, None)]
     judged = [pool for index, node in indexed if (pool := judge_pool(reader, job_terms, index, node))]
-    _tpus(reader, judged)
+    _check_tpus(reader, judged)
     judge_reduction_servers(reader, nodes, judged)
     if not job_terms.is_persistent:
-        _one_zone(reader, job_terms, judged)
+        _check_one_zone(reader, job_terms, judged)
     has_gpu = any(pool.spec.gpu or pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
     timeout_s = judge_durations(reader, job_terms, spec, has_gpu)
     if not job_terms.is_persistent:
         if job_terms.strategy == "FLEX_START":
-            _flex_start(reader, judged)
-        _quota(reader, job_terms, judged, trials)
-    rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
+            _check_flex_start(reader, judged)
+        _check_quota(reader, job_terms, judged, trials)
+    rows = _build_rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # only the chief calls other services
         used = container_facts.services_of(nodes[0].get("containerSpec").get("env"))
         judgement.report(step, job_terms.scheduling, *container_facts.find_early_end(used, timeout_s))
@@ -68,7 +68,7 @@ def judge(
     judgement.steps += [replace(row, is_persistent=named) for row in rows]
 
 
-def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[Node] | None:
+def _read_pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[Node] | None:
     """Returns the worker pools; None if there is no list of them, which is reported."""
     node = node.decode()
     if not node.known:
@@ -89,7 +89,7 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
     return [pool.decode() for pool in node.items()]
 
 
-def _shape(reader: Reader, pools: list[Node]) -> None:
+def _check_shape(reader: Reader, pools: list[Node]) -> None:
     if len(pools) > MAX_POOLS:
         text = f"A job has at most {MAX_POOLS} worker pools ({', '.join(ROLES)}); this one has {len(pools):,}."
         text += f" The first {MOST_JUDGED} are judged." if len(pools) > MOST_JUDGED else ""
@@ -100,7 +100,7 @@ def _shape(reader: Reader, pools: list[Node]) -> None:
         reader.add(pools[0], "GPU007", text, "Describe the chief in pool 0.")
 
 
-def _tpus(reader: Reader, pools: list[Pool]) -> None:
+def _check_tpus(reader: Reader, pools: list[Pool]) -> None:
     """Reports a TPU job with more than one pool or replica; all machines of a slice come with one replica of one
     pool."""
     chief = next((pool for pool in pools if pool.spec.is_tpu), None)
@@ -112,16 +112,16 @@ def _tpus(reader: Reader, pools: list[Pool]) -> None:
         reader.add(next(pool.at for pool in pools if pool is not chief), "GPU007", text, fix)
 
 
-def _one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None:
+def _check_one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None:
     """Reports GPUs that cannot be in one zone of the job's region."""
     kinds = [pool.spec.accelerator for pool in pools if pool.spec.combination and pool.spec.accelerator]
     if len(set(kinds)) > 1:
         other = next(pool for pool in pools if pool.spec.accelerator not in (None, kinds[0]))
         where = job_terms.regions or [catalog.DEFAULT_REGION]
-        reader.report(other.at, *provisioning.one_zone(list(dict.fromkeys(kinds)), where))
+        reader.report(other.at, *provisioning.check_one_zone(list(dict.fromkeys(kinds)), where))
 
 
-def _flex_start(reader: Reader, pools: list[Pool]) -> None:
+def _check_flex_start(reader: Reader, pools: list[Pool]) -> None:
     """Reports pools with different machines; Flex-start provides all machines of a job at once, and of one kind."""
     for pool in pools[1:]:
         first, spec = pools[0].spec, pool.spec
@@ -130,7 +130,7 @@ def _flex_start(reader: Reader, pools: list[Pool]) -> None:
             reader.add(pool.at, "GPU008", text, "Use one machine everywhere, or Spot.")
 
 
-def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | None) -> None:
+def _check_quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | None) -> None:
     """Reports insufficient default quota for all pools and parallel trials; an unknown number of trials counts as
     one."""
     trials = trials or 1
@@ -148,7 +148,7 @@ def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | No
         reader.report(largest.at, *problems)
 
 
-def _rows(
+def _build_rows(
     step: str, job_terms: Terms, pools: list[Pool], trials: int | None, rounds: int | None, timeout_s: float | None
 ) -> list[StepRow]:
     """Returns one row for each kind of machine; pools of identical machines are added up."""
@@ -163,7 +163,7 @@ def _rows(
         way = "reservation" if is_reserved else STRATEGIES.get(job_terms.strategy, "standard")
         usd, region = price_of(spec, job_terms.regions, way)
         row = spec.row(step, total, job_terms.strategy, usd, region, timeout_s, rounds)
-        row = replace(row, boot_disk=_dearest_disk(same, region or catalog.DEFAULT_REGION))
+        row = replace(row, boot_disk=_find_dearest_disk(same, region or catalog.DEFAULT_REGION))
         price = tpu_price(spec, job_terms.regions, way) if spec.is_tpu else None
         rows.append(
             replace(row, usd_per_hour=price.usd_per_hour, region=price.region, tpu_price=price) if price else row
@@ -171,7 +171,7 @@ def _rows(
     return rows
 
 
-def _dearest_disk(pools: list[Pool], region: str) -> tuple[str, int] | None:
+def _find_dearest_disk(pools: list[Pool], region: str) -> tuple[str, int] | None:
     """Returns the most expensive boot disk of the pools as a bound for all; None if one is unknown or has no price."""
     disks = [pool.boot_disk for pool in pools if pool.boot_disk]
     priced = [(price.usd_per_hour, disk) for disk in disks if (price := prices.boot_disk(*disk, region))]
@@ -187,7 +187,7 @@ _HAS_PLUGIN = re.compile(r"^[a-z]+-docker\.pkg\.dev/vertex-ai/training/(pytorch|
 #: https://docs.cloud.google.com/vertex-ai/docs/training/distributed-training#reduce_training_time_with_reduction_server
 def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequence[Pool]) -> None:
     """Reports reduction servers without effect: they need several machines with GPUs and NCCL's plugin in the image."""
-    if len(nodes) < 3 or _SERVER not in (_image(nodes[2]).text() or ""):
+    if len(nodes) < 3 or _SERVER not in (_find_image(nodes[2]).text() or ""):
         return
     with_gpus = [pool for pool in pools if pool.spec.accelerator]
     known = all(pool.spec.complete and pool.replicas is not None for pool in pools)
@@ -196,7 +196,7 @@ def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequen
         reader.add(nodes[2], UNUSED_SERVERS, text, "Remove the third pool, or add workers with GPUs.")
         return
     for node in nodes[:2]:
-        image = _image(node)
+        image = _find_image(node)
         name = image.text()
         if name and image.known and not _HAS_PLUGIN.match(name):
             text = (
@@ -208,5 +208,5 @@ def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequen
             return
 
 
-def _image(pool: Node) -> Node:
+def _find_image(pool: Node) -> Node:
     return pool.get("containerSpec").get("imageUri")

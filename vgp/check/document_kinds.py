@@ -47,7 +47,7 @@ def load(path: Path) -> list[Document]:
 
 def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
     """Reads the documents of a text; `folder`: the folder of the files that the text names."""
-    form = _form(name, text)
+    form = _detect_form(name, text)
     if form == "terraform":
         return terraform.documents(name, text, folder)
     if form == "python":
@@ -80,7 +80,7 @@ def _as_shell(name: str, text: str) -> str:
     return own.removeprefix("$ ") if own.startswith("$ ") else text
 
 
-def _form(name: str, text: str) -> str:
+def _detect_form(name: str, text: str) -> str:
     """Returns terraform, python, shell, notebook or spec, from the name of the file and its beginning."""
     if is_terraform(name):
         return "terraform"
@@ -126,7 +126,7 @@ def recognises(document: Document) -> bool:
 
 def may_ask(file: str, text: str) -> bool:
     """Whether a text contains a word that identifies requests."""
-    form = _form(file, text)
+    form = _detect_form(file, text)
     if form == "spec":
         return any(word in text for word in _WORDS) or embedded_commands.may_ask(text)
     if form == "terraform":

@@ -24,10 +24,10 @@ def judge(judgement: Judgement, step: str, executor: Node) -> None:
         inner = job.get("customJob")
         api_object.judge(judgement, step, inner if inner.value else job)
     elif kinds.get("container") is not None:
-        _container(judgement, step, executor.get("container"))
+        _judge_container(judgement, step, executor.get("container"))
 
 
-def _container(judgement: Judgement, step: str, container: Node) -> None:
+def _judge_container(judgement: Judgement, step: str, container: Node) -> None:
     if not isinstance(container.value, dict):
         judgement.report_malformed(step, container, "container", "an object")
         return
@@ -45,7 +45,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
             replace(row, launcher_region=where) for row in judgement.steps[before : before + 1]
         ]
         _report_launcher_resources(judgement, step, container)
-        _too_long(judgement, step, job)
+        _check_timeout(judgement, step, job)
     elif container_facts.is_launcher(container.get("image").text() or "") and (
         unread := task_inputs.find_unreadable_job(container)
     ):
@@ -57,7 +57,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         plain_step.judge(judgement, step, container)
 
 
-def _too_long(judgement: Judgement, step: str, job: Node) -> None:
+def _check_timeout(judgement: Judgement, step: str, job: Node) -> None:
     """Reports a job that may run longer than the task that waits for it."""
     spec = job.decode().get("jobSpec")
     timeout = (spec if spec.value else job.decode()).get("scheduling").get("timeout")
@@ -94,14 +94,14 @@ def job_of_method(container: Node) -> Node | None:
     words = command.value if isinstance(command.value, list) else []
     if not any(isinstance(word, str) and "remote_runner" in word for word in words):
         return None
-    options = _options_of_method(container.get("args").value)
+    options = _read_method_options(container.get("args").value)
     if "cls_name" not in options:
         return None
-    value = _object_of_method(options)
+    value = _build_method_object(options)
     return None if value is None else Node(value, (*container.path, "args"), container.scope)
 
 
-def _options_of_method(args: object) -> JsonObject:
+def _read_method_options(args: object) -> JsonObject:
     """Returns the values by the last part of the option's name: `--method.machine_type x` gives machine_type."""
     items = args if isinstance(args, list) else []
     return {
@@ -111,14 +111,16 @@ def _options_of_method(args: object) -> JsonObject:
     }
 
 
-def _object_of_method(options: JsonObject) -> JsonObject | None:
+def _build_method_object(options: JsonObject) -> JsonObject | None:
     kind, method = str(options["cls_name"]), str(options.get("method_name", ""))
     machine: JsonObject = {
         name: options[name] for name in ("machine_type", "accelerator_type", "accelerator_count") if name in options
     }
     if "TrainingJob" in kind and kind.startswith("Custom"):
         return {
-            "job_spec": {"worker_pool_specs": _pools_of_method({"machine_type": _DEFAULT_MACHINE, **machine}, options)}
+            "job_spec": {
+                "worker_pool_specs": _build_method_pools({"machine_type": _DEFAULT_MACHINE, **machine}, options)
+            }
         }
     if not machine:
         return None
@@ -127,7 +129,7 @@ def _object_of_method(options: JsonObject) -> JsonObject | None:
     return {"deployed_model": {"dedicated_resources": {"machine_spec": machine}}} if method == "deploy" else None
 
 
-def _pools_of_method(machine: JsonObject, options: JsonObject) -> list[JsonObject]:
+def _build_method_pools(machine: JsonObject, options: JsonObject) -> list[JsonObject]:
     image = options.get("container_uri", options.get("image_uri", ""))
     pool: JsonObject = {"machine_spec": machine, "replica_count": 1, "container_spec": {"image_uri": image}}
     disk = {name: options[name] for name in ("boot_disk_type", "boot_disk_size_gb") if name in options}
@@ -155,32 +157,32 @@ def judge_ladder(judgement: Judgement, step: str, container: Node) -> None:
         judgement.report_malformed(step, plan.get("rungs"), "rungs", "a list with at least one rung")
         judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
         return
-    limit_s = min(_positive(plan.get("deadline_s")) or plain.MAX_TIMEOUT_S, plain.MAX_TIMEOUT_S)
-    rungs = [_rung(judgement, step, node, number) for number, node in enumerate(nodes, 1)]
+    limit_s = min(_read_positive(plan.get("deadline_s")) or plain.MAX_TIMEOUT_S, plain.MAX_TIMEOUT_S)
+    rungs = [_judge_rung(judgement, step, node, number) for number, node in enumerate(nodes, 1)]
     row = judgement.steps.pop()
     shares = tuple(_share_time(rungs, limit_s))
     judgement.steps.append(replace(row, rungs=shares, ladder_s=limit_s))
 
 
-def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str, RungRow]:
+def _judge_rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str, RungRow]:
     """Returns the size of the rung, and the rung."""
     spend("steps")
     name, size = node.get("name").text() or str(number), node.get("size").text() or ""
-    label = f"{step}, {f'size {size}, ' if size else ''}rung {_words(name)}"
+    label = f"{step}, {f'size {size}, ' if size else ''}rung {_format_rung_name(name)}"
     before = len(judgement.steps)
     with judgement.report_exceptions(label, node):
-        _job(judgement, label, node)
+        _judge_job(judgement, label, node)
     rows = tuple(replace(row, step=step) for row in judgement.steps[before:])
     del judgement.steps[before:]
-    timeout_s = _positive(node.get("timeout_s")) or next((row.timeout_s for row in rows if row.timeout_s), None)
-    title = f"{size} {_words(name)}".strip()
+    timeout_s = _read_positive(node.get("timeout_s")) or next((row.timeout_s for row in rows if row.timeout_s), None)
+    title = f"{size} {_format_rung_name(name)}".strip()
     return size, RungRow(
-        title, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size,
+        title, rows or (_unknown_step_row(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size,
         strategy=node.get("strategy").text() or "standard",
     )  # fmt: skip
 
 
-def _job(judgement: Judgement, label: str, node: Node) -> None:
+def _judge_job(judgement: Judgement, label: str, node: Node) -> None:
     job, region = node.get("job"), node.get("region")
     if not api_object.judge(judgement, label, job, location=region if region.text() else None, strict=True):
         judgement.report_malformed(label, job, "job", "a custom job")
@@ -210,17 +212,17 @@ def _share_time(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRo
     return [replace(rung, held=next(left) if size == dearest else RungTime(0.0)) for size, rung in rungs]
 
 
-def _words(name: str) -> str:
+def _format_rung_name(name: str) -> str:
     """Returns `2 (flex_start, us-central1)` for a compiled rung name, and any other name unchanged."""
     match = _NAME.fullmatch(name)
     return f"{match['number']} ({match['way']}, {match['region']})" if match else name[:60]
 
 
-def _unknown(step: str, node: Node) -> StepRow:
+def _unknown_step_row(step: str, node: Node) -> StepRow:
     region = node.get("region").text()
     return unknown_machine(step, "STANDARD", [region] if region else [])
 
 
-def _positive(node: Node) -> float | None:
+def _read_positive(node: Node) -> float | None:
     value = node.value if node.known else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None

@@ -89,7 +89,7 @@ def _fix_file(path: Path, options: Options, *, named: bool) -> Fix | None:
     raw = read(path)
     before = _unify_line_ends(raw)
     requests = [each for each in parse(str(path), before, path.parent) if named or document_kinds.recognises(each)]
-    wrong = [each for each in requests if _fixable(options.report([each]))]
+    wrong = [each for each in requests if _list_fixable(options.report([each]))]
     if not wrong:
         return None
     why = _explain_refusal(path, raw)
@@ -132,7 +132,7 @@ def _start(text: str, document: Document) -> int | None:
     return start if text.startswith(document.text, start) and document.text else None
 
 
-def _fixable(report: Report) -> list[Finding]:
+def _list_fixable(report: Report) -> list[Finding]:
     return [finding for finding in report.of_severity("error") if finding.changes]
 
 
@@ -141,9 +141,9 @@ def fix_document(document: Document, options: Options) -> tuple[str, list[str]]:
     left: list[str] = []
     first, now = options.report([document]), document
     for _ in range(_ROUNDS):
-        findings = _fixable(options.report([now]))
+        findings = _list_fixable(options.report([now]))
         # Only the last round counts: a value behind an alias is right once its anchor is.
-        text, left = _edit(now, findings, document.above)
+        text, left = _edit_document(now, findings, document.above)
         if text == now.text:
             break
         now = documents.parse(document.file, text)[0]
@@ -157,7 +157,7 @@ def fix_document(document: Document, options: Options) -> tuple[str, list[str]]:
     return now.text, list(dict.fromkeys(left))
 
 
-def _edit(document: Document, findings: Sequence[Finding], above: int) -> tuple[str, list[str]]:
+def _edit_document(document: Document, findings: Sequence[Finding], above: int) -> tuple[str, list[str]]:
     editor = Editor(document, [change.path for finding in findings for change in finding.changes])
     left = []
     for finding in findings:

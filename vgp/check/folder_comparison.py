@@ -72,14 +72,14 @@ def read_states(paths: Sequence[str], before: Path, regions: Sequence[str], judg
     refuse_address(before, "--compare")
     if not before.is_dir():
         raise RequestError(f"--compare {before}: no such folder. Pass a folder with the earlier state of the files.")
-    relative = [_relative(path) for path in paths]
+    relative = [_relative_path(path) for path in paths]
     lost = [path for path in relative if not os.path.lexists(path) and not os.path.lexists(before / path)]
     if lost:
         raise RequestError(f"{lost[0]}: not in the current folder and not in {before}.")
     return _state(relative, before, regions, judged), _state(relative, Path(), regions, judged)
 
 
-def _relative(path: str) -> str:
+def _relative_path(path: str) -> str:
     inside = os.path.relpath(path)
     if path == "-" or inside == ".." or inside.startswith("../"):
         raise RequestError(f"{path}: with --compare, pass files and folders inside the current folder.")
@@ -121,29 +121,29 @@ _NONE = "-"
 
 def markdown(before: State, after: State, today: date | None = None) -> str:
     """Returns the report: errors, then the steps that changed by file, then the schedules."""
-    lines = ["### Machines, and what a run can cost at most", "", *_findings(after.report)]
+    lines = ["### Machines, and what a run can cost at most", "", *_format_findings(after.report)]
     rows = {
         file: [list(side.files.get(file, ())) for side in (before, after)] for file in {*before.files, *after.files}
     }
     changed = [file for file, (old, new) in sorted(rows.items()) if old != new]
     left = MOST_ROWS
     for file in changed:
-        table = _file(before.files.get(file, ()), after.files.get(file, ()))
+        table = _format_file(before.files.get(file, ()), after.files.get(file, ()))
         if len(table) > left:
             lines += ["", f"Not shown: {format_count(len(changed) - changed.index(file), 'further file')}."]
             break
         left -= len(table)
-        lines += ["", f"{code(file)}{_whether_there(file, before, after)}", "", *table]
+        lines += ["", f"{code(file)}{_describe_presence(file, before, after)}", "", *table]
     same = len([file for file, rows in after.files.items() if rows and file not in changed])
     if same or not changed:
         lines += [
             "",
             f"Unchanged: {format_count(same, 'file')}." if same else "No file requests a machine.",
         ]
-    return "\n".join([*lines, *_schedule_rows(before, after), *_prices([before, after], today)]) + "\n"
+    return "\n".join([*lines, *_schedule_rows(before, after), *_format_price_dates([before, after], today)]) + "\n"
 
 
-def _prices(states: Sequence[State], today: date | None) -> Iterator[str]:
+def _format_price_dates(states: Sequence[State], today: date | None) -> Iterator[str]:
     """Yields a line with the dates of the prices, if there are any."""
     rows = [row for state in states for rows in state.files.values() for row in rows]
     text = words(price_dates(rows), today)
@@ -157,48 +157,52 @@ def code(text: str, most: int = 120) -> str:
     return f"`{plain}`" if plain else "` `"
 
 
-def _whether_there(file: str, before: State, after: State) -> str:
+def _describe_presence(file: str, before: State, after: State) -> str:
     if not before.files.get(file):
         return ", new"
     return "" if after.files.get(file) else ", gone"
 
 
-def _findings(report: Report) -> Iterator[str]:
+def _format_findings(report: Report) -> Iterator[str]:
     yield report.summary
     errors = report.of_severity("error")
     numbers = report.lines()
     if errors:
         yield ""
-    yield from (_finding(error, numbers.get(id(error), 1)) for error in errors[:MOST_FINDINGS])
+    yield from (_format_finding(error, numbers.get(id(error), 1)) for error in errors[:MOST_FINDINGS])
     if len(errors) > MOST_FINDINGS:
         yield f"- and {format_count(len(errors) - MOST_FINDINGS, 'further error')}"
     yield from (f"- not judged: {code(line, 300)}" for line in report.unreadable[:MOST_FINDINGS])
 
 
-def _finding(error: Finding, line: int) -> str:
+def _format_finding(error: Finding, line: int) -> str:
     text = f"{error.step}: {error.message} {error.suggestion}"
     return f"- {error.rule} {code(f'{error.file}:{line}')} {code(text, 400)}"
 
 
-def _file(before: Sequence[StepRow], after: Sequence[StepRow]) -> list[str]:
+def _format_file(before: Sequence[StepRow], after: Sequence[StepRow]) -> list[str]:
     alone = not before or not after
-    rows = [_row(old, new, alone) for old, new in pairs(before, after)]
+    rows = [_format_row(old, new, alone) for old, new in pairs(before, after)]
     old, new = (run_cost(side) if side else None for side in (before, after))
     total = ["**a run**", "", "", "", "", f"**{_cost_change(old or new, new or old)}**"]
-    table = [_line(_HEAD), _line(["---", "---", "---", "---", "---:", "---:"]), *map(_line, [*rows, total])]
+    table = [
+        _format_line(_HEAD),
+        _format_line(["---", "---", "---", "---", "---:", "---:"]),
+        *map(_format_line, [*rows, total]),
+    ]
     left_out = format_unpriced_steps(after)
     return [*table, "", f"Not included: {code(left_out, 400)}"] if left_out else table
 
 
-def _row(old: StepRow | None, new: StepRow | None, alone: bool) -> list[str]:
+def _format_row(old: StepRow | None, new: StepRow | None, alone: bool) -> list[str]:
     names = {row.step for row in (old, new) if row}
-    both = [_cells(old), _cells(new)]
+    both = [_format_cells(old), _format_cells(new)]
     if alone:
-        both = [_cells(new or old)] * 2
-    return [code(names.pop()), *(_arrow(*texts) for texts in zip(*both, strict=True))]
+        both = [_format_cells(new or old)] * 2
+    return [code(names.pop()), *(_format_change(*texts) for texts in zip(*both, strict=True))]
 
 
-def _cells(row: StepRow | None) -> list[str]:
+def _format_cells(row: StepRow | None) -> list[str]:
     if row is None:
         return [_NONE] * 5
     line = build_line(row)
@@ -208,13 +212,13 @@ def _cells(row: StepRow | None) -> list[str]:
     return [machines, gpus, where, line["$/hour"], _bound(run_cost([row]))]
 
 
-def _arrow(old: str, new: str) -> str:
+def _format_change(old: str, new: str) -> str:
     return new if old == new else f"{old} → {new}"
 
 
 def _cost_change(old: Cost | None, new: Cost | None) -> str:
     """Returns `$19.64 → at least $20.50 (+$0.86)`; the difference only if both costs are bounds."""
-    both = _arrow(*(_NONE if cost is None else _bound(cost) for cost in (old, new)))
+    both = _format_change(*(_NONE if cost is None else _bound(cost) for cost in (old, new)))
     if old is None or new is None or old.unpriced or new.unpriced or old.usd == new.usd:
         return both
     more = new.usd - old.usd
@@ -230,13 +234,13 @@ def _schedule_rows(before: State, after: State) -> Iterator[str]:
     if not {*old, *new}:
         return
     yield from ["", "### Schedules, a month at most", ""]
-    yield _line(["schedule", "pipeline", "runs a month", "a month"])
-    yield _line(["---", "---", "---:", "---:"])
+    yield _format_line(["schedule", "pipeline", "runs a month", "a month"])
+    yield _format_line(["---", "---", "---:", "---:"])
     for name in [*new, *(name for name in old if name not in new)][:MOST_ROWS]:
         was, now = old.get(name), new.get(name)
-        texts = (_arrow(*pair) for pair in zip(_schedule(was), _schedule(now), strict=True))
+        texts = (_format_change(*pair) for pair in zip(_schedule(was), _schedule(now), strict=True))
         costs = (state.month(each) if each else None for state, each in ((before, was), (after, now)))
-        yield _line([code(name), *texts, _month(was, now, *costs)])
+        yield _format_line([code(name), *texts, _format_month(was, now, *costs)])
 
 
 def _schedule(schedule: Recurring | None) -> tuple[str, str]:
@@ -246,18 +250,18 @@ def _schedule(schedule: Recurring | None) -> tuple[str, str]:
     return pipeline, code(schedule.problem, 200) if schedule.problem else f"{schedule.runs_per_month:.1f}"
 
 
-def _month(was: Recurring | None, now: Recurring | None, old: Cost | None, new: Cost | None) -> str:
+def _format_month(was: Recurring | None, now: Recurring | None, old: Cost | None, new: Cost | None) -> str:
     """Returns the monthly cost; it is unknown if the spec of the pipeline is not among the files."""
     if any(each and each.pipeline and cost is None for each, cost in ((was, old), (now, new))):
-        return _arrow(_side(was, old), _side(now, new))
+        return _format_change(_format_monthly_cost(was, old), _format_monthly_cost(now, new))
     return _cost_change(old, new)
 
 
-def _side(schedule: Recurring | None, cost: Cost | None) -> str:
+def _format_monthly_cost(schedule: Recurring | None, cost: Cost | None) -> str:
     if schedule is None or not schedule.pipeline:
         return _NONE
     return "its spec is not among the files" if cost is None else _bound(cost)
 
 
-def _line(texts: Sequence[str]) -> str:
+def _format_line(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"

@@ -46,7 +46,7 @@ class Judgement:
                 Finding(
                     problem.rule, problem.level, self.document.file, _shorten_text(step),
                     _shorten_text(format_path(at.path)), _shorten_text(message), _shorten_text(problem.suggestion),
-                    at.path, self.document, _changes(problem, parts or {}),
+                    at.path, self.document, _list_changes(problem, parts or {}),
                 )
             )  # fmt: skip
 
@@ -59,19 +59,19 @@ class Judgement:
     def add(self, step: str, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
         self.report(step, at, Problem(rule, "", message, suggestion, severity))
 
-    def report_unknown(self, step: str, at: Node, what: str) -> None:
+    def report_unknown(self, step: str, at: Node, field: str) -> None:
         """Reports an unknown value: an error if no run can determine it, else a note."""
         if at.dangling:
-            self.add(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
+            self.add(step, at, "GPU015", f"{field} has no value: {at.dangling}.", "Give it a value or a real input.")
         elif at.runtime:
             is_text = isinstance(at.value, Computed) or (isinstance(at.value, str) and "{{$" not in at.value)
             fix = "" if is_text else "Give the parameter a default."
-            self.add(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", fix)
+            self.add(step, at, "GPU024", f"{field} is not checkable: {at.runtime}.", fix)
 
-    def report_malformed(self, step: str, at: Node, what: str, rule: str) -> None:
+    def report_malformed(self, step: str, at: Node, field: str, rule: str) -> None:
         """Reports a value that breaks `rule`, for example `a list with at least one pool`."""
         value = "missing" if at.value is None else _shorten_value(at.value)
-        self.add(step, at, "GPU025", f"{what} must be {rule}; it is {value}.")
+        self.add(step, at, "GPU025", f"{field} must be {rule}; it is {value}.")
 
     @contextmanager
     def report_exceptions(self, step: str, at: Node) -> Iterator[None]:
@@ -85,7 +85,7 @@ class Judgement:
             self.add(step, at, "GPU031", f"The checker failed here: {_locate_error(error)}.", fix)
 
 
-def _changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
+def _list_changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
     """Returns the changes that fix the problem; none if one of the fields is missing."""
     if any(name not in parts for name, _ in problem.nearest):
         return ()
@@ -172,31 +172,31 @@ class Reader:
     def add(self, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
         self.judgement.add(self.step, at, rule, message, suggestion, severity)
 
-    def report_unknown(self, at: Node, what: str) -> None:
-        self.judgement.report_unknown(self.step, at, what)
+    def report_unknown(self, at: Node, field: str) -> None:
+        self.judgement.report_unknown(self.step, at, field)
 
-    def report_malformed(self, at: Node, what: str, rule: str) -> None:
-        self.judgement.report_malformed(self.step, at, what, rule)
+    def report_malformed(self, at: Node, field: str, rule: str) -> None:
+        self.judgement.report_malformed(self.step, at, field, rule)
 
-    def text(self, node: Node, what: str) -> str | None:
+    def text(self, node: Node, field: str) -> str | None:
         """Returns a text; None if it is missing, unknown or another type (which is reported)."""
         if not node.known:
-            self.report_unknown(node, what)
+            self.report_unknown(node, field)
         elif node.value is not None and not isinstance(node.value, str):
-            self.report_malformed(node, what, "a text")
+            self.report_malformed(node, field, "a text")
         spend("characters", len(node.text() or ""))
         return node.text()
 
-    def number(self, node: Node, what: str) -> int | None:
+    def number(self, node: Node, field: str) -> int | None:
         """Returns a whole number of 0 or more; None if it is missing, unknown or invalid (which is reported)."""
         if not node.known:
-            self.report_unknown(node, what)
+            self.report_unknown(node, field)
             return None
         if node.value is None or node.value == "":
             return None
         number = whole_number(node.value)
         if number is None or number < 0:
-            self.report_malformed(node, what, "a whole number of 0 or more")
+            self.report_malformed(node, field, "a whole number of 0 or more")
             return None
         return number
 
@@ -207,15 +207,15 @@ class Reader:
             return named.get(node.value, str(node.value))
         return self.text(node, "acceleratorType")
 
-    def object(self, node: Node, what: str) -> Node | None:
+    def object(self, node: Node, field: str) -> Node | None:
         """Returns an object, also from JSON text; None if it is missing or invalid."""
         node = node.decode()
         if not node.known:
-            self.report_unknown(node, what)
+            self.report_unknown(node, field)
             return None
         if node.value is None or isinstance(node.value, dict):
             return node if node.value is not None else None
-        self.report_malformed(node, what, "an object")
+        self.report_malformed(node, field, "an object")
         return None
 
     def words(self, node: Node, *names: str) -> str:

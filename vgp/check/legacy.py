@@ -58,12 +58,12 @@ def roles(node: Node, reader: Reader) -> Iterator[Role]:
         reader.add(tier_node, "GPU025", f"No scale tier is called '{tier}'.", fix)
         return
     for name in ROLES:
-        role = _role(node, reader, name, None if tier == "CUSTOM" else tiers[tier])
+        role = _read_role(node, reader, name, None if tier == "CUSTOM" else tiers[tier])
         if role is not None:
             yield role
 
 
-def _role(node: Node, reader: Reader, name: str, tier: JsonObject | None) -> Role | None:
+def _read_role(node: Node, reader: Reader, name: str, tier: JsonObject | None) -> Role | None:
     config = reader.object(node.get(f"{name}Config"), f"{name}Config")
     config = config if config is not None else Node(None, (*node.path, f"{name}Config"))
     replicas = 1 if name == "master" else reader.number(node.get(f"{name}Count"), f"{name}Count")

@@ -110,31 +110,31 @@ def judge_machine(
     fields = _Fields(Reader(judgement, step), spec)
     conditions = conditions or Conditions(tuple(judgement.regions), serving=serving)
     problems = _add_proposals(
-        _problems(judgement, fields, serving), fields, judgement.as_of, _correct_regions(conditions)
+        _find_problems(judgement, fields, serving), fields, judgement.as_of, _correct_regions(conditions)
     )
     for problem in problems:
         judgement.report(step, fields.of(problem), problem, parts=fields.nodes)
     sound = first_error(problems) is None
     names = fields.machine_type, fields.accelerator, fields.count or 0
     combination = find_combination(*names) if sound and fields.complete else None
-    return MachineSpec(*names, fields.complete, combination, fields.topology, _gpu(fields) if sound else None)
+    return MachineSpec(*names, fields.complete, combination, fields.topology, _find_gpu(fields) if sound else None)
 
 
-def _gpu(fields: _Fields) -> str | None:
+def _find_gpu(fields: _Fields) -> str | None:
     """Returns the accelerator of the request, or that of the machine if only the run knows the request's."""
     machine = catalog.machines().get(fields.machine_type or "")
     is_unread = compatibility.TYPE in fields.unread
     return machine.accelerator if is_unread and machine else fields.accelerator
 
 
-def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Problem]:
+def _find_problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Problem]:
     """Returns the problems of the known fields; unknown fields are left out."""
     machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count or 0
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
     if machine_type and tpu_rules.looks_like(machine_type):
-        return _tpu(fields, serving, judgement.as_of)
+        return _check_tpu(fields, serving, judgement.as_of)
     if serving and machine_type and machine_type not in catalog.machines():
-        return _serving_machine(machine_type, accelerator, judgement.as_of)
+        return _check_serving_machine(machine_type, accelerator, judgement.as_of)
     if not fields.unread:
         known = compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
         return [_allow_sharing(problem, machine_type, count) if serving else problem for problem in known]
@@ -166,9 +166,9 @@ def _add_proposals(problems: list[Problem], fields: _Fields, as_of: date, condit
     machine = str(names.get(compatibility.MACHINE, fields.machine_type))
     accelerator = names.get(compatibility.TYPE, fields.accelerator)
     count = fields.count or 0
-    if names and _passes(machine, str(accelerator) if accelerator else None, count, as_of, conditions):
+    if names and _is_valid(machine, str(accelerator) if accelerator else None, count, as_of, conditions):
         return problems
-    near = _nearest(catalog.machines().get(machine), str(accelerator or ""), count, as_of, conditions)
+    near = _find_nearest(catalog.machines().get(machine), str(accelerator or ""), count, as_of, conditions)
     region = conditions.regions[0] if len(conditions.regions) == 1 else None
     proposal = f"Nearest that works: {near.with_prices(region)}." if near else ""
     return [
@@ -192,7 +192,7 @@ def _add_tpu_proposal(problem: Problem, fields: _Fields, conditions: Conditions)
         ]
     names = [name for name, _ in problem.nearest]
     for near in (problem.nearest, *others):
-        if [name for name, _ in near] == names and _tpu_passes(dict(near), fields, conditions):
+        if [name for name, _ in near] == names and _is_valid_tpu(dict(near), fields, conditions):
             value = near[-1][1]
             is_named = near != problem.nearest and problem.suggestion.startswith("Nearest that works")
             return replace(
@@ -203,7 +203,7 @@ def _add_tpu_proposal(problem: Problem, fields: _Fields, conditions: Conditions)
     )
 
 
-def _tpu_passes(values: dict[str, str | int], fields: _Fields, conditions: Conditions) -> bool:
+def _is_valid_tpu(values: dict[str, str | int], fields: _Fields, conditions: Conditions) -> bool:
     name = str(fields.machine_type)
     accelerator = str(values.get(tpu_rules.TYPE, fields.accelerator or "")) or None
     count, topology = (
@@ -225,13 +225,13 @@ def _replace_proposal(problem: Problem, proposal: str, near: Combination | None)
     return replace(problem, suggestion=" ".join(part for part in (meant, proposal) if part), nearest=fields)
 
 
-def _passes(machine: str, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> bool:
+def _is_valid(machine: str, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> bool:
     combination = find_combination(machine, accelerator, count)
     found = compatibility.problems(machine, accelerator, count, as_of=as_of)
     return combination is not None and first_error(found) is None and conditions.allow(combination)
 
 
-def _nearest(
+def _find_nearest(
     machine: Machine | None, accelerator: str, count: int, as_of: date, conditions: Conditions
 ) -> Combination | None:
     """Returns the nearest GPUs to the request's or the machine's; None if no GPU is requested."""
@@ -250,7 +250,7 @@ def _allow_sharing(problem: Problem, machine_type: str | None, count: int) -> Pr
     return replace(problem, severity="warning") if problem.rule == "GPU003" and fewer else problem
 
 
-def _tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:
+def _check_tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:
     """Returns the problems of a machine with TPUs; an unknown accelerator is reported as for other machines."""
     accelerator = fields.accelerator
     if accelerator and accelerator not in catalog.accelerators():
@@ -270,14 +270,14 @@ def _without_count(machine_type: str | None, accelerator: str, judgement: Judgem
     return compatibility.problems(machine.name if machine else None, accelerator, count, as_of=judgement.as_of)
 
 
-def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) -> list[Problem]:
+def _check_serving_machine(machine_type: str, accelerator: str | None, as_of: date) -> list[Problem]:
     """Returns the problems of a prediction's machine. Some of these types (n1-standard-2, c3) are not in this
     catalog."""
     unknown = accelerator is not None and accelerator not in catalog.accelerators()
     problems = [compatibility.unknown_accelerator(accelerator, as_of)] if accelerator and unknown else []
     prefix = machine_type.rsplit("-", 1)[0]
     is_real = (
-        catalog.not_for_training(machine_type)
+        catalog.explain_unsuitable(machine_type)
         or any(name.rsplit("-", 1)[0] == prefix for name in catalog.machines())
         or machine_type.split("-")[0] in _SERVING_SERIES
     )

@@ -20,11 +20,11 @@ from vgp.machines.placement.machine_rules import Problem
 
 def recognises(data: object) -> bool:
     return isinstance(data, dict) and any(
-        isinstance(_spec_of(data).get(key), dict) for key in ("root", "deploymentSpec")
+        isinstance(_find_spec(data).get(key), dict) for key in ("root", "deploymentSpec")
     )
 
 
-def _spec_of(data: JsonObject) -> JsonObject:
+def _find_spec(data: JsonObject) -> JsonObject:
     inner = data.get("pipelineSpec", data.get("pipeline_spec"))
     return inner if isinstance(inner, dict) else data
 
@@ -95,9 +95,9 @@ class _Pipeline:
         arguments = self.mapping(self.mapping(task, "inputs", at), "parameters", (*at, "inputs"))
         inputs = Inputs(
             read_declared(component), (*self.at, "components", str(reference), "inputDefinitions", "parameters"),
-            arguments, (*at, "inputs", "parameters"), _loop_items(task), parent,
+            arguments, (*at, "inputs", "parameters"), _list_loop_items(task), parent,
         )  # fmt: skip
-        turns, tries = _product(self.turns, _turns(task, inputs)), self.tries * (1 + _retries(task))
+        turns, tries = _multiply(self.turns, _count_iterations(task, inputs)), self.tries * (1 + _count_retries(task))
         if isinstance(component.get("dag"), dict):
             around = self.turns, self.tries
             self.turns, self.tries = turns, tries
@@ -146,21 +146,21 @@ class _Pipeline:
 
 def _multiply_attempts(row: StepRow, turns: int | None, tries: int) -> StepRow:
     """Returns the row with its iterations and attempts; a retry of a ladder continues it, with the same deadline."""
-    return replace(row, turns=turns, tries=row.tries if row.rungs else _product(row.tries, tries))
+    return replace(row, turns=turns, tries=row.tries if row.rungs else _multiply(row.tries, tries))
 
 
-def _loop_items(task: JsonObject) -> frozenset[str]:
+def _list_loop_items(task: JsonObject) -> frozenset[str]:
     iterator = task.get("parameterIterator")
     item = iterator.get("itemInput") if isinstance(iterator, dict) else None
     return frozenset([item]) if isinstance(item, str) else frozenset()
 
 
-def _retries(task: JsonObject) -> int:
+def _count_retries(task: JsonObject) -> int:
     policy = task.get("retryPolicy")
     return max(0, whole_number(policy.get("maxRetryCount")) or 0) if isinstance(policy, dict) else 0
 
 
-def _turns(task: JsonObject, inputs: Inputs) -> int | None:
+def _count_iterations(task: JsonObject, inputs: Inputs) -> int | None:
     """Returns the number of iterations of the task's loop: the length of its list, 1 without a loop, None if
     unknown."""
     if task.get("artifactIterator"):
@@ -176,14 +176,14 @@ def _turns(task: JsonObject, inputs: Inputs) -> int | None:
     return len(value) if isinstance(value, list) else None
 
 
-def _product(first: int | None, second: int | None) -> int | None:
+def _multiply(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first * second
 
 
 #: A field of v1beta1 alone:
 #: https://cloud.google.com/python/docs/reference/aiplatform/latest/google.cloud.aiplatform_v1beta1.types.PipelineJob.RuntimeConfig.PersistentResourceRuntimeDetail
 _FALLS_BACK = ("FALL_BACK_TO_ON_DEMAND", 2)
-#: What Vertex AI does with a step that waits too long, by name or number; by default the step fails.
+#: Actions of Vertex AI for a step that waits too long, by name or number; by default the step fails.
 _BEHAVIOURS = (None, "FAIL", "TASK_RESOURCE_UNAVAILABLE_TIMEOUT_BEHAVIOR_UNSPECIFIED", 0, 1, *_FALLS_BACK)
 _STEP = "pipeline"
 
@@ -197,7 +197,7 @@ def _stays_on_resource(judgement: Judgement) -> bool:
     detail = reader.object(runtime.get(field), field) if runtime else None
     if detail is None:
         return False
-    _resource_name(reader, detail.get("persistentResourceName"))
+    _check_resource_name(reader, detail.get("persistentResourceName"))
     reader.number(detail.get("taskResourceUnavailableWaitTimeMs"), "taskResourceUnavailableWaitTimeMs")
     behaviour = detail.get("taskResourceUnavailableTimeoutBehavior")
     if behaviour.known and behaviour.value not in _BEHAVIOURS:
@@ -205,7 +205,7 @@ def _stays_on_resource(judgement: Judgement) -> bool:
     return behaviour.known and behaviour.value not in _FALLS_BACK
 
 
-def _resource_name(reader: Reader, node: Node) -> None:
+def _check_resource_name(reader: Reader, node: Node) -> None:
     """Judges the full name of the persistent resource, and its region."""
     name, regions = reader.text(node, "persistentResourceName"), reader.judgement.regions
     if node.missing:

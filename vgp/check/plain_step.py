@@ -20,16 +20,16 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\d+)?)\s*([a-zA-Z]{0,2})\s*")
 
 def vcpu_of(value: object) -> float | None:
     """Returns the vCPU of a CPU limit: 4, 4.0, '4' or '500m'; None if it is invalid."""
-    return _quantity(value)
+    return _parse_quantity(value)
 
 
 def memory_gb_of(value: object) -> float | None:
     """Returns the GB of a memory limit: '15G', '16Gi' or 15.0 (GB, as compiled by kfp); None if it is invalid."""
-    amount = _quantity(value)
+    amount = _parse_quantity(value)
     return amount if amount is None or isinstance(value, int | float) else amount / 1e9
 
 
-def _quantity(value: object) -> float | None:
+def _parse_quantity(value: object) -> float | None:
     """Returns a finite number of 0 or more; None for everything else."""
     match = _QUANTITY.fullmatch(value[:MAX_DIGITS]) if isinstance(value, str) else None
     try:
@@ -58,11 +58,14 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     reader = Reader(judgement, step)
     resources = reader.object(container.get("resources"), "resources") or Node(None, (*container.path, "resources"))
     limits = reader.object(resources.get("accelerator"), "accelerator") or Node(None, (*resources.path, "accelerator"))
-    kind, number = _newer(limits, "resourceType", "type"), _newer(limits, "resourceCount", "count")
+    kind, number = (
+        _choose_newer_field(limits, "resourceType", "type"),
+        _choose_newer_field(limits, "resourceCount", "count"),
+    )
     accelerator, count = reader.accelerator(kind), reader.number(number, "accelerator count")
     accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
-    vcpu = _amount(reader, resources, "resourceCpuLimit", "cpuLimit")
-    memory_gb = _amount(reader, resources, "resourceMemoryLimit", "memoryLimit")
+    vcpu = _read_amount(reader, resources, "resourceCpuLimit", "cpuLimit")
+    memory_gb = _read_amount(reader, resources, "resourceMemoryLimit", "memoryLimit")
     known = kind.known and number.known and (count is not None or number.value in (None, ""))
     problems = []
     if known:
@@ -76,24 +79,24 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     sound = first_error(problems) is None
     combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound and known else None
     if not judgement.on_resource:
-        _region(judgement, step, kind, combination, accelerator if sound else None)
-    _image(reader, container, accelerator if sound else None)
+        _check_region(judgement, step, kind, combination, accelerator if sound else None)
+    _check_image(reader, container, accelerator if sound else None)
     reader.variables(container.get("env"))
-    used, timeout_s = container_facts.services_of(container.get("env")), _timeout_s(container)
+    used, timeout_s = container_facts.services_of(container.get("env")), _find_timeout_s(container)
     judgement.report(
         step, container.get("env"), *container_facts.find_early_end(used, timeout_s or plain.MAX_TIMEOUT_S)
     )
-    _row(judgement, step, combination, accelerator, count or 0, timeout_s, used)
+    _add_row(judgement, step, combination, accelerator, count or 0, timeout_s, used)
 
 
-def _newer(node: Node, new: str, old: str) -> Node:
+def _choose_newer_field(node: Node, new: str, old: str) -> Node:
     """Returns the newer of kfp's two fields, which can hold a placeholder, or else the older one."""
     newer = node.get(new)
     return newer if newer.value not in (None, "") or not newer.known else node.get(old)
 
 
-def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None:
-    node = _newer(resources, new, old)
+def _read_amount(reader: Reader, resources: Node, new: str, old: str) -> float | None:
+    node = _choose_newer_field(resources, new, old)
     if not node.known:
         reader.report_unknown(node, old)
         return None
@@ -108,12 +111,12 @@ def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None
 
 def _place(field: str, kind: Node, number: Node, resources: Node) -> Node:
     if field in ("cpuLimit", "memoryLimit"):
-        return _newer(resources, f"resource{field[0].upper()}{field[1:]}", field)
+        return _choose_newer_field(resources, f"resource{field[0].upper()}{field[1:]}", field)
     node = number if field == compatibility.COUNT else kind
     return node if node.value is not None else resources
 
 
-def _region(
+def _check_region(
     judgement: Judgement, step: str, at: Node, combination: Combination | None, accelerator: str | None
 ) -> None:
     gpu = catalog.accelerators().get(accelerator or "")
@@ -128,24 +131,24 @@ def _region(
         )
 
 
-def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
+def _check_image(reader: Reader, container: Node, accelerator: str | None) -> None:
     node = container.get("image")
     image, command = reader.text(node, "image") or "", reader.words(container, "command", "args")
     reader.report(node, *container_facts.image_problems(image, command, accelerator, None))
 
 
-def _timeout_s(container: Node) -> int | None:
+def _find_timeout_s(container: Node) -> int | None:
     """Returns the limit in the step's own command: kfp's variable, or a command that begins with `timeout -k`."""
     keeps = any(f"${plain.TIMEOUT_VARIABLE}" in str(word.value) for word in container.get("command").items())
     pairs = container.get("env").items()
     limits = [pair.get("value") for pair in pairs if pair.get("name").text() == plain.TIMEOUT_VARIABLE]
     seconds = whole_number(limits[-1].value) if keeps and limits and limits[-1].known else None
     words = [word.text() or "" for key in ("command", "args") for word in container.get(key).items()]
-    seconds = seconds or _of_coreutils(words)
+    seconds = seconds or _parse_coreutils_timeout(words)
     return min(seconds, plain.MAX_TIMEOUT_S) if seconds and seconds > 0 else None
 
 
-def _of_coreutils(words: list[str]) -> int | None:
+def _parse_coreutils_timeout(words: list[str]) -> int | None:
     """Returns the seconds after which `timeout -k 60 4h PROGRAM` kills the program; None without -k."""
     match = _TIMEOUT.match(" ".join(words))
     if not match:
@@ -154,7 +157,7 @@ def _of_coreutils(words: list[str]) -> int | None:
     return math.ceil(kill + limit) if limit else None
 
 
-def _row(
+def _add_row(
     judgement: Judgement,
     step: str,
     combination: Combination | None,

@@ -37,19 +37,19 @@ class Inputs:
             return Node(None, self.arguments_at, dangling="it refers to itself")
         if name not in self.known:
             spend("look-ups")
-            self.known[name] = self._value(name, depth)
+            self.known[name] = self._find_value(name, depth)
         return self.known[name]
 
-    def _value(self, name: str, depth: int) -> Node:
+    def _find_value(self, name: str, depth: int) -> Node:
         if name in self.loop_items:
             return Node(None, runtime=f"'{name}' is an item of a loop")
         if name in self.arguments:
-            return self._argument(name, depth)
+            return self._find_argument(name, depth)
         if name in self.declared:
-            return self._default(name, depth)
+            return self._find_default(name, depth)
         return Node(None, dangling=f"the step has no input '{name}'")
 
-    def _default(self, name: str, depth: int) -> Node:
+    def _find_default(self, name: str, depth: int) -> Node:
         declaration = self.declared[name] if isinstance(self.declared[name], dict) else {}
         if "defaultValue" in declaration:
             path = (*self.declared_at, name, "defaultValue")
@@ -59,7 +59,7 @@ class Inputs:
             return Node(None, runtime=f"the pipeline parameter '{name}' has no default")
         return Node(None) if declaration.get("isOptional") else Node(None, dangling=f"the input '{name}' gets no value")
 
-    def _argument(self, name: str, depth: int) -> Node:
+    def _find_argument(self, name: str, depth: int) -> Node:
         spec, path = self.arguments[name], (*self.arguments_at, name)
         if self.parent is None:
             return Node(_unwrap_value(spec), path, self, depth=depth)
@@ -69,13 +69,13 @@ class Inputs:
             return self.parent.lookup(spec["componentInputParameter"], depth + 1)
         value = spec.get("runtimeValue")
         if isinstance(value, dict):
-            return self._constant(value, path, depth)
+            return self._build_constant(value, path, depth)
         output = spec.get("taskOutputParameter")
         if isinstance(output, dict):
             return Node(None, path, runtime=f"it is an output of the step '{output.get('producerTask')}'")
         return Node(None, path, runtime=f"the run gives '{name}' its value")
 
-    def _constant(self, value: JsonObject, path: FieldPath, depth: int) -> Node:
+    def _build_constant(self, value: JsonObject, path: FieldPath, depth: int) -> Node:
         for key in ("constant", "constantValue"):
             if key in value:
                 where = (*path, "runtimeValue", key)
@@ -118,10 +118,10 @@ _WORDS = ("job_spec", "worker_pool_specs", "dedicated_resources", "workerPoolSpe
 
 def launched_job(container: Node) -> Node | None:
     """Returns the object of the JSON text in the arguments; None if there is none."""
-    for argument in _arguments(container):
+    for argument in _list_arguments(container):
         if not _names_a_job(argument.value):
             continue
-        value = _json(_join_parts(argument.value, container.scope))
+        value = _parse_json(_join_parts(argument.value, container.scope))
         if find_kind_field(value) not in (None, "machineSpec"):
             return Node(value, argument.path, container.scope)
     return None
@@ -129,12 +129,12 @@ def launched_job(container: Node) -> Node | None:
 
 def find_unreadable_job(container: Node) -> Node | None:
     """Returns the argument with the job of a launcher whose job is not JSON; None otherwise."""
-    return next((argument for argument in _arguments(container) if _names_a_job(argument.value)), None)
+    return next((argument for argument in _list_arguments(container) if _names_a_job(argument.value)), None)
 
 
 def option(container: Node, name: str) -> Node | None:
     """Returns the argument after `name`; None if there is none."""
-    arguments = _arguments(container)
+    arguments = _list_arguments(container)
     for argument, following in zip(arguments, arguments[1:], strict=False):
         if argument.value == name:
             value = following.resolve()
@@ -146,7 +146,7 @@ def _names_a_job(argument: object) -> bool:
     return isinstance(argument, str) and any(word in argument for word in _WORDS)
 
 
-def _arguments(container: Node) -> list[Node]:
+def _list_arguments(container: Node) -> list[Node]:
     """Returns the arguments as written; placeholders in them are not resolved yet."""
     args = container.get("args")
     values = args.value if isinstance(args.value, list) else []
@@ -155,22 +155,22 @@ def _arguments(container: Node) -> list[Node]:
 
 def _join_parts(text: str, scope: Scope | None) -> str:
     """Returns the joined parts of a Concat, the JSON that the launcher receives."""
-    value = _json(text) if text.lstrip().startswith(('{"Concat"', '{"concat"')) else None
-    return _concat(value, scope) if value is not None else text
+    value = _parse_json(text) if text.lstrip().startswith(('{"Concat"', '{"concat"')) else None
+    return _join_concat(value, scope) if value is not None else text
 
 
-def _concat(value: object, scope: Scope | None, depth: int = 0) -> str:
+def _join_concat(value: object, scope: Scope | None, depth: int = 0) -> str:
     if isinstance(value, str) or depth > MAX_NESTING:
         return str(value)
     if not isinstance(value, dict):
         return json.dumps(value, default=str)
     lowered = {str(key).lower(): part for key, part in value.items()}
     if isinstance(lowered.get("concat"), list):
-        return "".join(_concat(part, scope, depth + 1) for part in lowered["concat"])
+        return "".join(_join_concat(part, scope, depth + 1) for part in lowered["concat"])
     choice = lowered.get("ifpresent")
     if isinstance(choice, dict):
         branch = "Then" if _is_present(str(choice.get("InputName")), scope) else "Else"
-        return _concat(choice.get(branch, ""), scope, depth + 1)
+        return _join_concat(choice.get(branch, ""), scope, depth + 1)
     return json.dumps(value, default=str)
 
 
@@ -179,7 +179,7 @@ def _is_present(name: str, scope: Scope | None) -> bool:
     return not value.dangling and (not value.known or value.value is not None)
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Returns the text as JSON, with its bare placeholders quoted; None if it is not JSON."""
     spend("characters", len(text))
     pieces, position, is_inside = [], 0, False

@@ -43,7 +43,7 @@ def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
     persistent = persistent_resource(spec)
     is_of_run = reader.judgement.on_resource and spec.get("persistentResourceId").value == _RUN_RESOURCE
     is_persistent = bool(persistent.value) or not persistent.known or is_of_run
-    strategy = _strategy(reader, scheduling.get("strategy"))
+    strategy = _read_strategy(reader, scheduling.get("strategy"))
     return Terms(location if region else None, regions, scheduling, *strategy, is_persistent)
 
 
@@ -53,7 +53,7 @@ def persistent_resource(spec: Node) -> Node:
     return replace(node, value=None, runtime="", dangling="") if node.value == _RUN_RESOURCE else node
 
 
-def _strategy(reader: Reader, node: Node) -> tuple[str, bool]:
+def _read_strategy(reader: Reader, node: Node) -> tuple[str, bool]:
     """Returns the name of the strategy, and whether it is known."""
     judgement = reader.judgement
     if not node.known:
@@ -73,7 +73,7 @@ def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> 
     """Judges timeout and waiting time; returns the timeout in seconds, by default the API's."""
     reader.keys(terms.scheduling, "scheduling")
     timeout, wait = terms.scheduling.get("timeout"), terms.scheduling.get("maxWaitDuration")
-    timeout_s, wait_s = _seconds(reader, timeout, "timeout"), _seconds(reader, wait, "maxWaitDuration")
+    timeout_s, wait_s = _read_seconds(reader, timeout, "timeout"), _read_seconds(reader, wait, "maxWaitDuration")
     for problem in job_fields.scheduling(terms.strategy, timeout_s, wait_s):
         reader.report(timeout if problem.field == "timeout" else wait, problem)
     if not timeout.known:
@@ -89,7 +89,7 @@ def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> 
     return timeout_s or job_fields.MAX_TIMEOUT_S
 
 
-def _seconds(reader: Reader, node: Node, name: str) -> float | None:
+def _read_seconds(reader: Reader, node: Node, name: str) -> float | None:
     if not node.known:
         reader.report_unknown(node, name)
         return None
@@ -120,11 +120,11 @@ def judge_region(
         if problems:
             problems = [_propose_region(problem, region, spec, serving) for problem in problems]
         else:
-            problems = _in_region(spec, region, serving)
+            problems = _check_region(spec, region, serving)
         judgement.report(step, at, *problems, parts={"region": at} if at.text() == region else None)
 
 
-def _in_region(spec: MachineSpec, region: str, serving: bool) -> list[Problem]:
+def _check_region(spec: MachineSpec, region: str, serving: bool) -> list[Problem]:
     """Returns a problem if the region lacks the machine's GPUs or TPUs."""
     if spec.is_tpu:
         return tpu_rules.region(*spec.names, where=region, serving=serving)
@@ -135,9 +135,9 @@ def _in_region(spec: MachineSpec, region: str, serving: bool) -> list[Problem]:
 def _propose_region(problem: Problem, region: str, spec: MachineSpec, serving: bool) -> Problem:
     """Returns the problem of a wrong region, with a region that has the machine."""
     meant = dict(problem.nearest).get("region")
-    if meant is None or first_error(_in_region(spec, str(meant), serving)) is None:
+    if meant is None or first_error(_check_region(spec, str(meant), serving)) is None:
         return problem
-    having = [each for each in sorted(catalog.regions()) if not first_error(_in_region(spec, each, serving))]
+    having = [each for each in sorted(catalog.regions()) if not first_error(_check_region(spec, each, serving))]
     near = nearest(region, having, 0.5)
     text = f"Did you mean {meant}, which has no {spec.gpu or spec.machine_type}?"
     fix = f"{text} Nearest that has it: {near}." if near else text
@@ -186,12 +186,12 @@ def judge_extras(reader: Reader, terms: Terms, spec: Node) -> None:
     elif isinstance(spec.value, dict) and "workerPoolSpecs" in spec.value:
         report_misplaced(reader, spec)
     for name in _FLAGS:
-        _flag(reader, spec.get(name), name)
+        _read_flag(reader, spec.get(name), name)
     _names(reader, terms, spec)
-    _network(reader, spec)
-    _tensorboard(reader, spec)
-    _mounts(reader, spec)
-    restarts, none = (_flag(reader, terms.scheduling.get(name), name) for name in _RETRIES)
+    _check_network(reader, spec)
+    _check_tensorboard(reader, spec)
+    _check_mounts(reader, spec)
+    restarts, none = (_read_flag(reader, terms.scheduling.get(name), name) for name in _RETRIES)
     if restarts and none:
         text = "disableRetries overrides restartJobOnWorkerRestart: Vertex AI restarts nothing."
         _report(reader, terms.scheduling.get("disableRetries"), text, "Keep one of them.", "warning")
@@ -209,7 +209,7 @@ def report_misplaced(reader: Reader, around: Node, *names: str) -> None:
             reader.add(around.get(name), "GPU025", text, f"Write it in {home}.", "warning")
 
 
-def _flag(reader: Reader, node: Node, name: str) -> bool:
+def _read_flag(reader: Reader, node: Node, name: str) -> bool:
     """Whether the flag is on. Google's components before 2.0 write it as text, "false"."""
     value = _BOOLEANS.get(node.value.lower()) if node.scope and isinstance(node.value, str) else node.value
     if node.known and node.value is not None and not isinstance(value, bool):
@@ -233,7 +233,7 @@ def _names(reader: Reader, terms: Terms, spec: Node) -> None:
             _report(reader, node, f"{field} is in {region}, the job in {', '.join(terms.regions)}.", severity="warning")
 
 
-def _network(reader: Reader, spec: Node) -> None:
+def _check_network(reader: Reader, spec: Node) -> None:
     config = reader.object(spec.get("pscInterfaceConfig"), "pscInterfaceConfig")
     if config is None:
         return
@@ -252,7 +252,7 @@ def _network(reader: Reader, spec: Node) -> None:
                 _report(reader, domain, f"The domain '{value}' does not end with a dot.", f"Write {value}. there.")
 
 
-def _tensorboard(reader: Reader, spec: Node) -> None:
+def _check_tensorboard(reader: Reader, spec: Node) -> None:
     node = spec.get("tensorboard")
     if not node.text():
         return
@@ -266,7 +266,7 @@ def _tensorboard(reader: Reader, spec: Node) -> None:
         _report(reader, node, text, "Set baseOutputDirectory.outputUriPrefix: gs://BUCKET/FOLDER.", "warning")
 
 
-def _mounts(reader: Reader, spec: Node) -> None:
+def _check_mounts(reader: Reader, spec: Node) -> None:
     for index, pool in enumerate(spec.get("workerPoolSpecs").decode().items()):
         for field, message in (("nfsMounts", "nfsMount"), ("lustreMounts", "lustreMount")):
             for mount in pool.decode().get(field).decode().items():

@@ -33,7 +33,7 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
     if reader.object(pool, f"workerPoolSpecs[{index}]") is None:
         return None
     reader.keys(pool, "workerPoolSpec")
-    replicas = _replicas(reader, index, pool)
+    replicas = _read_replicas(reader, index, pool)
     node = reader.object(pool.get("machineSpec"), "machineSpec")
     spec, at, is_reserved = UNKNOWN, pool, None
     if node is not None:
@@ -46,7 +46,7 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
     elif pool.get("machineSpec").missing:
         reader.report_malformed(pool.get("machineSpec"), "machineSpec", "given")
     result = Pool(at, spec, replicas, is_reserved)
-    _provisioning(reader, terms, result)
+    _check_provisioning(reader, terms, result)
     result = replace(result, boot_disk=judge_disk(reader, pool, spec))
     judge_body(reader, pool, spec, is_chief=index == 0)
     return result
@@ -59,7 +59,7 @@ def conditions(terms: Terms, is_reserved: bool | None) -> Conditions:
     return Conditions(tuple(terms.regions), terms.strategy if terms.strategy_known else "", is_reserved)
 
 
-def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
+def _read_replicas(reader: Reader, index: int, pool: Node) -> int | None:
     node = pool.get("replicaCount")
     replicas = reader.number(node, "replicaCount")
     if node.missing or replicas is None:
@@ -79,7 +79,7 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
     return replicas
 
 
-def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
+def _check_provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Reports a machine that is not offered with the job's strategy or in its regions."""
     spec = UNKNOWN if terms.is_persistent else pool.spec
     if spec.is_tpu and provisioning.is_preemptible(terms.strategy):
@@ -99,7 +99,7 @@ def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
         return None if not node.known else False
     reader.keys(affinity, "reservationAffinity")
     kind, key, values = affinity.get("reservationAffinityType"), affinity.get("key"), affinity.get("values").decode()
-    name = _affinity(reader, kind)
+    name = _read_affinity(reader, kind)
     items = list(values.items())
     names = [text for item in items if (text := item.text()) is not None]
     if not kind.known:
@@ -111,7 +111,7 @@ def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
     return name in ("ANY_RESERVATION", "SPECIFIC_RESERVATION")
 
 
-def _affinity(reader: Reader, kind: Node) -> str:
+def _read_affinity(reader: Reader, kind: Node) -> str:
     """Returns the name of the affinity; it may be given as a number of the enum."""
     if isinstance(kind.value, int) and not isinstance(kind.value, bool):
         return job_fields.AFFINITIES[kind.value] if 0 <= kind.value < 4 else str(kind.value)
@@ -163,7 +163,7 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     if node.value in (None, "") and node.known and not node.assumed and reader.judgement.document.places is None:
         text = f"The pool has no {field}: it has nothing to run."
         reader.add(node if node.value == "" else body, "GPU007", text, "Name the image.")
-    command = _command(reader, body)
+    command = _read_command(reader, body)
     problems = container_facts.image_problems(image or "", command, spec.gpu, spec.machine)
     reader.report(node, *problems)
     script = spec.machine.nccl_script if spec.machine and not is_chief else None
@@ -176,10 +176,10 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
         fix = f"For {job_fields.HOROVOD}; start it with torchrun --nproc_per_node={spec.count or 1}."
         reader.add(body.get("command") if body.get("command").value else body, "GPU022", text, fix)
     if is_chief and spec.combination and spec.count > 1:
-        _several_gpus(reader, body, command, spec)
+        _check_processes(reader, body, command, spec)
 
 
-def _command(reader: Reader, body: Node) -> str:
+def _read_command(reader: Reader, body: Node) -> str:
     """Returns command and arguments as one text; for the launching text of this library, the command that it starts."""
     text = reader.words(body, "command", "args")
     script = read(body.value) if isinstance(body.value, dict) else None
@@ -188,7 +188,7 @@ def _command(reader: Reader, body: Node) -> str:
     return " ".join([*script.command, "" if script.launch == "plain" else f"launch={script.launch}"])
 
 
-def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -> None:
+def _check_processes(reader: Reader, body: Node, command: str, spec: MachineSpec) -> None:
     env = reader.words(body, "env")
     at = body.get("command") if body.get("command").value else body
     # A kfp component's function may start processes, which is not visible here.
@@ -221,12 +221,12 @@ def judge_resource_pools(judgement: Judgement, step: str, resource: Node, locati
         spend("steps")
         pool = reader.object(item, f"resourcePools[{index}]")
         if pool is not None:
-            _resource_pool(reader, terms, pool, is_ray)
+            _judge_resource_pool(reader, terms, pool, is_ray)
 
 
-def _resource_pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> None:
+def _judge_resource_pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> None:
     reader.keys(pool, "resourcePool")
-    replicas = _resource_replicas(reader, pool, 0 if is_ray else 1)
+    replicas = _count_resource_replicas(reader, pool, 0 if is_ray else 1)
     node = reader.object(pool.get("machineSpec"), "machineSpec")
     if node is None:
         if pool.get("machineSpec").missing:
@@ -244,7 +244,7 @@ def _resource_pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> No
     reader.judgement.steps.append(spec.row(reader.step, replicas, "STANDARD", usd, region))
 
 
-def _resource_replicas(reader: Reader, pool: Node, least_allowed: int) -> int | None:
+def _count_resource_replicas(reader: Reader, pool: Node, least_allowed: int) -> int | None:
     """Returns the maximum number of machines of the pool; None if only the run knows it."""
     count, scaling = pool.get("replicaCount"), reader.object(pool.get("autoscalingSpec"), "autoscalingSpec")
     replicas = reader.number(count, "replicaCount")

@@ -153,10 +153,10 @@ def _refuse_open_questions(questions: "tuple[Question, ...]", answers: "Answers"
 def _ask(question: "Question", default: str | None) -> str:
     """Asks until the answer is valid."""
 
-    def checked(answer: str) -> str:
+    def check_answer(answer: str) -> str:
         try:
             return question.validate(answer)
         except RequestError as error:
             raise typer.BadParameter(str(error)) from None
 
-    return str(typer.prompt(question.text, default=default, value_proc=checked, err=True))
+    return str(typer.prompt(question.text, default=default, value_proc=check_answer, err=True))

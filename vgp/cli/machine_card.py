@@ -75,7 +75,7 @@ def render_card(machine: Machine, as_of: date) -> RenderableType:
         parts += ["", "[bold]$/hour on Vertex AI[/]", _render_machine_prices(prices)]
         old = times.price_age_warning((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
-        parts += filter(None, [times.sku_note([price for _, price in prices])])
+        parts += filter(None, [times.describe_unknown_skus([price for _, price in prices])])
     for quota in _list_quotas(machine, as_of):
         parts += ["", f"[bold]quota to request: {quota.what}[/]", facts_table(_list_quota_facts(quota))]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in _list_sources(machine)]

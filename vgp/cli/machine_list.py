@@ -50,7 +50,7 @@ def explain_none(need: Need) -> str:
     if problem:
         raise PlacementError(problem)
     lines = ["no machine meets all of these conditions."]
-    for name, offers in refusal.too_strict(need):
+    for name, offers in refusal.list_too_strict_parts(need):
         value = getattr(need, name)
         option = f"--{_OPTIONS.get(name, name).replace('_', '-')} {join_words(value) if name == 'regions' else value}"
         lines.append(f"Without {option} there are {len(offers)}; the first: {_describe_offer(offers[0])}.")
@@ -88,7 +88,7 @@ def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Renderable
         f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in limited
     ]
     prices = [offer.price for offer in offers if offer.price]
-    lines += [times.price_dates((price.date for price in prices), today), times.sku_note(prices)]
+    lines += [times.price_dates((price.date for price in prices), today), times.describe_unknown_skus(prices)]
     return with_caption(rows, list(filter(None, lines)))
 
 

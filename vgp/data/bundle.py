@@ -196,7 +196,7 @@ def file_of(directory: str | Path, name: str) -> str:
     Raises:
         UserError: The file is a symbolic link, which could lead out of the folder, or it has changed after the pin.
     """
-    if pinned.digest(str(directory)):
+    if pinned.read_digest(str(directory)):
         return _find_pinned_file(str(directory), name)
     path = f"{str(directory).rstrip('/')}/{name}"
     if Path(path).is_symlink():

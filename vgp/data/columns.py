@@ -66,7 +66,7 @@ class Sketch:
         """Returns the column's entry in the manifest."""
         values = classes if self.kind == "label" else category_values(self.counts)
         keys = [str(code) for code in range(len(classes))] if self.kind == "label" else values
-        width = 1 if self.kind != "vector" else _width(self.type)
+        width = 1 if self.kind != "vector" else _find_width(self.type)
         return Column(
             name=name, kind=self.kind, type=str(self.type), width=width, count=self.count, missing=self.missing,
             mean=self.mean, std=(self.squares / self.count) ** 0.5 if self.squares > 0 else 1.0,
@@ -165,7 +165,7 @@ def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] 
     if values is not None:
         column = pa.DictionaryArray.from_arrays(column, pa.array(values, pa.string()))
     if pa.types.is_dictionary(column.type):
-        counts = Counter(_value_counts(column))
+        counts = Counter(_count_values(column))
         sketch = Sketch("category", pa.int32(), counts=counts if train else Counter(dict.fromkeys(counts, 0)))
         sketch.count, sketch.missing = (len(column) - counts[""], counts[""]) if train else (0, 0)
         return sketch
@@ -200,15 +200,15 @@ def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
 def elements(column: pa.Array) -> NDArray[np.generic]:
     """Returns a fixed-width column as numpy: (rows,), or (rows, width) for vectors; bytes become uint8."""
     if pa.types.is_fixed_size_list(column.type):
-        return _numbers(column.flatten()).reshape(len(column), column.type.list_size)
+        return _to_numpy(column.flatten()).reshape(len(column), column.type.list_size)
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width
         start = column.offset * width
         return np.frombuffer(column.buffers()[1], np.uint8)[start : start + len(column) * width].reshape(-1, width)
-    return _numbers(column)
+    return _to_numpy(column)
 
 
-def _numbers(column: pa.Array) -> NDArray[np.generic]:
+def _to_numpy(column: pa.Array) -> NDArray[np.generic]:
     """Converts to numpy without `to_numpy` where possible, which imports pandas (0.3 s in each process)."""
     plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if plain and not column.null_count:
@@ -216,12 +216,12 @@ def _numbers(column: pa.Array) -> NDArray[np.generic]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _value_counts(column: pa.Array) -> dict[str, int]:
+def _count_values(column: pa.Array) -> dict[str, int]:
     n = np.bincount(column.indices.to_numpy(), minlength=len(column.dictionary))
     return dict(zip(column.dictionary.to_pylist(), n.tolist(), strict=True))
 
 
-def _width(kind: pa.DataType) -> int:
+def _find_width(kind: pa.DataType) -> int:
     return int(kind.list_size if pa.types.is_fixed_size_list(kind) else kind.byte_width)
 
 
@@ -237,7 +237,7 @@ def bin_edges(values: NDArray[np.generic]) -> NDArray[np.float64]:
     return np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1]))
 
 
-def bins(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
+def assign_bins(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the bin of each value, int64 (N,), from 0; bin len(inner) + 1 is for missing values."""
     numbers = values.astype(np.float64)
     return np.where(np.isnan(numbers), len(inner) + 1, np.searchsorted(inner, numbers, side="right"))
@@ -245,4 +245,4 @@ def bins(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.
 
 def tally(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the number of values in each bin, int64 (len(inner) + 2,)."""
-    return np.bincount(bins(values, inner), minlength=len(inner) + 2)
+    return np.bincount(assign_bins(values, inner), minlength=len(inner) + 2)

@@ -73,7 +73,7 @@ def _read(task: TabularTask, files: Sequence[File]) -> list[Stretches]:
             destination.scratch_folder() as folder,
             engine_choice.duckdb(task, pinned, folder, features.find_day_columns(task)) as engine,
         ):
-            days = features.days(task, engine.source())
+            days = features.compute_days(task, engine.source())
             with failed_rows.name_errors(task, engine):
                 table = engine.read(days.filter(days.day.notnull()).distinct())
     except NoRows:

@@ -76,7 +76,7 @@ class Engine(Protocol):
     def read(self, expression: ir.Table) -> pa.Table:
         """Returns a small result at once; its columns have the expression's types. Raises the errors of `create`."""
 
-    def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+    def has_few_values(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         """Returns whether most rows share these columns with another row, so counting by them first saves work."""
 
     def find_repeated_values(self, rows: ir.Table, column: str, most: int) -> list[int]:

@@ -59,11 +59,11 @@ def check(name: str, events: Events, before: Mapping[str, dt.DataType]) -> None:
     """
     if not isinstance(events, Events):
         raise UserError(f"the events {name} are a {type(events).__name__}: return vgp.data.events.Events.")
-    for problem in _problems(events, before):
+    for problem in _find_problems(events, before):
         raise UserError(f"the events {name}: {problem}")
 
 
-def _problems(events: Events, before: Mapping[str, dt.DataType]) -> Iterator[str]:
+def _find_problems(events: Events, before: Mapping[str, dt.DataType]) -> Iterator[str]:
     columns = events.table.schema()
     for first, last in events.windows:
         if not (_is_whole(first) and _is_whole(last) and 1 <= last <= first):

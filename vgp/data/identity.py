@@ -72,12 +72,12 @@ _INFINITY, _NAN, _MISSING = 0x7FF0 << 48, 0x7FF8 << 48, (0x7FF8 << 48) + 1
 def register_float_bytes(connection: duckdb.DuckDBPyConnection) -> None:
     """Registers `float_bytes`, which `number_rows` and `number` call, in a DuckDB connection."""
     connection.create_function(
-        "float_bytes", float_bytes, ["double[]"], "blob",
+        "float_bytes", pack_floats, ["double[]"], "blob",
         type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
     )  # fmt: skip
 
 
-def float_bytes(lists: pa.ChunkedArray) -> pa.Array:
+def pack_floats(lists: pa.ChunkedArray) -> pa.Array:
     """Returns the bytes of each list of float64 values, eight for each. All lists must have the same length."""
     rows, values = len(lists), pc.list_flatten(lists).combine_chunks()
     numbers = (pc.fill_null(values, 0.0) if values.null_count else values).to_numpy() + 0.0  # -0.0 + 0.0 is 0.0
@@ -98,28 +98,28 @@ def number_rows(rows: ir.Table, columns: Sequence[str], dialect: str, name: str)
         return rows.select(*others, **{name: number(rows, columns)})
     floats = [column for column in columns if rows[column].type().is_floating()]
     # In stages, because each is used several times in the next and the SQL would repeat it.
-    staged = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
-    for stage in (_near, _step, _part):
-        staged = staged.mutate(**{f"{stage.__name__}_{i}": stage(staged, i) for i in range(len(floats))})
+    staged = rows.mutate(**{f"_size_{i}": _clamp_size(rows[column]) for i, column in enumerate(floats)})
+    for title, stage in (("_near", _scale_size), ("_step", _step), ("_part", _read_mantissa)):
+        staged = staged.mutate(**{f"{title}_{i}": stage(staged, i) for i in range(len(floats))})
     texts: list[ir.StringValue] = []
     for floating, run in groupby(columns, lambda column: column in floats):
         if floating:
-            digits = [_float_digits(staged, column, floats.index(column)) for column in run]
+            digits = [_format_float_bytes(staged, column, floats.index(column)) for column in run]
             texts.append(_to_hex(_md5_bytes(_from_hex(ibis.literal("").join(digits)))))
         else:
             texts += [_encode_text(staged[column], dialect, column != columns[-1]) for column in run]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
     return joined.select(
-        *(column for column in rows.columns if column != name), **{name: _number(joined["_text"], dialect)}
+        *(column for column in rows.columns if column != name), **{name: _hash_text(joined["_text"], dialect)}
     )
 
 
 def number(rows: ir.Table, columns: Sequence[str]) -> ir.IntegerValue:
     """Returns the number of each row as a DuckDB expression."""
-    return _number(cast(ir.StringValue, ibis.literal("|")).join(_texts(rows, columns)), "duckdb")
+    return _hash_text(cast(ir.StringValue, ibis.literal("|")).join(_format_columns(rows, columns)), "duckdb")
 
 
-def _texts(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:
+def _format_columns(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:
     """Returns the texts of the columns on DuckDB; adjacent floats have one common text, from one call."""
     texts: list[ir.StringValue] = []
     for floating, run in groupby(columns, lambda column: rows[column].type().is_floating()):
@@ -133,13 +133,13 @@ def _texts(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:
 
 def _encode_text(value: ir.Value, dialect: str, sized: bool) -> ir.StringValue:
     """Returns the text of a value; if `sized`, the text of a string begins with its length."""
-    text = _text(value, dialect)
+    text = _format_value(value, dialect)
     if sized and value.type().is_string():
         return cast(ir.StringValue, text.length().cast("string") + ":" + text)
     return text
 
 
-def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
+def _hash_text(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
     if dialect == "bigquery":
         digits = _to_hex(_md5(text)).reverse().right(BITS // 4)
         return cast(ir.IntegerValue, (ibis.literal("0x") + digits).cast("int64"))
@@ -158,7 +158,7 @@ def to_epoch(value: ir.Value, dialect: str) -> ir.IntegerValue:
     return cast(ir.IntegerValue, value.delta(ibis.timestamp("1970-01-01T00:00:00"), unit="microsecond"))
 
 
-def _text(value: ir.Value, dialect: str) -> ir.StringValue:
+def _format_value(value: ir.Value, dialect: str) -> ir.StringValue:
     kind = value.type()
     if kind.is_string():
         return cast(ir.StringValue, value.fill_null(""))
@@ -169,12 +169,12 @@ def _text(value: ir.Value, dialect: str) -> ir.StringValue:
     return cast(ir.StringValue, value.cast("string").fill_null(""))
 
 
-def _size(value: ir.FloatingValue) -> ir.FloatingValue:
+def _clamp_size(value: ir.FloatingValue) -> ir.FloatingValue:
     """Returns the absolute value, or 0 if it is not finite."""
     return cast(ir.FloatingValue, (value.isnan() | value.isinf()).ifelse(0.0, value.cast("float64").abs()))
 
 
-def _near(rows: ir.Table, i: int) -> ir.FloatingValue:
+def _scale_size(rows: ir.Table, i: int) -> ir.FloatingValue:
     """Returns the size, scaled so that its powers of two exist, and 1 for 0, which has no logarithm."""
     size = rows[f"_size_{i}"]
     return cast(ir.FloatingValue, ibis.cases((size >= _TINY, size), (size > 0, size * 2.0**_LIFT), else_=1.0))
@@ -185,12 +185,12 @@ def _step(rows: ir.Table, i: int) -> ir.IntegerValue:
     return cast(ir.IntegerValue, rows[f"_near_{i}"].log2().floor().cast("int64"))
 
 
-def _part(rows: ir.Table, i: int) -> ir.FloatingValue:
+def _read_mantissa(rows: ir.Table, i: int) -> ir.FloatingValue:
     """Returns the mantissa, or half or double of it if the exponent is off by one."""
     return cast(ir.FloatingValue, rows[f"_near_{i}"] * ibis.literal(2.0) ** -rows[f"_step_{i}"])
 
 
-def _float_digits(rows: ir.Table, column: str, i: int) -> ir.StringValue:
+def _format_float_bytes(rows: ir.Table, column: str, i: int) -> ir.StringValue:
     """Returns the eight bytes of a value in BigQuery, as 16 hexadecimal digits."""
     value, size, part = rows[column], rows[f"_size_{i}"], rows[f"_part_{i}"]
     shift = ibis.cases((part >= 2, 1), (part < 1, -1), else_=0)
@@ -258,12 +258,12 @@ def _check(engine: Engine, rows: ir.Table, key: Sequence[str], ids: Sequence[int
     matches = rows.filter(rows[ID].isin(ids)).select(ID, *place, *(name for name in key if name not in place))
     order = [ID, *key, *place]
     table = engine.read(matches.order_by(order).limit(2 * MOST_REPEATED)).to_pylist()
-    for _, group in groupby(table, lambda row: [row[ID], *(_comparable(row[name]) for name in key)]):
+    for _, group in groupby(table, lambda row: [row[ID], *(_make_comparable(row[name]) for name in key)]):
         for first, second in pairwise(group):
             raise UserError(_describe_repeat(engine, key, first, second))
 
 
-def _comparable(value: object) -> object:
+def _make_comparable(value: object) -> object:
     """Returns a value that is equal for 0.0 and -0.0, and for two NaNs."""
     return str(value + 0.0) if isinstance(value, float) else value
 

@@ -58,7 +58,7 @@ class Labels:
             text = storage.read(file.path, most=MOST_JSON_BYTES).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise UserError(f"{name} is not UTF-8 (byte {error.start}): save it as UTF-8.") from None
-        return cls(name, _lines(name, text))
+        return cls(name, _parse_lines(name, text))
 
     def of(self, image: str) -> Line | None:
         return self.lines.get(compose_name(image))
@@ -77,7 +77,7 @@ class Labels:
                 )
 
 
-def _lines(name: str, text: str) -> dict[str, Line]:
+def _parse_lines(name: str, text: str) -> dict[str, Line]:
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     header = [column.strip().lower() for column in rows.fieldnames or ()]
     if "file" not in header or "label" not in header:
@@ -120,7 +120,7 @@ def folder_of(image: str) -> str:
     return folder
 
 
-def id_of(image: str) -> int:
+def hash_name(image: str) -> int:
     """Returns 63 bits of the MD5 of the image's name."""
     return int.from_bytes(hashlib.md5(image.encode(), usedforsecurity=False).digest()[:8], "big") >> 1
 
@@ -152,7 +152,7 @@ def pixels(name: str, data: bytes, size: int, channels: int) -> bytes:
         with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise Damaged(f"{name} has {image.width:,} x {image.height:,} pixels; the limit is {MOST_PIXELS:,}.")
-            upright = ImageOps.exif_transpose(_in_bytes(name, image))
+            upright = ImageOps.exif_transpose(_to_bytes(name, image))
             square = ImageOps.fit(upright.convert("RGB" if channels == 3 else "L"), (size, size), _BILINEAR)
             return square.tobytes()
     except UnidentifiedImageError:
@@ -169,7 +169,7 @@ _FIX = "save it again, leave it out, or set damaged=drop."
 _BILINEAR = 2
 
 
-def _in_bytes(name: str, image: "Image") -> "Image":
+def _to_bytes(name: str, image: "Image") -> "Image":
     """Converts 16-bit pixels to their upper eight bits; pillow's own conversion would clip most of them to white."""
     from PIL import Image
 

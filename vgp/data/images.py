@@ -58,7 +58,7 @@ class Scan:
     """The statistics of shards: number of images, bytes, a digest for each shard, and the names of damaged images."""
 
     images: int
-    #: By split, 8 bytes of the digest of every image that is not dropped.
+    #: For each split, 8 bytes of the digest of every image that is not dropped.
     prints: Mapping[str, bytes]
     bytes: int
     digests: tuple[str, ...]
@@ -101,14 +101,14 @@ class ImageTask(Task):
             labels.require_all(images)
         self.given = ",".join(storage.parts(data))
         self.others = tuple(name for name in files if name not in images and not (labels and name == labels.name))
-        pictures = list(self._pictures(images, labels))
+        pictures = list(self._list_pictures(images, labels))
         self.unlabelled = len(images) - len(pictures)
         if not pictures:
             raise UserError(f"{labels.name if labels else data} names none of the {len(images):,} images.")
         count = max(1, min(SHARD_IMAGES, SHARD_BYTES // self._width))
         return [tuple(pictures[i : i + count]) for i in range(0, len(pictures), count)]
 
-    def _pictures(self, images: Mapping[str, File], labels: Labels | None) -> Iterator[Picture]:
+    def _list_pictures(self, images: Mapping[str, File], labels: Labels | None) -> Iterator[Picture]:
         """Yields the images that have a class, in the order of their names."""
         shares = self.chosen["validation_share"], self.chosen["test_share"]
         codes = {compose_name(title): code for code, title in enumerate(self.classes)}
@@ -138,7 +138,7 @@ class ImageTask(Task):
             digest.update(picture.name.encode() + b"\0" + image_digest)
             if self.chosen["damaged"] == "drop":
                 try:
-                    self._pixels(picture, data)
+                    self._decode_pixels(picture, data)
                 except Damaged:
                     damaged.append(picture.name)
                     continue
@@ -160,7 +160,7 @@ class ImageTask(Task):
             notes.append(f"Dropped because they cannot be decoded: {_format_names(scan.damaged, 'image')}.")
         if self.others:
             notes.append(f"Ignored because their names are not those of images: {_format_names(self.others, 'file')}.")
-        notes += _copies(scan.prints)
+        notes += _describe_copies(scan.prints)
         digest = hashlib.sha256("".join(scan.digests).encode()).hexdigest()
         shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
         return {
@@ -177,7 +177,7 @@ class ImageTask(Task):
         by_split: dict[str, list[tuple[Picture, bytes]]] = {split: [] for split in SPLITS}
         for picture, data in _read(shard):
             try:
-                by_split[picture.split].append((picture, self._pixels(picture, data)))
+                by_split[picture.split].append((picture, self._decode_pixels(picture, data)))
             except Damaged:
                 if self.chosen["damaged"] == "refuse":
                     raise
@@ -189,7 +189,7 @@ class ImageTask(Task):
         images = [pixels(name, file, self.chosen["size"], self.chosen["channels"]) for name, file in data]
         return pa.table({"image": pa.array(images, pa.binary(self._width))})
 
-    def _pixels(self, picture: Picture, data: bytes) -> bytes:
+    def _decode_pixels(self, picture: Picture, data: bytes) -> bytes:
         return pixels(picture.name, data, self.chosen["size"], self.chosen["channels"])
 
     @property
@@ -199,7 +199,7 @@ class ImageTask(Task):
     def _table(self, pictures: Sequence[tuple[Picture, bytes]]) -> pa.Table:
         return pa.table(
             {
-                "row_id": pa.array([image_labels.id_of(picture.name) for picture, _ in pictures], pa.int64()),
+                "row_id": pa.array([image_labels.hash_name(picture.name) for picture, _ in pictures], pa.int64()),
                 "image": pa.array([data for _, data in pictures], pa.binary(self._width)),
                 "label": pa.array([picture.label for picture, _ in pictures], pa.int64()),
             }
@@ -214,7 +214,7 @@ def _decode_row(row: RawRow, name: str) -> tuple[str, bytes]:
         raise UserError(f"{name}: image must be the bytes of an image file, or their base64 text.") from None
 
 
-def _copies(prints: Mapping[str, bytes]) -> Iterator[str]:
+def _describe_copies(prints: Mapping[str, bytes]) -> Iterator[str]:
     """Yields a sentence for each split that has byte-for-byte copies of train images under other names."""
     train, *others = (np.frombuffer(prints[split], "<u8") for split in SPLITS)
     for split, tested in zip(SPLITS[1:], others, strict=True):
@@ -239,15 +239,15 @@ def _read(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, bytes]]:
                 yield picture, data
 
 
-def _check(chosen: Options) -> None:
-    size, channels = chosen["size"], chosen["channels"]
+def _check(options: Options) -> None:
+    size, channels = options["size"], options["channels"]
     if not (isinstance(size, int) and 1 <= size <= 4096):
         raise UserError(f"size={size!r}: it must be the pixels of a side, a whole number from 1 to 4,096.")
     if channels not in (1, 3):
         raise UserError(f"channels={channels!r}: it must be 3 (red, green, blue) or 1 (grey).")
-    if chosen["damaged"] not in ("refuse", "drop"):
-        raise UserError(f"damaged={chosen['damaged']!r}: it must be refuse or drop.")
-    shares = [chosen["validation_share"], chosen["test_share"]]
+    if options["damaged"] not in ("refuse", "drop"):
+        raise UserError(f"damaged={options['damaged']!r}: it must be refuse or drop.")
+    shares = [options["validation_share"], options["test_share"]]
     if not all(isinstance(s, (int, float)) and 0 <= s < 1 for s in shares) or not 0 < shares[1] < 1 - shares[0]:
         raise UserError(
             f"validation_share={shares[0]}, test_share={shares[1]}: they must be shares of the images, with test_share "

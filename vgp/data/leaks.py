@@ -18,11 +18,11 @@ from vgp.data.split_parts import mix_bits
 MAX_AUC = 0.995
 #: Share of the variance of a number's rank that one column alone explains, above which it is refused.
 MAX_EXPLAINED = 0.99
-#: The values of both from which on a warning names a column: it may be known only after the outcome.
+#: A column with an AUC or explained share above these is named in a warning: it may be known only after the outcome.
 NEAR_AUC, NEAR_EXPLAINED = 0.9, 0.8
-#: Standard errors above 0.5 from which on an AUC is not luck, over all columns of a table.
+#: An AUC that is more than this many standard errors above 0.5 is not luck, even for the best of many columns.
 BEYOND_LUCK = 3.7
-#: Columns that a warning names.
+#: Maximum number of columns that a warning names.
 MOST_NAMED = 8
 #: Rows of the sample over all shards, and the fewest rows of each class for a verdict.
 SAMPLE_ROWS = 100_000
@@ -98,7 +98,7 @@ def check(
                 "beforehand, name it in the task's `trusted`."
             )
         ordered = values.dtype.kind == "f"
-        areas = [] if is_number else list(_areas(coded, labels, classes, ordered))
+        areas = [] if is_number else list(_list_areas(coded, labels, classes, ordered))
         for title, held_out, _ in areas:
             if held_out > MAX_AUC:
                 raise UserError(
@@ -107,19 +107,19 @@ def check(
                     "known beforehand, name it in the task's `trusted`."
                 )
         strength, figures = (
-            _nearly_number(coded, labels, ordered, share) if is_number else _nearly_class(areas, labels, classes)
+            _judge_number(coded, labels, ordered, share) if is_number else _judge_class(areas, labels, classes)
         )
         near += [(strength, f"{name} ({figures})")] if figures else []
-    return _warn([text for _, text in sorted(near, key=lambda pair: -pair[0])])
+    return _format_warning([text for _, text in sorted(near, key=lambda pair: -pair[0])])
 
 
-def _warn(near: list[str]) -> tuple[str, ...]:
-    if not near:
+def _format_warning(columns: list[str]) -> tuple[str, ...]:
+    if not columns:
         return ()
-    several, rest = len(near) > 1, len(near) - MOST_NAMED
+    several, rest = len(columns) > 1, len(columns) - MOST_NAMED
     warning = (
         f"{'Columns' if several else 'A column'} alone nearly predict{'' if several else 's'} the label: "
-        f"{', '.join(near[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
+        f"{', '.join(columns[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
         f"{'one of them is' if several else 'it is'} known only after the outcome, it leaks, and the model is worth "
         "less than its figures: leave it out of the features, or name it in the task's `trusted`."
     )
@@ -138,32 +138,32 @@ def measure_near_leak(
         ordered: Whether the column is a number.
     """
     if not classes:
-        return _nearly_number(codes, labels, ordered, measure_explained_variance(codes, labels))
-    return _nearly_class(list(_areas(codes, labels, classes, ordered)), labels, classes)
+        return _judge_number(codes, labels, ordered, measure_explained_variance(codes, labels))
+    return _judge_class(list(_list_areas(codes, labels, classes, ordered)), labels, classes)
 
 
-def _nearly_number(
+def _judge_number(
     codes: NDArray[np.int64], labels: NDArray[np.generic], ordered: bool, share: float
 ) -> tuple[float, str]:
     few = MIN_OF_EACH_CLASS <= len(codes) < 2 * MIN_ROWS
     if ordered and few and labels.min() < labels.max() and codes.min() < codes.max():
-        share = float(np.corrcoef(ranks(codes), ranks(labels))[0, 1]) ** 2
+        share = float(np.corrcoef(compute_ranks(codes), compute_ranks(labels))[0, 1]) ** 2
     return share, f"R2 {share:.2f} of its rank" if share >= NEAR_EXPLAINED else ""
 
 
-def _nearly_class(
+def _judge_class(
     areas: Sequence[tuple[str, float, float]], labels: NDArray[np.generic], classes: Sequence[str]
 ) -> tuple[float, str]:
     title, _, auc = max(areas, key=lambda area: area[2])
     if auc < NEAR_AUC:
         return auc, ""
     hits = int((labels == list(classes).index(title)).sum())
-    low, high = _interval(auc, hits, len(labels) - hits)
+    low, high = _auc_interval(auc, hits, len(labels) - hits)
     of = "" if len(classes) == 2 else f" of {title!r}"
     return auc, f"AUC {auc:.3f}{of}, 95% interval {low:.2f} to {high:.2f}"
 
 
-def _areas(
+def _list_areas(
     codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], ordered: bool
 ) -> Iterator[tuple[str, float, float]]:
     """Yields each class with two AUCs: on held-out rows, and one that also uses small samples and is 0.5 if it may be
@@ -171,10 +171,10 @@ def _areas(
     for code, title in enumerate(classes[: 1 if len(classes) == 2 else None]):
         positive = labels == code
         held_out = separation(codes, positive)
-        yield title, held_out, _beyond_luck(codes, positive, ordered, held_out)
+        yield title, held_out, _subtract_luck(codes, positive, ordered, held_out)
 
 
-def _beyond_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool, best: float) -> float:
+def _subtract_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool, best: float) -> float:
     hits = int(positive.sum())
     rest = len(positive) - hits
     if not hits or not rest:
@@ -182,13 +182,13 @@ def _beyond_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered:
     if min(hits, rest) < 4 * MIN_OF_EACH_CLASS:
         best = max(best, (separation(codes, positive, 1) + separation(codes[::-1], positive[::-1], 1)) / 2)
         if ordered:
-            area = _area(*(np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)))
+            area = _compute_auc(*(np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)))
             best = max(best, area, 1 - area)
     luck = ((hits + rest + 1) / (12 * hits * rest)) ** 0.5
     return best if best - 0.5 > BEYOND_LUCK * luck else 0.5
 
 
-def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
+def _auc_interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
     """Returns the 95% interval of Hanley and McNeil 1982 (https://doi.org/10.1148/radiology.143.1.7063747)."""
     first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = auc * (1 - auc) + (hits - 1) * (first - auc**2) + (rest - 1) * (second - auc**2)
@@ -202,7 +202,7 @@ def measure_explained_variance(codes: NDArray[np.int64], label: NDArray[np.gener
     half = len(codes) // 2
     if half < MIN_ROWS:
         return 0.0
-    rank = ranks(label) / len(label)
+    rank = compute_ranks(label) / len(label)
     size = int(codes.max()) + 1
     seen = np.bincount(codes[:half], minlength=size)
     mean = np.bincount(codes[:half], weights=rank[:half], minlength=size) / np.maximum(seen, 1)
@@ -211,7 +211,7 @@ def measure_explained_variance(codes: NDArray[np.int64], label: NDArray[np.gener
     return float(1 - np.square(rank[half:] - mean[codes[half:]]).mean() / variance) if variance > 0 else 0.0
 
 
-def ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
+def compute_ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
     """Returns the rank of each value, from 0; equal values share their mean rank."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - counts / 2)[place.reshape(-1)])
@@ -234,10 +234,10 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int
     _, rank = np.unique(rate, return_inverse=True)
     hits = np.bincount(rank[codes[judge]], weights=positive[judge], minlength=size)
     misses = np.bincount(rank[codes[judge]], weights=~positive[judge], minlength=size)
-    return _area(hits, misses)
+    return _compute_auc(hits, misses)
 
 
-def _area(hits: Counted, misses: Counted) -> float:
+def _compute_auc(hits: Counted, misses: Counted) -> float:
     """Returns the area under the ROC curve of a score, from the counts of both classes for each of its values."""
     below = np.cumsum(misses) - misses
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))

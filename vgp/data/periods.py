@@ -70,7 +70,7 @@ class Window:
     def with_year(self, year: int) -> "Window":
         """Returns the window with its months in the given year."""
         months = [date_of(period.start).month for period in self.periods]
-        return Window(self.text, tuple(_period("month", date(year, month, 1)) for month in months))
+        return Window(self.text, tuple(_build_period("month", date(year, month, 1)) for month in months))
 
 
 def parse(value: object, name: str) -> Window:
@@ -86,7 +86,7 @@ def parse(value: object, name: str) -> Window:
         return Window()
     if match := _LENGTH.fullmatch(text):
         return Window(text, length=Length(int(match[1]), match[2]))
-    parts = [_part(item.strip(), text, name) for item in text.split(",")]
+    parts = [_parse_part(item.strip(), text, name) for item in text.split(",")]
     if len({yearless for _, yearless in parts}) > 1:
         raise UserError(f"{name} {text!r} mixes months with and without a year.")
     periods = {period for periods, _ in parts for period in periods}
@@ -127,7 +127,7 @@ def date_of(day: int) -> date:
         raise UserError(f"a row is dated {day:,} days from 1970, which is beyond the years 1 to 9999.") from None
 
 
-def _part(item: str, text: str, name: str) -> tuple[list[Period], bool]:
+def _parse_part(item: str, text: str, name: str) -> tuple[list[Period], bool]:
     """Returns the periods of a range, and whether they lack a year."""
     match = _RANGE.fullmatch(item) or _MONTHS.fullmatch(item)
     if not match:
@@ -152,13 +152,13 @@ def _end(written: str, text: str, name: str) -> tuple[Period, bool]:
     numbers = [int(number) for number in re.findall(r"\d+", written)]
     try:
         if "W" in written:
-            return _period("week", date.fromisocalendar(numbers[0], numbers[1], 1)), False
+            return _build_period("week", date.fromisocalendar(numbers[0], numbers[1], 1)), False
         if len(numbers) == 3:
-            return _period("day", date(*numbers)), False
+            return _build_period("day", date(*numbers)), False
         if len(numbers) == 1 and len(written) == 4:
-            return _period("year", date(numbers[0], 1, 1)), False
+            return _build_period("year", date(numbers[0], 1, 1)), False
         yearless = len(numbers) == 1
-        month = _period("month", date(_ANY_YEAR if yearless else numbers[0], numbers[-1], 1))
+        month = _build_period("month", date(_ANY_YEAR if yearless else numbers[0], numbers[-1], 1))
         return (month._replace(text=str(numbers[0])) if yearless else month), yearless
     except (ValueError, OverflowError):
         if "W" in written or len(numbers) == 3 or len(written) == 4:
@@ -166,7 +166,7 @@ def _end(written: str, text: str, name: str) -> tuple[Period, bool]:
         raise UserError(f"{name} {text!r}: there is no month {numbers[-1]}; months are 1 to 12.") from None
 
 
-def _period(unit: str, first: date) -> Period:
+def _build_period(unit: str, first: date) -> Period:
     texts = {"year": f"{first.year:04}", "month": f"{first.year:04}-{first.month:02}", "day": first.isoformat(),
              "week": "{:04}-W{:02}".format(*first.isocalendar()[:2])}  # fmt: skip
     start, end_of_calendar = (first - _EPOCH).days, (date.max - _EPOCH).days + 1
@@ -178,7 +178,7 @@ def period_containing(unit: str, day: int) -> Period:
     """Returns the year, month, week or day (`unit`) that contains the day."""
     on = date_of(day)
     firsts = {"year": on.replace(month=1, day=1), "month": on.replace(day=1), "day": on}
-    return _period(unit, firsts[unit] if unit in firsts else on - timedelta(days=on.weekday()))
+    return _build_period(unit, firsts[unit] if unit in firsts else on - timedelta(days=on.weekday()))
 
 
 def next_period(period: Period, yearless: bool) -> Period:

@@ -76,7 +76,7 @@ class WorkerPool:
         call = partial(_call, title, function)
         with self._explaining_deaths(title, workers):
             if not in_process:
-                results = self._pool(workers).map(call, items)
+                results = self._get_pool(workers).map(call, items)
                 yield from progress(title, results, len(items))
                 return
             with (
@@ -94,7 +94,7 @@ class WorkerPool:
         """
         with self._explaining_deaths(title, 1):
             with _without_main():
-                future = self._pool(1).submit(_call, title, function, item)
+                future = self._get_pool(1).submit(_call, title, function, item)
             return future.result()
 
     @contextmanager
@@ -125,7 +125,7 @@ class WorkerPool:
         dead = [process for process in processes if process.exitcode not in (0, None)]
         return [process for process in dead if process.exitcode != -signal.SIGTERM] or dead
 
-    def _pool(self, workers: int) -> ProcessPoolExecutor:
+    def _get_pool(self, workers: int) -> ProcessPoolExecutor:
         if self._executor is None:
             # Not fork: this process may have threads (pyarrow, torch, Google clients), whose locks a fork keeps.
             context = multiprocessing.get_context("spawn")

@@ -110,8 +110,8 @@ def open_rows(directory: str | Path, split: str) -> Rows:
     if split not in dataset.splits:
         raise UserError(f"{folder} has no split {split!r}; it has {', '.join(dataset.splits)}.")
     shards, rows = dataset.splits[split], dataset.rows(split)
-    if rows * _row_bytes(dataset.columns) <= IN_MEMORY_BYTES:
-        arrays: dict[str, Array] = {c.name: np.empty(_shape(c, rows), dtype(c)) for c in dataset.columns}
+    if rows * _count_row_bytes(dataset.columns) <= IN_MEMORY_BYTES:
+        arrays: dict[str, Array] = {c.name: np.empty(_find_shape(c, rows), dtype(c)) for c in dataset.columns}
         return Rows(_decode(folder, shards, dataset, arrays))
     return Rows(_map_files(folder, shards, dataset, rows))
 
@@ -135,7 +135,7 @@ def _map_files(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, r
     with open(home / f"{key}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.is_dir():
-            inflate.require_space(home, 0, rows * _row_bytes(dataset.columns), str(folder))
+            inflate.require_space(home, 0, rows * _count_row_bytes(dataset.columns), str(folder))
             _build(folder, shards, dataset, rows, ready)
     return {column.name: np.load(ready / f"{i}.npy", mmap_mode="r") for i, column in enumerate(dataset.columns)}
 
@@ -147,7 +147,7 @@ def _build(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows:
     try:
         arrays: dict[str, Array] = {
             column.name: np.lib.format.open_memmap(
-                building / f"{i}.npy", mode="w+", dtype=dtype(column), shape=_shape(column, rows)
+                building / f"{i}.npy", mode="w+", dtype=dtype(column), shape=_find_shape(column, rows)
             )
             for i, column in enumerate(dataset.columns)
         }
@@ -219,11 +219,11 @@ def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, column
     schema = parquet.schema_arrow
     for column in columns:
         written = schema.field(column.name).type if column.name in schema.names else None
-        if written is None or not _fits(written, column):
+        if written is None or not _fits_column(written, column):
             raise UserError(
                 f"{path} has {column.name} as {written}, but the manifest has {column.type}: prepare the data again."
             )
-    decoded = shard.rows * _row_bytes(columns)
+    decoded = shard.rows * _count_row_bytes(columns)
     if decoded > MOST_SHARD_BYTES:
         raise UserError(f"{path} needs {decoded >> 20} MiB of memory; the limit is {MOST_SHARD_BYTES >> 20} MiB.")
 
@@ -238,19 +238,19 @@ def _check_values(path: Path, table: pa.Table, columns: Sequence[Column]) -> Non
                 raise UserError(f"{path} holds codes of {column.name} beyond its {len(column.values)} values.")
 
 
-def _fits(written: pa.DataType, column: Column) -> bool:
+def _fits_column(written: pa.DataType, column: Column) -> bool:
     if pa.types.is_fixed_size_list(written):
-        return written.list_size == column.width and _element(str(written.value_type)) == dtype(column)
+        return written.list_size == column.width and _parse_element_type(str(written.value_type)) == dtype(column)
     if pa.types.is_fixed_size_binary(written):
         return written.byte_width == column.width and dtype(column) == np.uint8
     return pa.types.is_primitive(written) and str(written) == column.type
 
 
-def _row_bytes(columns: Sequence[Column]) -> int:
+def _count_row_bytes(columns: Sequence[Column]) -> int:
     return sum(column.width * dtype(column).itemsize for column in columns)
 
 
-def _shape(column: Column, rows: int) -> tuple[int, ...]:
+def _find_shape(column: Column, rows: int) -> tuple[int, ...]:
     return (rows, column.width) if column.kind == "vector" else (rows,)
 
 
@@ -266,10 +266,10 @@ def dtype(column: Column) -> np.dtype[np.generic]:
         return np.dtype(np.uint8)
     if text.startswith("fixed_size_list"):
         text = text.partition(": ")[2].partition(">")[0].partition(" not null")[0]
-    return _element(text)
+    return _parse_element_type(text)
 
 
-def _element(text: str) -> np.dtype[np.generic]:
+def _parse_element_type(text: str) -> np.dtype[np.generic]:
     name = NUMPY_NAMES.get(text, text)
     if not NUMBERS.fullmatch(name):
         raise UserError(f"the manifest names the type {quote(text)}, which is not a type of numbers.")

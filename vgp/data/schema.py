@@ -57,14 +57,18 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
         "copy of that "
         "column."
     )
-    raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}{hint * bool(in_path)}")
+    raise UserError(
+        f"{source} {missing_columns_message(columns, missing, {field.name for field in fields})}{hint * bool(in_path)}"
+    )
 
 
-def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()) -> str:
+def missing_columns_message(
+    columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()
+) -> str:
     """Returns the message about a header that lacks declared columns, with the nearest names in the header."""
     spare = [column for column in columns[:MOST_COMPARED] if column not in declared]
-    plain = {_plain(column): column for column in spare}
-    near = [(name, plain.get(_plain(name)) or nearest(name, spare, NEAR)) for name in missing[:MOST_HINTS]]
+    plain = {_normalize_name(column): column for column in spare}
+    near = [(name, plain.get(_normalize_name(name)) or nearest(name, spare, NEAR)) for name in missing[:MOST_HINTS]]
     hints = "".join(f" Is {quote(column)} meant to be {name!r}?" for name, column in near if column)
     if any(column and column.casefold() == name.casefold() for name, column in near):
         hints += " Upper and lower case differ: declare the names as the file writes them."
@@ -76,7 +80,7 @@ def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSe
     )
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Returns the name in lower case, without spaces, `_` and `-`."""
     return re.sub(r"[\s_-]", "", name).casefold()
 
@@ -124,10 +128,10 @@ def canonical_type(field: Field) -> str:
 
 def arrow_schema(columns: ibis.Schema) -> pa.Schema:
     """Returns the Arrow schema of an expression's columns. (Ibis's own conversion needs a package of its backends.)"""
-    return pa.schema([pa.field(name, _arrow(kind)) for name, kind in columns.items()])
+    return pa.schema([pa.field(name, _to_arrow(kind)) for name, kind in columns.items()])
 
 
-def _arrow(kind: dt.DataType) -> pa.DataType:
+def _to_arrow(kind: dt.DataType) -> pa.DataType:
     if isinstance(kind, dt.Timestamp):
         return pa.timestamp("us", tz="UTC" if kind.timezone else None)
     if isinstance(kind, dt.Decimal):

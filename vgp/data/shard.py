@@ -64,7 +64,7 @@ def require_unique_ids(shards: Iterable[ShardIds]) -> None:
 
 
 ROW_ID = "row_id"
-#: Rows from which `_repeats` decides whether the values of a column repeat.
+#: Rows from which `_has_repeats` decides whether the values of a column repeat.
 SAMPLE_ROWS = 4096
 #: The form of a split's name, which becomes a part of file names.
 SPLIT_NAME = re.compile(r"[\w-]{1,100}")
@@ -191,14 +191,14 @@ def encode_parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
     Numbers that repeat are stored as dictionaries, which saves a third of a table's bytes.
     """
     sink = pa.BufferOutputStream()
-    numbers = [field.name for field in rows.schema if field.name not in categories and _repeats(rows[field.name])]
+    numbers = [field.name for field in rows.schema if field.name not in categories and _has_repeats(rows[field.name])]
     pq.write_table(
         rows, sink, compression="zstd", use_dictionary=[*categories, *numbers], row_group_size=max(1, rows.num_rows)
     )
     return sink.getvalue()
 
 
-def _repeats(column: pa.ChunkedArray) -> bool:
+def _has_repeats(column: pa.ChunkedArray) -> bool:
     """Returns whether at most half of the first values of a column of numbers are distinct."""
     first = column.slice(0, SAMPLE_ROWS)
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)

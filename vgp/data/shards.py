@@ -125,7 +125,7 @@ def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, li
     if task.regression:
         described = dataset_checks.with_quantiles(described, task.label, _sample(prepared)[task.label])
     notes = (*notes, *doubts, *(split_parts.notes_on_groups(task.groups[0], figures.groups) if task.groups else ()))
-    return Plan(described, values, notes, doubts), _orders(prepared)
+    return Plan(described, values, notes, doubts), _number_files(prepared)
 
 
 def manifest_of(
@@ -175,7 +175,7 @@ def _sample(prepared: Sequence[Prepared]) -> leaks.Sample:
     return {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
 
 
-def _orders(prepared: Sequence[Prepared]) -> list[Order]:
+def _number_files(prepared: Sequence[Prepared]) -> list[Order]:
     """Numbers the files of each split in the order of the shards; a shard without rows of a split has none."""
     splits = sorted({split for shard in prepared for split, rows in shard.rows.items() if rows})
     numbers = {split: count() for split in splits}

@@ -87,7 +87,7 @@ class ByHash:
         kind = cast(ir.IntegerValue, rows["_kind"])
         place = kind % 100
         if planned["_common"]:
-            place = kind.isin(planned["_common"]).ifelse(_by_number(rows, kind), place)
+            place = kind.isin(planned["_common"]).ifelse(_place_by_number(rows, kind), place)
         codes = self._codes(cast(ir.IntegerValue, place))
         moved = (("_kind", planned.get("_moved_kinds", {})), ("_row_id", planned.get("_moved_rows", {})))
         for column, by_code in moved:
@@ -111,7 +111,7 @@ class ByHash:
         if self.group:
             few = kinds is not None and kinds.concentration > 1 / ENOUGH_GROUPS
             name = "day" if self.group == DAY else self.group
-            return f"group {name}", (_few_groups(name, kinds),) if kinds and few else ()
+            return f"group {name}", (_few_groups_message(name, kinds),) if kinds and few else ()
         if not kinds:
             return "key", ()
         many = len(kinds.common) or kinds.alike > MANY_ALIKE * kinds.rows
@@ -134,7 +134,7 @@ class ByHash:
         return text + " If you declare a key or a group, it decides instead."
 
 
-def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
+def _place_by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
     """Returns places by the number of a row within its kind, in the order of ids, so each kind has exact shares.
 
     The hash of a kind decides the place of its first row, so that small kinds together have their shares. New rows of a
@@ -146,23 +146,24 @@ def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
     return cast(ir.IntegerValue, (number * STEPS + kind // 100 % STEPS) * 100 // (rows_of_kind * STEPS))
 
 
-def notes_on_ungrouped(group: str, ungrouped: int, rows: int) -> tuple[str, ...]:
+def describe_ungrouped(group: str, ungrouped: int, rows: int) -> tuple[str, ...]:
     """Returns a note on the rows without a value of the group; () if there are none."""
     if not ungrouped:
         return ()
     return (f"{ungrouped:,} of {rows:,} rows have no value of {group}: each of them goes to a split by itself.",)
 
 
-def _few_groups(group: str, kinds: Kinds) -> str:
+def _few_groups_message(group: str, kinds: Kinds) -> str:
     return (
         f"A group goes to one split as a whole, and few groups hold most of the {kinds.rows:,} rows ({kinds.kinds:,} "
         f"values of {group}): the splits may be far from their shares, and a test on few groups is not reliable."
     )
 
 
-#: The most units of a rare class: with 100, the test split of a fifth is off by more than 12 once in 500 times.
+#: Maximum number of units (rows or groups) of a rare class. With 100, a test split of a fifth is off by more than 12
+#: in one of 500 cases.
 RARE = 100
-#: The most units of all rare classes, which a query lists.
+#: Maximum number of units of all rare classes together, because one query lists them.
 MOST_UNITS = 10_000
 
 TRAIN, VALIDATION, TEST = range(len(NAMES))

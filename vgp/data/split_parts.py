@@ -119,16 +119,16 @@ def group_marks(column: pa.ChunkedArray) -> Marks:
     if pa.types.is_dictionary(values.type):
         texts = values.cast(values.type.value_type).to_pylist()
         digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
-        return _smallest(np.frombuffer(digests, "<u8"))
+        return _select_smallest(np.frombuffer(digests, "<u8"))
     if not pa.types.is_integer(values.type):
         return np.zeros(0, np.uint64)
-    return _smallest(mix_bits(values.cast(pa.int64()).to_numpy().astype(np.uint64)))
+    return _select_smallest(mix_bits(values.cast(pa.int64()).to_numpy().astype(np.uint64)))
 
 
 def merge_marks(first: Mapping[str, Marks], second: Mapping[str, Marks]) -> dict[str, Marks]:
     """Merges the hashes of two sets of shards, by split."""
     parts = {split: [marks[split] for marks in (first, second) if split in marks] for split in {**first, **second}}
-    return {split: _smallest(np.concatenate(marks)) for split, marks in parts.items()}
+    return {split: _select_smallest(np.concatenate(marks)) for split, marks in parts.items()}
 
 
 def notes_on_groups(group: str, splits: Mapping[str, Marks]) -> Iterator[str]:
@@ -146,5 +146,5 @@ def notes_on_groups(group: str, splits: Mapping[str, Marks]) -> Iterator[str]:
             )
 
 
-def _smallest(hashes: NDArray[np.generic]) -> Marks:
+def _select_smallest(hashes: NDArray[np.generic]) -> Marks:
     return np.unique(np.asarray(hashes, np.uint64))[:MOST_MARKS]

@@ -111,9 +111,9 @@ def _refuse_unused(task: Declaration, kind: str, options: Options) -> None:
     used = {"time": ("train", "test", "validation_share"), "hash": ("test_share", "validation_share")}.get(kind, ())
     ignored = [name for name in OPTIONS if name != "split" and name not in used and options.get(name, "") != ""]
     if ignored:
-        reasons = {"time": "windows of time decide which rows test",
+        reasons = {"time": "windows of time decide which rows are test rows",
                    "hash": f"{task.task} {'is split by a hash' if task.time else 'has no time column'}"}  # fmt: skip
-        reason = reasons.get(kind, f"the column {kind} decides which rows test")
+        reason = reasons.get(kind, f"the column {kind} decides which rows are test rows")
         raise UserError(f"{' and '.join(ignored)} would do nothing: {reason}.")
 
 
@@ -153,11 +153,11 @@ class ByTime:
             raise UserError("the input has no rows, so no model can be trained or tested.")
         train, test = self.windows.resolve(present)
         for spans in (train, test):
-            require_labelled(any(_inside(day, spans) for day in labelled), format_spans(spans), self.unlabelled)
-        without = sum(n for day, n in unlabelled.items() if _inside(day, (*train, *test)))
+            require_labelled(any(_is_inside(day, spans) for day in labelled), format_spans(spans), self.unlabelled)
+        without = sum(n for day, n in unlabelled.items() if _is_inside(day, (*train, *test)))
         outside = sum(n for days in (labelled, unlabelled) for day, n in days.items()
-                      if not _inside(day, (*train, *test)))  # fmt: skip
-        held_out = self._choose_validation([day for day in labelled if _inside(day, train)])
+                      if not _is_inside(day, (*train, *test)))  # fmt: skip
+        held_out = self._choose_validation([day for day in labelled if _is_inside(day, train)])
         return {
             "split": {"by": f"time ({self.time})", "train": format_spans(train), "test": format_spans(test)},
             "validation_days": [date_of(day).isoformat() for day in held_out],
@@ -168,8 +168,8 @@ class ByTime:
 
     def assign(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         day, (train, test) = cast(ir.IntegerValue, rows["_mark"]), planned["_spans"]
-        held_out = [(_among(day, planned["_held_out"]), 1)] if planned["_held_out"] else []
-        codes = ibis.cases((_within(day, test), 2), *held_out, (_within(day, train), 0), else_=-1)
+        held_out = [(_is_among(day, planned["_held_out"]), 1)] if planned["_held_out"] else []
+        codes = ibis.cases((_is_within(day, test), 2), *held_out, (_is_within(day, train), 0), else_=-1)
         return cast(ir.IntegerValue, codes.cast("int8"))
 
     def _choose_validation(self, train_days: Collection[int]) -> list[int]:
@@ -181,15 +181,15 @@ class ByTime:
         return sorted(days[i] for i in order[:count])
 
 
-def _inside(day: int, spans: Spans) -> bool:
+def _is_inside(day: int, spans: Spans) -> bool:
     return any(start <= day < end for start, end in spans)
 
 
-def _within(day: ir.IntegerValue, spans: Sequence[tuple[int, int]]) -> ir.BooleanValue:
+def _is_within(day: ir.IntegerValue, spans: Sequence[tuple[int, int]]) -> ir.BooleanValue:
     return cast(ir.BooleanValue, ibis.or_(*(day.between(start, end - 1) for start, end in spans)))
 
 
-def _among(day: ir.IntegerValue, days: Sequence[int]) -> ir.BooleanValue:
+def _is_among(day: ir.IntegerValue, days: Sequence[int]) -> ir.BooleanValue:
     """Returns whether the day is one of these sorted days, by a binary search.
 
     Ten years hold out 182 days: a search takes a few comparisons for each row, where `isin` would join with a list.
@@ -197,7 +197,7 @@ def _among(day: ir.IntegerValue, days: Sequence[int]) -> ir.BooleanValue:
     if len(days) <= MOST_COMPARED:
         return cast(ir.BooleanValue, ibis.or_(*(day == other for other in days)))
     middle = len(days) // 2
-    return (day < days[middle]).ifelse(_among(day, days[:middle]), _among(day, days[middle:]))
+    return (day < days[middle]).ifelse(_is_among(day, days[:middle]), _is_among(day, days[middle:]))
 
 
 # ---- the split by a column of the input with `train`, `validation` or `test`; rows with "" are left out

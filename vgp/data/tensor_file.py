@@ -101,10 +101,10 @@ def entries(header: bytes, size: int) -> dict[str, Entry]:
     if not isinstance(fields, dict):
         raise ValueError("the header is not a JSON object")
     first = LENGTH_BYTES + len(header)
-    return {name: _entry(name, value, first, size) for name, value in fields.items() if name != "__metadata__"}
+    return {name: _parse_entry(name, value, first, size) for name, value in fields.items() if name != "__metadata__"}
 
 
-def _entry(name: str, value: JsonObject, first: int, size: int) -> Entry:
+def _parse_entry(name: str, value: JsonObject, first: int, size: int) -> Entry:
     try:
         dtype, shape = _NAMED[value["dtype"]], tuple(value["shape"])
         begin, end = value["data_offsets"]

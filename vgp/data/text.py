@@ -76,7 +76,7 @@ def find(data: str) -> list[Text]:
         UserError: A part matches nothing, or two files have the same name below their roots.
     """
     parts = storage.parts(data)
-    matches = [text for part in parts for text in _below(part)] if parts else _standard_library()
+    matches = [text for part in parts for text in _below(part)] if parts else _list_standard_library()
     texts = {text.path: text for text in matches if text.bytes}
     names: dict[str, str] = {}
     for text in texts.values():
@@ -87,7 +87,7 @@ def find(data: str) -> list[Text]:
     return sorted(texts.values(), key=lambda text: text.name)
 
 
-def _standard_library() -> list[Text]:
+def _list_standard_library() -> list[Text]:
     root = Path(sysconfig.get_path("stdlib"))
     names = [path.relative_to(root) for path in root.rglob("*.py")]
     sources = [name for name in names if not SKIPPED & set(name.parts)]
@@ -96,7 +96,7 @@ def _standard_library() -> list[Text]:
 
 def _below(part: str) -> list[Text]:
     """Returns the files of one file, folder or glob. The root is the folder, or the part before the first wildcard."""
-    if pinned.digest(part):
+    if pinned.read_digest(part):
         return [Text(file.title or storage.plain(file.path), file) for file in storage.find(part)]
     if storage.WILDCARDS & set(part) and not os.path.exists(part):
         root = re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]

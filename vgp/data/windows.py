@@ -144,15 +144,15 @@ def _test_span(train: Window, test: Window, days: Sequence[int]) -> Spans:
         return ((last_month.start, last_month.end),)
     if train.periods:
         end = train.periods[-1].end
-        return ((end, _within_calendar("test", test, test.length.after, end)),)
+        return ((end, _move_day("test", test, test.length.after, end)),)
     end = days[-1] + 1
-    return ((_within_calendar("test", test, test.length.before, end), end),)
+    return ((_move_day("test", test, test.length.before, end), end),)
 
 
 def _train_span(train: Window, test_start: int, days: Sequence[int]) -> Spans:
     """Returns the days of a train window without dates: of its length, or all days before the test window."""
     if train.length:
-        return ((_within_calendar("train", train, train.length.before, test_start), test_start),)
+        return ((_move_day("train", train, train.length.before, test_start), test_start),)
     if days[0] >= test_start:
         raise UserError(
             f"the data has rows in {_months(days)} only, and none before the test window: choose a later test window."
@@ -160,7 +160,7 @@ def _train_span(train: Window, test_start: int, days: Sequence[int]) -> Spans:
     return ((period_containing("month", days[0]).start, test_start),)
 
 
-def _within_calendar(name: str, window: Window, move: Callable[[int], int], day: int) -> int:
+def _move_day(name: str, window: Window, move: Callable[[int], int], day: int) -> int:
     try:
         return move(day)
     except OverflowError:

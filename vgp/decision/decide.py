@@ -70,7 +70,7 @@ def decide(
         UserError: an argument out of range, no readable predictions, or a `worst_day` that these rows refute.
     """
     decision.check(margin, confidence, nights, worst_day)
-    if _nothing_scored(evaluation_dir):
+    if _has_no_scores(evaluation_dir):
         result = Decision(
             promote=False, decided=False, reason=predictions.UNDECIDED, rows=0, groups=0,
             margin=margin, confidence=confidence, nights=nights, approve=approve,
@@ -87,7 +87,7 @@ def decide(
     return result
 
 
-def _nothing_scored(evaluation_dir: str | Path) -> bool:
+def _has_no_scores(evaluation_dir: str | Path) -> bool:
     """Whether this is the evaluation of a script that wrote no predictions."""
     folder = Path(evaluation_dir)
     return (
@@ -105,7 +105,7 @@ def _decide(data: Predictions, terms: Terms) -> Decision:
         return kept.model_copy(update={"reason": reason.explain_unscored_champion(kept)})
     if (absent := _absent(data)) and not draft.same:
         return draft.model_copy(update={"decided": False, "reason": reason.explain_missing_classes(draft, absent)})
-    return _compared(data, draft, draft.reference, terms) if draft.reference else draft
+    return _add_comparison(data, draft, draft.reference, terms) if draft.reference else draft
 
 
 def _absent(data: Predictions) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def _replaces(header: Header, reference: Reference | None) -> bool:
     return reference == "champion" or bool(header.champion_problem)
 
 
-def _compared(data: Predictions, draft: Decision, reference: Reference, terms: Terms) -> Decision:
+def _add_comparison(data: Predictions, draft: Decision, reference: Reference, terms: Terms) -> Decision:
     found = compared(data, reference)
     counts, level = found.gain.clusters, levels.tonight(draft.confidence, draft.nights)
     draft = draft.model_copy(update={"groups": min(counts), "clusters": counts if data.header.group else ()})
@@ -194,7 +194,7 @@ def comparison_figures(
         "challenger_value": found.ours,
         "reference_value": found.theirs,
         "difference": found.gain.estimate,
-        "interval": levels.within(levels.widened(found.gain), (1 + INTERVAL_CONFIDENCE) / 2),
+        "interval": levels.within(levels.widen_error(found.gain), (1 + INTERVAL_CONFIDENCE) / 2),
         "slices": vetoes.slices(data, found, confidence),
         "calibration": vetoes.calibration(data, reference, confidence) if comparable else None,
         "rivals": tuple(
@@ -215,7 +215,7 @@ def _unit(header: Header) -> str:
 
 def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: float) -> RivalCheck:
     """Returns the comparison with a simple model, with signs from the rival's point of view."""
-    low, high = levels.within(levels.widened(found.gain), confidence)
+    low, high = levels.within(levels.widen_error(found.gain), confidence)
     return RivalCheck(
         model=model, value=found.theirs, difference=-found.gain.estimate, lower_bound=-high, upper_bound=-low
     )
@@ -224,18 +224,18 @@ def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: 
 def bounds_figures(gain: Contrast, draft: Decision, level: float) -> dict[str, object]:
     """Returns the test's fields of a `Decision`; decisions that share a year's error assume more correlated groups."""
     caution = levels.CAUTION if draft.nights > 1 else 0.0
-    wide = levels.widened(gain, caution)
+    wide = levels.widen_error(gain, caution)
     return {
         "level": level,
         "degrees": wide.degrees,
-        "lower_bound": _finite(levels.lower(wide, level)),
-        "upper_bound": _finite(levels.upper(wide, level)),
-        "detectable": _finite(levels.detectable(wide, level, draft.margin)),
+        "lower_bound": _require_finite(levels.lower(wide, level)),
+        "upper_bound": _require_finite(levels.upper(wide, level)),
+        "detectable": _require_finite(levels.detectable(wide, level, draft.margin)),
         "alike": None if gain.carried is None else levels.alike(gain, caution),
     }
 
 
-def _finite(bound: float) -> float | None:
+def _require_finite(bound: float) -> float | None:
     return bound if math.isfinite(bound) else None
 
 

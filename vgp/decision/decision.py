@@ -113,7 +113,7 @@ class EvidenceCheck(Frozen):
     needed: float
     #: Whether tonight's challenger is ahead on tonight's rows (Student's t, one-sided 20 %).
     ahead: bool
-    #: What one day may cost on average over its rows; 0 = not stated.
+    #: Highest cost of one day, on average over its rows; 0 = not stated.
     worst_day: float = 0.0
     #: Smallest unit of a bet: the rounding error of the loss.
     least: float = 0.0
@@ -339,7 +339,7 @@ class Terms(Frozen):
     #: Decisions planned for a year.
     nights: int = NIGHTS
     approve: Approval = "auto"
-    #: What one day may cost on average over its rows at worst, in the unit of the loss; 0 = not stated.
+    #: Highest cost of one day, on average over its rows, in the unit of the loss; 0 = not stated.
     worst_day: float = 0.0
     #: The evidence before this night, which the step `resolve` adds; None = none is collected.
     evidence: Evidence | None = None

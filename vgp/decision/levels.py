@@ -57,8 +57,8 @@ def critical(level: float, degrees: ArrayLike, skew: ArrayLike = 0.0) -> np.ndar
     degrees = np.asarray(degrees, np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         student = -special.stdtrit(degrees, level)
-        enough = np.isfinite(_bent(student, _assumed(np.zeros(()), degrees + 1)))
-        bent = _bent(student, _assumed(np.asarray(skew, np.float64), degrees + 1))
+        enough = np.isfinite(_bent(student, _assume_skewness(np.zeros(()), degrees + 1)))
+        bent = _bent(student, _assume_skewness(np.asarray(skew, np.float64), degrees + 1))
     return np.asarray(np.where((degrees > 2) & enough, np.minimum(bent, FARTHEST * student), np.inf))
 
 
@@ -70,7 +70,7 @@ def _bent(student: np.ndarray, skew: np.ndarray) -> np.ndarray:
     return np.where(bend > 0, bent, student)
 
 
-def _assumed(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
+def _assume_skewness(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Returns the skewness to the left that is assumed for an estimate from `count` clusters, 0 or more; (...).
 
     Uses the unbiased sample skewness and its standard error under normality: Joanes & Gill 1998,
@@ -81,7 +81,7 @@ def _assumed(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(0.0, PRUDENCE * error - np.where(unbiased < 0, TAIL, 1.0) * unbiased))
 
 
-def widened(contrast: Contrast, caution: float = 0.0) -> Contrast:
+def widen_error(contrast: Contrast, caution: float = 0.0) -> Contrast:
     """Returns the contrast with its error widened for correlated neighbouring clusters; unchanged if they have no
     order.
 

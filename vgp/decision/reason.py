@@ -101,7 +101,11 @@ def explain_too_few_groups(decision: Decision, fewest: int, degrees: float) -> s
         degrees: Degrees of freedom; for groups of equal size their number less one.
     """
     several = "s" * (decision.groups != 1)
-    kind = f" group{several} of rows (by {decision.group}{_assumed(decision)})" if decision.group else f" row{several}"
+    kind = (
+        f" group{several} of rows (by {decision.group}{_describe_assumption(decision)})"
+        if decision.group
+        else f" row{several}"
+    )
     effective = f", worth {degrees + 1:.0f} of equal size" if degrees + 1.5 < decision.groups else ""
     year = f" at the level for {decision.nights:,} decisions a year" if decision.nights > 1 else ""
     fix = " Test on more days, for example with a longer window `test`." if decision.group.startswith("day") else ""
@@ -115,7 +119,7 @@ def _as_clause(sentence: str) -> str:
     return sentence.rstrip(".")
 
 
-def _assumed(decision: Decision) -> str:
+def _describe_assumption(decision: Decision) -> str:
     return ", because the task names no group" if decision.group_assumed else ""
 
 
@@ -249,7 +253,7 @@ def describe_test(decision: Decision) -> str:
 
 
 def _describe_groups(decision: Decision) -> str:
-    columns, why = decision.group.split(" and "), _assumed(decision)
+    columns, why = decision.group.split(" and "), _describe_assumption(decision)
     groups = [f"{count:,} groups (by {name}{why})" for count, name in zip(decision.clusters, columns, strict=False)]
     return f" in {_join(groups)}" if groups else ""
 

@@ -118,7 +118,7 @@ def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[Sl
         for value, rows in names.rows()
     ]  # fmt: skip
     adjusted = iter(comparison.holm([draft.p_value for draft in drafts if draft.p_value is not None]))
-    return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
+    return tuple(_adjust_check(draft, adjusted, confidence) for draft in drafts)
 
 
 def _can_test(data: Predictions, rows: np.ndarray) -> bool:
@@ -144,7 +144,7 @@ def _slice(
     )
 
 
-def _adjusted(draft: SliceCheck, adjusted: Iterator[float], confidence: float) -> SliceCheck:
+def _adjust_check(draft: SliceCheck, adjusted: Iterator[float], confidence: float) -> SliceCheck:
     if draft.p_value is None:
         return draft
     p_value = next(adjusted)
@@ -169,10 +169,12 @@ def quantile_cells(label: np.ndarray, predicted: np.ndarray, quantiles: Sequence
         label: float64 (N,).
         predicted: Mean, then quantiles, float64 (1 + Q, N).
     """
-    return [_cells(label, values, quantile, blocks) for quantile, values in zip(quantiles, predicted[1:], strict=True)]
+    return [
+        _count_cells(label, values, quantile, blocks) for quantile, values in zip(quantiles, predicted[1:], strict=True)
+    ]
 
 
-def _cells(label: np.ndarray, predicted: np.ndarray, quantile: float, blocks: Blocks) -> Cells:
+def _count_cells(label: np.ndarray, predicted: np.ndarray, quantile: float, blocks: Blocks) -> Cells:
     edges = np.unique(np.quantile(predicted, np.linspace(0, 1, CALIBRATION_BINS + 1)[1:-1]))
     bins = len(edges) + 1
     cell = blocks.codes.astype(np.int64) * bins + np.searchsorted(edges, predicted, side="right")
@@ -189,11 +191,11 @@ def quantile_replicates(weights_RG: np.ndarray, cells: Sequence[Cells]) -> np.nd
     Labels equal to the quantile count as below or above, whichever is closer to the target: if most labels are 0, then
     0 is right for many quantiles.
     """
-    squares = [_squares(weights_RG, each) for each in cells]
+    squares = [_sum_squares(weights_RG, each) for each in cells]
     return np.asarray(np.mean(squares, axis=0))
 
 
-def _squares(weights_RG: np.ndarray, cells: Cells) -> np.ndarray:
+def _sum_squares(weights_RG: np.ndarray, cells: Cells) -> np.ndarray:
     # einsum instead of a matrix product: BLAS sums in an order that depends on the number of threads.
     below_RB, tied_RB, rows_RB = (
         np.einsum("rg,gb->rb", weights_RG, counts) for counts in (cells.below, cells.tied, cells.rows)

@@ -25,13 +25,13 @@ from vgp.evaluation.ranked import SMALLEST_PROBABILITY
 from vgp.evaluation.regression import Loss, losses
 from vgp.protocol.manifest import Column, Manifest
 
-#: Most train rows, and most non-zero inputs over all rows, so that a baseline takes seconds.
+#: Maximum number of train rows, and of non-zero inputs over all rows, so that a baseline takes seconds.
 MOST_ROWS = 250_000
 MOST_ELEMENTS = 20_000_000
-#: Most values of a category that get an input, by frequency; the rest share the input of code 0.
+#: Maximum number of values of a category that get an input, by frequency; the rest share the input of code 0.
 MOST_VALUES = 500
 ITERATIONS = 200
-#: Most rows, and most non-zero inputs, for choosing the setting.
+#: Maximum number of rows, and of non-zero inputs, for choosing the setting.
 MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS = 20_000, 1_000_000
 #: Without a validation split one train row in so many is held out; fewer held rows than this are not used.
 HELD_OUT, FEWEST_HELD = 10, 20
@@ -76,11 +76,11 @@ class Baseline:
         """Returns probabilities, float64 (B, C); 0 for a class that was absent in training."""
         odds = self.model.intercept_ + sum_contributions(batch, self.columns, self.model.coef_.T)
         table = np.zeros((len(odds), self.width))
-        table[:, self.model.classes_] = _probabilities(odds)
+        table[:, self.model.classes_] = _to_probabilities(odds)
         return table
 
 
-def _probabilities(odds: np.ndarray) -> np.ndarray:
+def _to_probabilities(odds: np.ndarray) -> np.ndarray:
     if odds.shape[1] > 1:
         return np.asarray(special.softmax(odds, axis=1))
     second = special.expit(odds[:, 0])
@@ -142,16 +142,16 @@ def split_sample(sample: Batch, task: Task) -> tuple[dict[str, np.ndarray], dict
 
 
 def choose(
-    columns: tuple[Column, ...], sample: Batch, held: Batch | None, task: Task,
+    columns: tuple[Column, ...], sample: Batch, validation: Batch | None, task: Task,
     loss: Callable[[Setting, Batch, Batch], float],
 ) -> Setting:  # fmt: skip
     """Returns the setting with the lowest loss on held rows, or the first one if there are too few."""
-    learn, held = split_sample(sample, task) if held is None else (sample, held)
+    learn, validation = split_sample(sample, task) if validation is None else (sample, validation)
     most = max(1, min(MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS // sum(_elements(column) for column in columns)))
-    learn, held = thin(learn, task, most), thin(held, task, most)
-    if len(held[task.label]) < FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
+    learn, validation = thin(learn, task, most), thin(validation, task, most)
+    if len(validation[task.label]) < FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
         return Setting()
-    losses = [loss(setting, learn, held) for setting in SETTINGS]
+    losses = [loss(setting, learn, validation) for setting in SETTINGS]
     return SETTINGS[int(np.argmin(losses))]
 
 
@@ -162,11 +162,11 @@ def thin(batch: Batch, task: Task, most: int) -> dict[str, np.ndarray]:
     return {name: values[index] for name, values in batch.items()}
 
 
-def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> Baseline:
+def fit(columns: tuple[Column, ...], sample: Batch, task: Task, validation: Batch | None = None) -> Baseline:
     """Fits the baseline on train rows; deterministic.
 
     Args:
-        held: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
+        validation: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
 
     Raises:
         ValueError: all rows have one class.
@@ -178,7 +178,7 @@ def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | No
         of_label = _fit_setting(columns, learn, task, setting)(rows)[np.arange(len(rows[task.label])), rows[task.label]]
         return float(-np.log(np.maximum(of_label, SMALLEST_PROBABILITY)).mean())
 
-    return _fit_setting(columns, sample, task, choose(columns, sample, held, task, loss))
+    return _fit_setting(columns, sample, task, choose(columns, sample, validation, task, loss))
 
 
 def _fit_setting(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> Baseline:
@@ -256,7 +256,7 @@ def _scale(values: np.ndarray, column: Column) -> np.ndarray:
 FOLDS = 5
 #: Up to this many rows each fold is left out once; with more rows one fold gives enough residuals.
 MOST_CROSSED_ROWS = 20_000
-#: Most steps of a fit; for the delays of the flights task 200 steps agree with 1,000 to five digits.
+#: Maximum number of steps of a fit; for the delays of the flights task 200 steps agree with 1,000 to five digits.
 RIDGE_ITERATIONS = 200
 #: Labels farther from the median than this many robust deviations are clipped.
 LABEL_REACH = 10.0
@@ -281,14 +281,16 @@ class LinearBaseline:
         return self.intercept + sum_contributions(batch, self.columns, self.coefficients[:, None])
 
 
-def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> LinearBaseline:
+def fit_regression(
+    columns: tuple[Column, ...], sample: Batch, task: Task, validation: Batch | None = None
+) -> LinearBaseline:
     """Fits the model on train rows; deterministic.
 
     Args:
         columns: The inputs: numbers, categories and vectors.
         sample: Some train rows.
         task: Names the label and the quantiles.
-        held: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
+        validation: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
     """
 
     def loss(setting: Setting, learn: Batch, rows: Batch) -> float:
@@ -298,7 +300,7 @@ def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held:
         return float(losses(cast(Loss, task.decided_by), label, predicted, task.quantiles).mean())
 
     with threadpool_limits(1, "blas"):  # the order of summation depends on the number of threads
-        setting = choose(columns, sample, held, task, loss)
+        setting = choose(columns, sample, validation, task, loss)
         line = _line(columns, sample, task, setting)
         apart = np.quantile(_residuals(line.columns, sample, task, setting), task.quantiles)
     return replace(line, apart=np.r_[line.apart[0], apart])
@@ -308,7 +310,7 @@ def _line(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setti
     """Fits the linear model without quantiles; if labels are clipped, the offset of the mean corrects for it."""
     columns, label = setting.columns(columns, sample), sample[task.label]
     near = _clip_outliers(label) if setting.robust else label
-    model = _ridge(inputs(sample, columns), near, setting)
+    model = _fit_ridge(inputs(sample, columns), near, setting)
     shift = float((label - near).mean())
     return LinearBaseline(columns, np.asarray(model.coef_), float(model.intercept_), np.array([shift]), len(label))
 
@@ -333,9 +335,9 @@ def _residuals(columns: tuple[Column, ...], sample: Batch, task: Task, setting: 
     for number in range(FOLDS if len(label) <= MOST_CROSSED_ROWS else 1):
         out = fold == number
         if out.any() and not out.all():
-            residuals.append(label[out] - _ridge(table[~out], near[~out], setting).predict(table[out]))
+            residuals.append(label[out] - _fit_ridge(table[~out], near[~out], setting).predict(table[out]))
     return np.concatenate(residuals or [label - label.mean()])
 
 
-def _ridge(table: sparse.csr_matrix, label: np.ndarray, setting: Setting) -> Ridge:
+def _fit_ridge(table: sparse.csr_matrix, label: np.ndarray, setting: Setting) -> Ridge:
     return Ridge(alpha=setting.penalty, solver="lsqr", max_iter=RIDGE_ITERATIONS).fit(table, label)

@@ -28,7 +28,7 @@ from vgp.protocol.manifest import Column
 #: model), inputs, and classes. 3,000,000 numbers took 2.5 CPU-seconds. A regression with several models gets twice as
 #: many, because a rival fitted on a small sample would be too weak.
 MOST_CELLS, MOST_INPUTS, MOST_CLASSES = 3_000_000, 1_000, 20
-#: Most values of a category, by frequency; the rest count as one value. scikit-learn accepts 255.
+#: Maximum number of values of a category, by frequency; the rest count as one value. scikit-learn accepts 255.
 MOST_VALUES = 254
 SEED = 0
 
@@ -66,14 +66,14 @@ class Boosting:
         return np.asarray(model.predict_proba(inputs) if self.classes else model.predict(inputs))
 
 
-def fit(columns: tuple[Column, ...], sample: Columns, task: Task, held: Columns | None = None) -> Boosting:
+def fit(columns: tuple[Column, ...], sample: Columns, task: Task, validation: Columns | None = None) -> Boosting:
     """Fits the models on train rows; deterministic.
 
     Args:
         columns: The inputs: numbers, categories and vectors.
         sample: Train rows; evenly spaced ones are used if all would take too long.
         task: Names the label and the prediction.
-        held: Rows of the validation split for early stopping; None = a part of the sample.
+        validation: Rows of the validation split for early stopping; None = a part of the sample.
 
     Raises:
         ValueError: the fit would take too long.
@@ -85,31 +85,31 @@ def fit(columns: tuple[Column, ...], sample: Columns, task: Task, held: Columns 
         raise ValueError(f"{what} are more than the {most:,} that it can take in seconds")
     models = 1 + len(task.quantiles) if task.regression else classes if classes > 2 else 1
     most = max(1, MOST_CELLS * (2 if task.regression else 1) // (width * models))
-    learn, held = _parts(sample, task, held, most)
+    learn, validation = _parts(sample, task, validation, most)
     inputs, label = _inputs(learn, columns), learn[task.label]
-    stop = {"X_val": _inputs(held, columns), "y_val": held[task.label]} if held else {}
-    makers = _makers(task, [i for i, c in enumerate(_spread(columns)) if c.kind == "category"], bool(held))
+    stop = {"X_val": _inputs(validation, columns), "y_val": validation[task.label]} if validation else {}
+    makers = _list_makers(task, [i for i, c in enumerate(_spread(columns)) if c.kind == "category"], bool(validation))
     pool = ThreadPoolExecutor(cluster.cores(), initializer=threadpool_limits, initargs=(1, "openmp"))
     fitted = tuple(pool.map(lambda make: make().fit(inputs, label, **stop), makers))
     return Boosting(columns, classes, fitted, len(label), pool)
 
 
-def _parts(sample: Columns, task: Task, held: Columns | None, most: int) -> tuple[Columns, Columns]:
+def _parts(sample: Columns, task: Task, validation: Columns | None, most: int) -> tuple[Columns, Columns]:
     """Returns at most `most` rows to fit, and half as many for early stopping, or none if they are too few.
 
     The second part has no rows of classes that the first part lacks, because their loss is undefined.
     """
-    learn, held = baseline.split_sample(sample, task) if held is None else (sample, held)
-    learn, held = baseline.thin(learn, task, most), baseline.thin(held, task, max(1, most // 2))
+    learn, validation = baseline.split_sample(sample, task) if validation is None else (sample, validation)
+    learn, validation = baseline.thin(learn, task, most), baseline.thin(validation, task, max(1, most // 2))
     if not task.regression:
-        known = np.isin(held[task.label], learn[task.label])
-        held = {name: values[known] for name, values in held.items()}
-    if len(held[task.label]) < baseline.FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
+        known = np.isin(validation[task.label], learn[task.label])
+        validation = {name: values[known] for name, values in validation.items()}
+    if len(validation[task.label]) < baseline.FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
         return baseline.thin(sample, task, most), {}
-    return learn, held
+    return learn, validation
 
 
-def _makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[], Model]]:
+def _list_makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[], Model]]:
     common: JsonObject = {"categorical_features": categories, "early_stopping": stops, "random_state": SEED}
     if not task.regression:
         return [lambda: HistGradientBoostingClassifier(**common)]

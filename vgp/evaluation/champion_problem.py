@@ -40,7 +40,7 @@ class Problem:
 
 def read_problem(champion: str) -> Problem | None:
     """Returns the problem that the champion's pins record; None if they list files, or for a folder."""
-    if not pinned.digest(champion):
+    if not pinned.read_digest(champion):
         return None
     problem = store.load(champion, ChampionPins).problem
     return Problem(problem, gone=True) if problem else None
@@ -56,7 +56,7 @@ def explain_error(champion: str, error: UserError) -> Problem:
 
 def _paths(champion: str) -> list[str]:
     """Returns the files that a model needs."""
-    if pinned.digest(champion):
+    if pinned.read_digest(champion):
         pins = store.load(champion, ChampionPins)
         return [item.name for item in pins.objects] + [file.path for file in pins.files]
     folder = storage.uri(champion).rstrip("/")

@@ -104,11 +104,11 @@ def contrast(
         scale: A typical loss; the standard error is at least `ROUNDING` times this value.
     """
     ways = [renumber(codes) for codes in groupings] or [(np.arange(len(differences)), len(differences))]
-    parts = [of_clusters(*_sums(differences, sizes, *way)) for way in ways]
+    parts = [estimate_mean(*_sum_clusters(differences, sizes, *way)) for way in ways]
     found = parts[0]
     if len(parts) == 2:
         cells = renumber(_combine_codes(*ways))
-        found = two_way(parts[0], parts[1], of_clusters(*_sums(differences, sizes, *cells)))
+        found = two_way(parts[0], parts[1], estimate_mean(*_sum_clusters(differences, sizes, *cells)))
     ordered = next((codes for codes in orders if codes is not None), None)
     carried, in_order = (None, 0) if ordered is None else _correlate_neighbours(differences, sizes, ordered)
     error = max(float(np.sqrt(found.variance)), ROUNDING * (scale or 1.0))
@@ -125,7 +125,7 @@ def contrast(
 
 def _correlate_neighbours(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray) -> tuple[float, int]:
     """Returns the correlation of neighbouring clusters, and the number of clusters."""
-    totals, whole = _sums(differences, sizes, *renumber(codes))
+    totals, whole = _sum_clusters(differences, sizes, *renumber(codes))
     return float(neighbour_correlation(_errors(totals, whole))), len(totals)
 
 
@@ -146,7 +146,7 @@ class Moments:
     third: np.ndarray
 
 
-def of_clusters(totals: np.ndarray, sizes: np.ndarray) -> Moments:
+def estimate_mean(totals: np.ndarray, sizes: np.ndarray) -> Moments:
     """Estimates a mean from the clusters' sums of differences and of sizes, both (..., G), linearised as a ratio of
     sums (Cochran 1977, section 6.3).
 
@@ -201,6 +201,8 @@ def _combine_codes(first: tuple[np.ndarray, int], second: tuple[np.ndarray, int]
     return np.asarray(first[0].astype(np.int64) * second[1] + second[0])
 
 
-def _sums(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+def _sum_clusters(
+    differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray, count: int
+) -> tuple[np.ndarray, ...]:
     """Sums differences and sizes by cluster, each float64 (G,), independent of the number of threads."""
     return np.bincount(codes, differences, count), np.bincount(codes, sizes, count).astype(np.float64, copy=False)

@@ -61,7 +61,7 @@ def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Coll
         launched=read_launched(checkpoints) if checkpoints else Launched(),
         files=len(model),
         bytes=sum(file.bytes for file in model),
-        metrics=_metrics(folder),
+        metrics=_read_metrics(folder),
         predictions=_predictions(folder, data, dataset, task),
     )
     collected.save(folder, output)
@@ -109,7 +109,7 @@ def _require_one_file(folder: str, written: Sequence[File]) -> None:
         )
 
 
-def _metrics(folder: str) -> dict[str, float]:
+def _read_metrics(folder: str) -> dict[str, float]:
     path = collected.file(folder, METRICS_FILE)
     return read_metrics(path) if path else {}
 
@@ -163,37 +163,39 @@ def read_metrics(path: str) -> dict[str, float]:
     """
     text = storage.read(path, most=MOST_BYTES, links=False)
     try:
-        values = json.loads(text, object_pairs_hook=_members, parse_constant=_refuse_constant, parse_int=_number)
+        values = json.loads(text, object_pairs_hook=_check_members, parse_constant=_refuse_constant, parse_int=_number)
     except RecursionError:
-        raise _invalid(path, "it is nested too deeply") from None
+        raise _invalid_file_error(path, "it is nested too deeply") from None
     except ValueError as error:
-        raise _invalid(path, str(error) or "it is not JSON") from None
+        raise _invalid_file_error(path, str(error) or "it is not JSON") from None
     if not isinstance(values, dict):
-        raise _invalid(path, f"it has {_kind(values)}, not an object of names and numbers")
+        raise _invalid_file_error(path, f"it has {_describe_kind(values)}, not an object of names and numbers")
     if len(values) > MOST_METRICS:
-        raise _invalid(path, f"it has {len(values):,} metrics, and the limit is {MOST_METRICS}")
+        raise _invalid_file_error(path, f"it has {len(values):,} metrics, and the limit is {MOST_METRICS}")
     return {_check_name(path, name): _check_value(path, name, value) for name, value in values.items()}
 
 
 def _check_value(path: str, name: str, value: object) -> float:
     if isinstance(value, dict | list):
-        raise _invalid(path, f"{quote(name)} is {_kind(value)}, and metrics cannot be nested: write val_loss instead "
-                             "of val: {loss}")  # fmt: skip
+        problem = (
+            f"{quote(name)} is {_describe_kind(value)}, and metrics cannot be nested: write val_loss instead of val: "
+        )
+        raise _invalid_file_error(path, problem + "{loss}")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _invalid(path, f"{quote(name)} is {_kind(value)}, not a number")
+        raise _invalid_file_error(path, f"{quote(name)} is {_describe_kind(value)}, not a number")
     if not math.isfinite(value):
-        raise _invalid(path, f"{quote(name)} exceeds the range of a double")
+        raise _invalid_file_error(path, f"{quote(name)} exceeds the range of a double")
     return value
 
 
 def _check_name(path: str, name: str) -> str:
     if not name.strip() or not name.isprintable() or len(name) > MOST_LETTERS:
         rule = f"printable text of at most {MOST_LETTERS} characters"
-        raise _invalid(path, f"{quote(name)} is not a valid name of a metric: use {rule}")
+        raise _invalid_file_error(path, f"{quote(name)} is not a valid name of a metric: use {rule}")
     return name
 
 
-def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _check_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members: dict[str, object] = {}
     for name, value in pairs:
         if name in members:
@@ -213,12 +215,12 @@ def _number(digits: str) -> float:
     return int(digits)
 
 
-def _kind(value: object) -> str:
+def _describe_kind(value: object) -> str:
     kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
     return kinds.get(type(value), "a number")
 
 
-def _invalid(path: str, problem: str) -> UserError:
+def _invalid_file_error(path: str, problem: str) -> UserError:
     return UserError(f'{storage.plain(path)}: {problem}. Write numbers by name: {{"loss": 0.31, "accuracy": 0.9}}.')
 
 
@@ -240,16 +242,16 @@ def _parse_launched(values: JsonObject) -> Launched:
     seconds = values.get("seconds")
     return Launched(
         command=tuple(map(str, command)) if isinstance(command, list) else (),
-        launch=_text(values.get("launch")),
+        launch=_format_value(values.get("launch")),
         nodes=_count(values.get("nodes")),
         processes=_count(values.get("processes")),
         seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None,
-        checkpoints=_text(values.get("checkpoint_folder")),
+        checkpoints=_format_value(values.get("checkpoint_folder")),
         warnings=tuple(map(str, warnings)) if isinstance(warnings := values.get("warnings"), list) else (),
     )
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 

@@ -54,7 +54,7 @@ class Collected(Frozen):
 def file(folder: str, name: str) -> str:
     """Returns the path of a file in a script's folder, with its generation for a pinned one; "" if it is missing."""
     folder = storage.uri(folder)
-    if pinned.digest(folder):
+    if pinned.read_digest(folder):
         return _find_pinned_file(folder, name)
     path = f"{folder}/{name}"
     if storage.is_remote(path):

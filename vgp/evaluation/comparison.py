@@ -23,9 +23,9 @@ from vgp.evaluation.ranked import Ranked, hits_of, scores_of, take
 
 SEED = 20130701
 REPLICATES = 2_000
-#: Most blocks: the relative error of a standard error from 250 blocks is 1 / sqrt(2 * 249), under 5 %.
+#: Maximum number of blocks: the relative error of a standard error from 250 blocks is 1 / sqrt(2 * 249), under 5 %.
 MOST_BLOCKS = 250
-#: Most cells (blocks times score levels) for the AUC's replicates: 1,000 levels of 250 blocks.
+#: Maximum number of cells (blocks times score levels) for the AUC's replicates: 1,000 levels of 250 blocks.
 MOST_CELLS = 250_000
 
 
@@ -171,7 +171,7 @@ def holm(p_values: list[float]) -> list[float]:
 # ---- parts of the rows (all, or a slice), and intervals of their figures
 
 
-#: Most values of one slice column to measure, by frequency.
+#: Maximum number of values of one slice column to measure, by frequency.
 MOST_SLICE_VALUES = 50
 #: Each side of a 95% interval.
 INTERVAL_CONFIDENCE = 0.975
@@ -199,17 +199,17 @@ class Part:
 
 
 def everything(data: Predictions) -> Part:
-    return Part(slice(None), _class_counts(data, data.label))
+    return Part(slice(None), _count_classes(data, data.label))
 
 
 def parts(data: Predictions, column: str, names: Names) -> Iterator[Part]:
     """Yields the parts of a column's most frequent values, in the order of their codes."""
     for value, rows in names.rows(MOST_SLICE_VALUES):
         labels = take(data.label, rows) if data.header.classes else data.label
-        yield Part(rows, _class_counts(data, labels), column, value)
+        yield Part(rows, _count_classes(data, labels), column, value)
 
 
-def _class_counts(data: Predictions, label: np.ndarray) -> np.ndarray:
+def _count_classes(data: Predictions, label: np.ndarray) -> np.ndarray:
     classes = len(data.header.classes)
     return np.bincount(label, minlength=classes) if classes else np.zeros(0, np.int64)
 

@@ -24,9 +24,9 @@ from vgp.protocol.manifest import Column, Frozen, Manifest
 MODERATE, LARGE = 0.1, 0.25
 CHANCE_CONFIDENCE = 0.95
 FREQUENT_VALUES = 20
-#: Of each split.
+#: Maximum number of rows that are read of each split.
 MOST_ROWS = 50_000
-#: Most columns, and most elements of a vector; a vector is compared by its mean.
+#: Maximum number of columns, and of elements of a vector; a vector is compared by its mean.
 MOST_COLUMNS = 1_000
 SHOWN_VALUES = 3
 
@@ -72,12 +72,12 @@ def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str]
     train, test = (read_sample(data, each, [*learned, *label], MOST_ROWS) for each in files)
     if not train or not test:
         return None
-    columns = [_column(column, train[column.name], test[column.name]) for column in learned]
+    columns = [_compare_column(column, train[column.name], test[column.name]) for column in learned]
     return Drift(
-        train_rows=_rows(train),
-        rows=_rows(test),
+        train_rows=_count_rows(train),
+        rows=_count_rows(test),
         columns=tuple(sorted(columns, key=lambda column: (-column.index, column.column))),
-        label=_column(label[0], train[label[0].name], test[label[0].name]) if label else None,
+        label=_compare_column(label[0], train[label[0].name], test[label[0].name]) if label else None,
     )
 
 
@@ -88,13 +88,13 @@ def is_measured(column: Column) -> bool:
     return column.kind in ("number", "category")
 
 
-def _rows(sample: Mapping[str, np.ndarray]) -> int:
+def _count_rows(sample: Mapping[str, np.ndarray]) -> int:
     return len(next(iter(sample.values())))
 
 
-def _column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
+def _compare_column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
     if column.values:
-        return compare_column(column.name, *_category_bins(column, train, test), *_unseen(column, test))
+        return compare_column(column.name, *_category_bins(column, train, test), *_measure_unseen(column, test))
     before, after = (v.mean(axis=1) if v.ndim > 1 else v for v in (train, test))
     return compare_column(column.name, *number_bins(before, after))
 
@@ -154,7 +154,7 @@ def _category_bins(column: Column, train: np.ndarray, test: np.ndarray) -> tuple
     return before, after
 
 
-def _unseen(column: Column, test: np.ndarray) -> tuple[float, tuple[str, ...]]:
+def _measure_unseen(column: Column, test: np.ndarray) -> tuple[float, tuple[str, ...]]:
     """Returns the share of rows with values that no train row has, and the most frequent such values."""
     counts = np.bincount(test, minlength=len(column.values))
     if column.kind != "category" or not column.counts:

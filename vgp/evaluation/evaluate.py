@@ -88,7 +88,7 @@ def evaluate(
         assert script
         return script_model.evaluate_own_rows(script, champion, destination, dataset, task, baseline=baseline)
     if not dataset.rows(split):
-        raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
+        raise UserError(f"the {split} split of {data} has no rows; it has {_format_row_counts(dataset)}.")
     challenger = script or score.load(model, dataset)
     task = challenger.task if isinstance(challenger, TrainedModel) else task
     models: Models = {"challenger": challenger}
@@ -113,7 +113,7 @@ def evaluate(
         if note.startswith(rivals.OUTLIERS):
             print(note, file=sys.stderr, flush=True)
     operating = _operating_point(challenger, data, dataset, task)
-    header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem, constant)
+    header = _build_header(dataset, task, split, models, tuple(scorers), notes, operating, problem, constant)
     batches = predictions_writer.score_batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
     predictions_writer.write(destination, header, batches)
@@ -121,7 +121,7 @@ def evaluate(
     return _add_findings(metrics, destination, challenger, data, dataset, task)
 
 
-def _header(
+def _build_header(
     dataset: Manifest, task: Task, split: str, models: Models, scored: tuple[str, ...], notes: tuple[str, ...],
     operating: OperatingPoint | None, problem: Problem | None, constant: tuple[float, ...],
 ) -> Header:  # fmt: skip
@@ -130,14 +130,14 @@ def _header(
     return Header(
         task=dataset.task,
         split=split,
-        classes=_classes(task),
+        classes=_list_classes(task),
         quantiles=tuple(task.quantiles),
         target=outcome.target(task),
         unit=task.unit,
         decided_by=cast(Loss, task.decided_by),
         weight=task.weight,
         models=scored,
-        same=_same(models),
+        same=_is_same_model(models),
         champion_problem=problem.why if problem else "",
         champion_gone=problem.gone if problem else False,
         group=first,
@@ -158,8 +158,8 @@ def _record_unscored(
     """Records a script without predictions with its own metrics, replacing an earlier evaluation."""
     output = script.read_collected(dataset)
     result = Evaluation(
-        task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
-        group="", groups=0, models={}, confusion_matrix=[], slices=(),
+        task=dataset.task, split="" if task.as_they_are else split, classes=_list_classes(task), rows=0,
+        label_counts=(), group="", groups=0, models={}, confusion_matrix=[], slices=(),
         notes=(*output.launched.warnings, predictions.UNDECIDED), script=output,
     )  # fmt: skip
     Path(destination).mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def _record_unscored(
     return result
 
 
-def _classes(task: Task) -> tuple[str, ...]:
+def _list_classes(task: Task) -> tuple[str, ...]:
     return () if task.likelihood or task.regression else tuple(task.classes)
 
 
@@ -205,13 +205,13 @@ def _note_overlap(champion: ScriptModel | TrainedModel, dataset: Manifest, split
     return champion_problem.note_learned_days(champion.card.options, dataset.options)
 
 
-def _same(models: Models) -> bool:
+def _is_same_model(models: Models) -> bool:
     """Whether challenger and champion are the same model; False for scripts, whose weights are not compared."""
     old, new = models.get("champion"), models["challenger"]
-    return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.same(old, new)
+    return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.is_same(old, new)
 
 
-def _row_counts(dataset: Manifest) -> str:
+def _format_row_counts(dataset: Manifest) -> str:
     return ", ".join(f"{dataset.rows(name):,} in {name}" for name in dataset.splits) or "no splits"
 
 

@@ -22,9 +22,9 @@ from vgp.protocol.manifest import Column, Frozen, Manifest
 # ---- rows of a dataset in readable form
 
 
-#: Most columns of a row, and most characters of a value and of a row's text.
+#: Maximum number of columns of a row, and of characters of a value and of a row's text.
 MOST_COLUMNS, MOST_CHARACTERS, MOST_TEXT = 12, 80, 400
-#: Of a whole number, which may be a code, all digits.
+#: Significant digits of a whole number: enough to show all of them, because the number may be a code.
 WHOLE_DIGITS = 15
 
 
@@ -112,7 +112,7 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-#: Of a list.
+#: Maximum number of rows in a list of examples.
 MOST_ROWS = 6
 #: Value of `Task.private` that withholds all rows.
 EVERYTHING = "*"
@@ -171,13 +171,15 @@ def examples(
     numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows for _, _, rows in lists)]))
     described = Described.of(measured, data, dataset, task, numbers, first)
     example_lists = [
-        ExampleList(title=title, meaning=meaning, rows=tuple(_row(described, row, losses, rival) for row in rows))
+        ExampleList(
+            title=title, meaning=meaning, rows=tuple(_build_example(described, row, losses, rival) for row in rows)
+        )
         for title, meaning, rows in lists
     ]
     return Examples(lists=tuple(example_lists), withheld=withheld)
 
 
-def _row(described: Described, row: int, losses: Mapping[str, np.ndarray], rival: str) -> Example:
+def _build_example(described: Described, row: int, losses: Mapping[str, np.ndarray], rival: str) -> Example:
     actual, predicted = described.outcome(row)
     return Example(
         row_id=described.row_id(row),
@@ -202,7 +204,7 @@ def _select_lists(measured: Predictions, losses: Mapping[str, np.ndarray], rival
         lists += _both_errors(measured)
     else:
         lists += [(*WORST, largest(losses["challenger"]))]
-        lists += [(*SURE, _sure(measured))] if measured.header.classes else []
+        lists += [(*SURE, _compute_certainty(measured))] if measured.header.classes else []
     if rival:
         lost = losses["challenger"] - losses[rival]
         rows = largest(lost)
@@ -229,7 +231,7 @@ def _both_errors(measured: Predictions) -> list[Listed]:
     ]  # fmt: skip
 
 
-def _sure(measured: Predictions) -> np.ndarray:
+def _compute_certainty(measured: Predictions) -> np.ndarray:
     confident = measured.read_scores("challenger").confident
     wrong = ~hits_of(confident)
     rows = largest(np.where(wrong, scores_of(confident), -np.inf))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SEED = 20130701
 REPEATS = 3
-#: Most rows of the sample, and most multiplications, which reduce the rows for a large model.
+#: Maximum number of rows of the sample, and of multiplications, which reduce the rows for a large model.
 MOST_ROWS, LEAST_ROWS = 5_000, 500
 OPERATIONS = 7e9
 #: Factor on the multiplications at the least number of rows (about 10 s of one core); a larger model gets no
@@ -74,9 +74,11 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
     if rows * MOST_TIMES < LEAST_ROWS:
         return Importance(note=f"Not computed for a model of this size: {weights:,} weights multiply each row.")
     batch = read_sample(data, dataset.splits[split], dataset.columns, min(MOST_ROWS, max(LEAST_ROWS, rows)))
-    plain = _mean_loss(model, batch)
-    grown = {name: np.array([_mean_loss(model, _shuffle_column(batch, name, n)) - plain for n in range(REPEATS)])
-             for name in names}  # fmt: skip
+    plain = _compute_mean_loss(model, batch)
+    grown = {
+        name: np.array([_compute_mean_loss(model, _shuffle_column(batch, name, n)) - plain for n in range(REPEATS)])
+        for name in names
+    }
     columns = [ColumnImportance(column=n, increase=float(g.mean()), deviation=float(g.std(ddof=1)))
                for n, g in grown.items()]  # fmt: skip
     return Importance(
@@ -100,14 +102,14 @@ def _shuffle_column(batch: Mapping[str, np.ndarray], name: str, repeat: int) -> 
     return {**batch, name: batch[name][random.permutation(len(batch[name]))]}
 
 
-def _mean_loss(model: "TrainedModel", batch: Mapping[str, np.ndarray]) -> float:
+def _compute_mean_loss(model: "TrainedModel", batch: Mapping[str, np.ndarray]) -> float:
     rows, task = len(next(iter(batch.values()))), model.task
-    losses = [_losses(model, {name: values[start : start + task.batch_rows] for name, values in batch.items()})
+    losses = [_compute_losses(model, {name: values[start : start + task.batch_rows] for name, values in batch.items()})
               for start in range(0, rows, task.batch_rows)]  # fmt: skip
     return float(np.concatenate(losses).mean())
 
 
-def _losses(model: "TrainedModel", batch: dict[str, np.ndarray]) -> np.ndarray:
+def _compute_losses(model: "TrainedModel", batch: dict[str, np.ndarray]) -> np.ndarray:
     return row_losses(model.task, model(batch), batch)
 
 

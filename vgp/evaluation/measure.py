@@ -36,11 +36,11 @@ from vgp.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc,
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol import cluster
 
-#: Most classes of a confusion matrix, whose size is the square.
+#: Maximum number of classes of a confusion matrix, whose size is the square.
 MOST_CONFUSED_CLASSES = 50
 #: A note names classes with fewer test rows.
 FEW = 10
-#: Most threads: more share the memory bandwidth, and each holds a slice.
+#: Maximum number of threads: more share the memory bandwidth, and each holds a slice.
 MOST_THREADS = 4
 
 
@@ -70,7 +70,7 @@ def measure(directory: str | Path) -> Evaluation:
     data = predictions.read(directory)
     whole, slices = everything(data), [part for name, names in data.slices.items() for part in parts(data, name, names)]
     with ThreadPoolExecutor(min(MOST_THREADS, cluster.cores())) as pool:
-        figures = _regression if data.header.quantiles else _figures
+        figures = _regression if data.header.quantiles else _build_figures
         measured = figures(data, whole, slices, pool.map)
     result = Evaluation(
         task=data.header.task,
@@ -82,7 +82,7 @@ def measure(directory: str | Path) -> Evaluation:
         label_counts=tuple(whole.counts.tolist()),
         group=data.header.group,
         groups=renumber(data.group.codes)[1] if data.group else 0,
-        notes=(*_warnings(data), *data.header.notes, *_notes(data)),
+        notes=(*_warnings(data), *data.header.notes, *_list_notes(data)),
         baseline=data.header.baseline,
         script=data.header.script,
         **measured,
@@ -99,11 +99,11 @@ def _read_findings(directory: str | Path) -> JsonObject:
     return {"importance": before.importance, "examples": before.examples, "drift": before.drift}
 
 
-def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
+def _build_figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
     """Returns the fields of `Evaluation` for classification and likelihood tasks."""
     measured = {model: list(_measure_model(data, model, [whole, *slices], each)) for model in data.header.models}
     return {
-        "models": {model: _metrics(data, of_all) for model, (of_all, *_) in measured.items()},
+        "models": {model: _build_metrics(data, of_all) for model, (of_all, *_) in measured.items()},
         "confusion_matrix": measured["challenger"][0].confusion,
         "thresholds": measured["challenger"][0].thresholds,
         "slices": tuple(
@@ -124,12 +124,12 @@ def _regression(data: Predictions, whole: Part, slices: list[Part], each: Each) 
     }
 
 
-def _confusion(data: Predictions, rows: Scored) -> list[list[int]]:
+def _count_confusion(data: Predictions, rows: Scored) -> list[list[int]]:
     classes = len(data.header.classes)
     return metrics.confusion(data.label, rows.classes(), classes) if classes <= MOST_CONFUSED_CLASSES else []
 
 
-def _metrics(data: Predictions, whole: Measured) -> ModelMetrics:
+def _build_metrics(data: Predictions, whole: Measured) -> ModelMetrics:
     if not data.header.classes:
         return ModelMetrics(scores=whole.scores, bits_interval=whole.interval)
     return ModelMetrics(
@@ -162,11 +162,11 @@ def _measure_model(data: Predictions, model: str, parts: list[Part], each: Each)
     wanted = [model == "challenger" or not part.column for part in parts]
     if not data.header.classes:
         losses = data.losses(model)
-        return each(lambda part, interval: _likelihood(data, losses, part, interval), parts, wanted)
+        return each(lambda part, interval: _measure_likelihood(data, losses, part, interval), parts, wanted)
     rows = data.read_scores(model)
     if data.binary:
-        return each(lambda part, interval: _binary(data, model, rows, part, interval), parts, wanted)
-    aucs, precision, roc = _one_vs_rest(data, model, parts, each)
+        return each(lambda part, interval: _measure_binary(data, model, rows, part, interval), parts, wanted)
+    aucs, precision, roc = _measure_one_vs_rest(data, model, parts, each)
     whole, *slices = each(
         lambda part, auc, within: _measure_all(data, rows, part, auc, roc, within), parts, aucs, wanted
     )
@@ -174,7 +174,7 @@ def _measure_model(data: Predictions, model: str, parts: list[Part], each: Each)
     return [replace(whole, scores=scores), *slices]
 
 
-def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: bool) -> Measured:
+def _measure_likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: bool) -> Measured:
     assert data.weight is not None
     losses, weight = losses[part.rows], data.weight[part.rows]
     scores = metrics.likelihood(losses, weight)
@@ -183,18 +183,18 @@ def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: boo
     return Measured(scores, within)
 
 
-def _binary(data: Predictions, model: str, rows: Scored, part: Part, interval: bool) -> Measured:
+def _measure_binary(data: Predictions, model: str, rows: Scored, part: Part, interval: bool) -> Measured:
     rows = rows[part.rows]
     among = part_blocks(data, part, len(rows)) if interval else None
     ranked = Ranked.of(rows.confident, among.codes if among else None)
     auc = ranked.auc()
-    within = _auc_interval(part, ranked, among.count, auc) if among and auc is not None else None
+    within = _compute_auc_interval(part, ranked, among.count, auc) if among and auc is not None else None
     roc = metrics.roc(ranked) if auc is not None and not part.column else None
     measured = _measure_ranked(data, rows, ranked, part, auc, roc, within)
-    return measured if part.column else _flagging(data, model, ranked, measured)
+    return measured if part.column else _add_flagging_curves(data, model, ranked, measured)
 
 
-def _flagging(data: Predictions, model: str, ranked: Ranked, measured: Measured) -> Measured:
+def _add_flagging_curves(data: Predictions, model: str, ranked: Ranked, measured: Measured) -> Measured:
     """Adds precision-recall curves, and the new model's table of thresholds."""
     precision = precision_recall.average_precision(ranked)
     return replace(
@@ -227,10 +227,10 @@ def _measure_ranked(
     scores = metrics.scores(rows, ranked, bins, auc)
     if part.column:
         return Measured(scores, interval)
-    return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked), _confusion(data, rows))
+    return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked), _count_confusion(data, rows))
 
 
-def _one_vs_rest(
+def _measure_one_vs_rest(
     data: Predictions, model: str, parts: list[Part], each: Each
 ) -> tuple[list[float | None], float | None, Roc | None]:
     """Returns each part's mean one-vs-rest AUC (None if a class is absent), and average precision and ROC of all
@@ -256,7 +256,7 @@ def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None
     return aucs, precision_recall.average_precision(ranked), metrics.curve_on_grid(ranked)
 
 
-def _auc_interval(part: Part, ranked: Ranked, count: int, auc: float) -> Bounds:
+def _compute_auc_interval(part: Part, ranked: Ranked, count: int, auc: float) -> Bounds:
     values = comparison.auc_replicates(comparison.resample(count, part.replicates), ranked, count, auc)
     return bounds(auc, values, count)
 
@@ -266,7 +266,7 @@ def _warnings(data: Predictions) -> tuple[str, ...]:
     return data.header.script.launched.warnings if data.header.script else ()
 
 
-def _notes(data: Predictions) -> list[str]:
+def _list_notes(data: Predictions) -> list[str]:
     names, notes = data.header.classes, []
     present = set(np.flatnonzero(np.bincount(data.label)).tolist()) if names else set()
     if absent := [name for code, name in enumerate(names) if code not in present]:

@@ -18,8 +18,8 @@ def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> R
     by_slice: dict[str, list[RegressionScores]] = {}
     for model in header.models:
         predicted = data.read_regression(model)
-        models[model] = _model(data, whole, predicted, edges)
-        by_slice[model] = list(each(lambda part, values=predicted: _scores(data, part, values), slices))
+        models[model] = _measure_model(data, whole, predicted, edges)
+        by_slice[model] = list(each(lambda part, values=predicted: _measure_scores(data, part, values), slices))
     return RegressionFigures(
         target=header.target,
         unit=header.unit,
@@ -46,25 +46,25 @@ def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> R
     )
 
 
-def _scores(data: Predictions, part: Part, predicted: np.ndarray) -> RegressionScores:
+def _measure_scores(data: Predictions, part: Part, predicted: np.ndarray) -> RegressionScores:
     rows = np.stack([take(values, part.rows) for values in predicted])
     return regression.regression_scores(take(data.label, part.rows), rows, data.header.quantiles)
 
 
-def _model(data: Predictions, whole: Part, predicted: np.ndarray, edges: np.ndarray) -> RegressionModel:
+def _measure_model(data: Predictions, whole: Part, predicted: np.ndarray, edges: np.ndarray) -> RegressionModel:
     quantiles, label = data.header.quantiles, data.label
     scores = regression.regression_scores(label, predicted, quantiles)
     counts, below, above = regression.residual_counts(label - predicted[0], edges)
     among = part_blocks(data, whole, len(data))
     weights_RG = comparison.resample(among.count, whole.replicates)
-    squared_R = _replicates(weights_RG, regression.losses("squared", label, predicted, quantiles), among)
-    absolute_R = _replicates(weights_RG, regression.losses("absolute", label, predicted, quantiles), among)
-    pinball_R = _replicates(weights_RG, regression.losses("pinball", label, predicted, quantiles), among)
+    squared_R = _compute_replicates(weights_RG, regression.losses("squared", label, predicted, quantiles), among)
+    absolute_R = _compute_replicates(weights_RG, regression.losses("absolute", label, predicted, quantiles), among)
+    pinball_R = _compute_replicates(weights_RG, regression.losses("pinball", label, predicted, quantiles), among)
     return RegressionModel(
         scores=scores,
         rmse_interval=bounds(scores.rmse, np.sqrt(squared_R), among.count),
         mae_interval=bounds(scores.mae, absolute_R, among.count),
-        r2_interval=_r2_interval(label, squared_R, weights_RG, among, scores.r2),
+        r2_interval=_compute_r2_interval(label, squared_R, weights_RG, among, scores.r2),
         pinball_interval=bounds(scores.mean_pinball, pinball_R, among.count),
         calibration=regression.calibration(label, predicted, quantiles),
         residual_counts=counts,
@@ -74,17 +74,17 @@ def _model(data: Predictions, whole: Part, predicted: np.ndarray, edges: np.ndar
     )
 
 
-def _replicates(weights_RG: np.ndarray, values: np.ndarray, among: Blocks) -> np.ndarray:
+def _compute_replicates(weights_RG: np.ndarray, values: np.ndarray, among: Blocks) -> np.ndarray:
     return comparison.mean_replicates(weights_RG, values, among)
 
 
-def _r2_interval(
+def _compute_r2_interval(
     label: np.ndarray, squared_R: np.ndarray, weights_RG: np.ndarray, among: Blocks, r2: float | None
 ) -> Bounds:
     if r2 is None:
         return None
     apart = label - label.mean()
-    variance_R = _replicates(weights_RG, apart**2, among) - _replicates(weights_RG, apart, among) ** 2
+    variance_R = _compute_replicates(weights_RG, apart**2, among) - _compute_replicates(weights_RG, apart, among) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         return bounds(r2, 1 - squared_R / np.where(variance_R > 0, variance_R, np.nan), among.count)
 

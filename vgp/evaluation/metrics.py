@@ -18,7 +18,7 @@ import numpy as np
 from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, nats, pieces, scores_of, take
 from vgp.evaluation.record import CalibrationBin, Roc, Scores
 
-#: Most points of a ROC curve: artifact metadata is limited.
+#: Maximum number of points of a ROC curve: artifact metadata is limited.
 ROC_POINTS = 200
 #: Points before thinning or averaging a curve: neighbours are a 16,384th of the rows apart.
 CURVE_POINTS = 1 << 14
@@ -30,7 +30,7 @@ CONFIDENCE_BINS = 20
 def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: float | None) -> Scores:
     """Returns the scores of `rows` from their ranked confidences and bins; the AUC is passed in."""
     if rows.loss is None or rows.squares is None:
-        loss, brier, accuracy = _of_two(ranked)
+        loss, brier, accuracy = _measure_two_classes(ranked)
     else:
         accuracy = sum(b.observed * b.rows for b in bins) / len(rows)
         loss, brier = float(rows.loss.mean()), float(rows.squares.mean(dtype=np.float64))
@@ -44,7 +44,7 @@ def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: fl
     )
 
 
-def _of_two(ranked: Ranked) -> tuple[float, float, float]:
+def _measure_two_classes(ranked: Ranked) -> tuple[float, float, float]:
     """Returns mean loss, Brier score and accuracy of two classes."""
     sums = np.zeros(3)
     for piece in pieces(len(ranked)):
@@ -131,12 +131,12 @@ def _thin(false: np.ndarray, true: np.ndarray, threshold: np.ndarray) -> Roc:
     )
 
 
-#: Most levels: with one bit for the hit, a level fits 16 bits.
+#: Maximum number of score levels: a level and the bit for the hit fit together in 16 bits.
 LEVELS = 1 << 15
 #: Bits of a packed row that its level ignores; 8,192 levels remain between a score and its double.
 BUCKET_BITS = 11
 TOLERANCE = 5e-5
-#: Rows to count at once: more than the levels, so that adding the counts is cheap.
+#: Number of rows in a batch: more than `LEVELS`, so that merging the counts of batches takes little of the time.
 COUNTED_ROWS = 1 << 20
 
 
@@ -148,7 +148,7 @@ def one_vs_rest_aucs(rows: np.ndarray, ranked: Ranked, parts: Sequence[np.ndarra
         parts: Ascending row numbers of each part, int (n,).
     """
     cells, exact = _cells(rows, ranked)
-    return [_auc(rows, cells, part, exact) for part in parts]
+    return [_compute_auc(rows, cells, part, exact) for part in parts]
 
 
 def _cells(rows: np.ndarray, ranked: Ranked) -> tuple[np.ndarray, bool]:
@@ -163,7 +163,7 @@ def _cells(rows: np.ndarray, ranked: Ranked) -> tuple[np.ndarray, bool]:
     return cells, len(np.unique(level[counts > 0])) == ranked.distinct
 
 
-def _auc(rows: np.ndarray, cells: np.ndarray, part: np.ndarray, exact: bool) -> float | None:
+def _compute_auc(rows: np.ndarray, cells: np.ndarray, part: np.ndarray, exact: bool) -> float | None:
     if len(part) < LEVELS:
         return Ranked.of(take(rows, part)).auc()
     counts = np.zeros(2 * LEVELS, np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ORDER = 3
-#: Most tokens to count, so that sorting takes seconds.
+#: Maximum number of tokens to count, so that sorting takes seconds.
 MOST_TOKENS = 20_000_000
 
 Numbers = NDArray[np.int64]

@@ -211,8 +211,8 @@ def read(directory: str | Path) -> Predictions:
         UserError: the directory has no predictions file, or `evaluate` did not write it.
     """
     path = Path(directory) / FILE_NAME
-    header, rows = _header(path)
-    weight = None if header.classes or header.quantiles else _doubles(path, "weight", rows)
+    header, rows = _read_header(path)
+    weight = None if header.classes or header.quantiles else _read_doubles(path, "weight", rows)
     if weight is not None and not (weight.min() >= 0 and weight.max() > 0):
         raise UserError(
             f"the row weights in {header.weight} are negative or all 0: the mean loss is undefined. Correct the data."
@@ -221,7 +221,7 @@ def read(directory: str | Path) -> Predictions:
         path=path,
         header=header,
         rows=rows,
-        label=_labels(path, header, rows),
+        label=_read_labels(path, header, rows),
         groupings=tuple(_group_names(path, column) for column in groups(header)),
         slices={name: _names(path, name) for name in header.slices},
         weight=weight,
@@ -233,20 +233,20 @@ def groups(header: Header) -> tuple[str, ...]:
     return tuple(column for column, source in zip(GROUPS, (header.group, header.second_group), strict=True) if source)
 
 
-def _labels(path: Path, header: Header, rows: int) -> np.ndarray:
+def _read_labels(path: Path, header: Header, rows: int) -> np.ndarray:
     if header.quantiles:
-        return _doubles(path, "label", rows)
+        return _read_doubles(path, "label", rows)
     classes = len(header.classes)
     label = np.empty(rows if classes else 0, np.min_scalar_type(classes))
     return _fill(label, (_check_label(part, classes, path) for part in _parts(path, "label"))) if classes else label
 
 
-def _doubles(path: Path, column: str, rows: int) -> np.ndarray:
+def _read_doubles(path: Path, column: str, rows: int) -> np.ndarray:
     return _fill(np.empty(rows), (_numbers(part) for part in _parts(path, column)))
 
 
-def _header(path: Path) -> tuple[Header, int]:
-    with _readable(path) as file:
+def _read_header(path: Path) -> tuple[Header, int]:
+    with _open_predictions(path) as file:
         metadata = file.schema_arrow.metadata or {}
         if METADATA_KEY not in metadata:
             raise UserError(f"{path} has no {METADATA_KEY.decode()!r} metadata: evaluate did not write it.")
@@ -254,7 +254,7 @@ def _header(path: Path) -> tuple[Header, int]:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[pq.ParquetFile]:
+def _open_predictions(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         files.open_file(path).close()  # refuses a pipe, which would block
         with pq.ParquetFile(path) as file:
@@ -267,7 +267,7 @@ def _readable(path: Path) -> Iterator[pq.ParquetFile]:
 
 def _parts(path: Path, column: str) -> Iterator[pa.Array]:
     """Yields a column in batches of rows."""
-    with _readable(path) as file:
+    with _open_predictions(path) as file:
         for batch in file.iter_batches(GROUP_ROWS, columns=[column]):
             yield batch.column(0)
 
@@ -304,7 +304,7 @@ def _group_names(path: Path, name: str) -> Names:
 
 def _codes(path: Path, name: str) -> tuple[np.ndarray, pa.Array]:
     """Returns the codes of a column of names, of the smallest type, and its dictionary."""
-    with _readable(path) as file:
+    with _open_predictions(path) as file:
         column = file.read([name])[name].unify_dictionaries()
     dictionary = column.chunk(0).dictionary
     codes = np.empty(len(column), np.min_scalar_type(len(dictionary)))

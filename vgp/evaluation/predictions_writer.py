@@ -64,7 +64,7 @@ def write(directory: str | Path, header: Header, batches: Iterable[Columns]) -> 
 
 
 def _write(path: Path, header: Header, batches: Iterable[Columns]) -> None:
-    schema, rows = _schema(header), 0
+    schema, rows = _build_schema(header), 0
     names = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=names) as writer:
         for table in _row_groups(schema, batches):
@@ -78,7 +78,7 @@ def _row_groups(schema: pa.Schema, batches: Iterable[Columns]) -> Iterator[pa.Ta
     """Joins batches into row groups, because a file of thousands of small row groups is slow to read."""
     parts: list[pa.Table] = []
     for batch in batches:
-        arrays = [_array(batch[field.name], field.type) for field in schema]
+        arrays = [_build_array(batch[field.name], field.type) for field in schema]
         parts.append(pa.Table.from_arrays(arrays, schema=schema))
         if sum(map(len, parts)) >= GROUP_ROWS or sum(part.nbytes for part in parts) >= GROUP_BYTES:
             yield _join(parts)
@@ -91,7 +91,7 @@ def _join(parts: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
-def _schema(header: Header) -> pa.Schema:
+def _build_schema(header: Header) -> pa.Schema:
     width, names = len(header.classes), pa.dictionary(pa.int32(), pa.string())
     value = pa.float32() if width == 2 else pa.list_(pa.float32(), width) if width else pa.float64()
     fields = [("row_id", pa.int64()), ("label" if width else "weight", pa.int64())]
@@ -103,7 +103,7 @@ def _schema(header: Header) -> pa.Schema:
     return pa.schema(fields, metadata={METADATA_KEY: header.model_dump_json().encode()})
 
 
-def _array(column: np.ndarray | Names, kind: pa.DataType) -> pa.Array:
+def _build_array(column: np.ndarray | Names, kind: pa.DataType) -> pa.Array:
     if isinstance(column, Names):
         column = _drop_unused(column) if len(column.values) > len(column.codes) else column
         return pa.DictionaryArray.from_arrays(column.codes.astype(np.int32), pa.array(column.values, pa.string()))

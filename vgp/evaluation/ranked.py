@@ -210,7 +210,7 @@ def score_rows(label: np.ndarray, probabilities: np.ndarray) -> Scored:
     squares = np.einsum("nc,nc->n", table, table) - 2 * of_label + 1
     return Scored(
         confident=pack(table[rows, predicted], predicted == label),
-        loss=_nats(of_label),
+        loss=_compute_log_loss(of_label),
         squares=squares.astype(np.float32),
         predicted=predicted,
     )
@@ -225,8 +225,8 @@ def normalise(probabilities: np.ndarray) -> np.ndarray:
 def nats(second: np.ndarray, hit: np.ndarray) -> np.ndarray:
     """Returns the log loss of each row in nats, float64 (N,), from the probability of the second class and whether the
     label is the second class."""
-    return _nats(np.where(hit, second, 1 - second))
+    return _compute_log_loss(np.where(hit, second, 1 - second))
 
 
-def _nats(probability: np.ndarray) -> np.ndarray:
+def _compute_log_loss(probability: np.ndarray) -> np.ndarray:
     return np.asarray(-np.log(np.clip(probability, SMALLEST_PROBABILITY, 1.0)))

@@ -51,7 +51,7 @@ class Roc(Frozen):
 
     false_positive_rate: tuple[float, ...]
     true_positive_rate: tuple[float, ...]
-    #: Descending, finite, in [0, 1].
+    #: Thresholds of the curve: descending, finite, in [0, 1].
     threshold: tuple[float, ...]
 
 
@@ -107,7 +107,7 @@ class Evaluation(Frozen):
     #: Column whose equal values mark dependent rows, and its number of values; "" and 0 without one.
     group: str
     groups: int
-    #: By `challenger`, `champion`, `baseline`, `boosting`, if scored.
+    #: Figures by model: `challenger`, `champion`, `baseline` and `boosting`, if scored.
     models: dict[str, ModelMetrics]
     #: The challenger's confusion matrix, actual class by predicted class.
     confusion_matrix: list[list[int]]

@@ -117,14 +117,14 @@ class RegressionFigures(Frozen):
     decided_by: Loss
     #: The prediction that absolute errors use, median or mean.
     absolute_of: Literal["median", "mean"]
-    #: Of the labels of all rows.
+    #: Mean, standard deviation, minimum and maximum of the labels of all rows.
     label_mean: float
     label_std: float
     label_minimum: float
     label_maximum: float
     #: Ascending, equidistant edges, the same for all models.
     residual_edges: tuple[float, ...]
-    #: By `challenger`, `champion`, `baseline`, `boosting`, if scored.
+    #: Figures by model: `challenger`, `champion`, `baseline` and `boosting`, if scored.
     models: dict[str, RegressionModel]
     slices: tuple[RegressionSlice, ...]
 
@@ -234,10 +234,10 @@ def by_prediction(label: np.ndarray, mean: np.ndarray) -> tuple[ResidualBin, ...
     order = np.argsort(mean, kind="stable")
     rising = mean[order]
     starts = np.unique(np.searchsorted(rising, rising[len(rising) * np.arange(PREDICTION_BINS) // PREDICTION_BINS]))
-    return tuple(_bin(label[rows], mean[rows]) for rows in np.split(order, starts[1:]))
+    return tuple(_build_bin(label[rows], mean[rows]) for rows in np.split(order, starts[1:]))
 
 
-def _bin(label: np.ndarray, mean: np.ndarray) -> ResidualBin:
+def _build_bin(label: np.ndarray, mean: np.ndarray) -> ResidualBin:
     residuals = label - mean
     lower, upper = np.quantile(residuals, [0.25, 0.75])
     return ResidualBin(

@@ -50,9 +50,9 @@ class TrainedModel:
             return self({name: _pad(values) for name, values in batch.items()})[:rows]
         known = {name: _translate(batch[name], *pair) for name, pair in self.columns.items()}
         if self.task.likelihood:
-            return self._losses(tensors(known, self.device), rows)
+            return self._compute_losses(tensors(known, self.device), rows)
         if self.task.regression:
-            return self._numbers(tensors(known, self.device), rows)
+            return self._predict_numbers(tensors(known, self.device), rows)
         table = self.task.predict(self.module, tensors(known, self.device)).float().cpu().numpy()
         if table.shape != (rows, len(self.task.classes)):
             raise UserError(
@@ -69,7 +69,7 @@ class TrainedModel:
     def meaning(self) -> "Meaning":
         return meaning(self.card.manifest(), self.task)
 
-    def _numbers(self, batch: Batch, rows: int) -> np.ndarray:
+    def _predict_numbers(self, batch: Batch, rows: int) -> np.ndarray:
         table = np.asarray(self.task.predict(self.module, batch).double().cpu().numpy())
         width, name = 1 + len(self.task.quantiles), f"{self.card.task}.predict"
         if table.shape != (rows, width):
@@ -87,7 +87,7 @@ class TrainedModel:
             )
         return table
 
-    def _losses(self, batch: Batch, rows: int) -> np.ndarray:
+    def _compute_losses(self, batch: Batch, rows: int) -> np.ndarray:
         losses = self.task.score(self.module, batch).double().cpu().numpy()
         if losses.shape != (rows,) or not np.isfinite(losses).all():
             raise UserError(
@@ -104,7 +104,7 @@ def load(model: str | Path, data: Manifest) -> TrainedModel:
         UserError: the directory holds no model, or the data lacks a column of it.
     """
     task, module, card = bundle.load(model)
-    columns = _columns(model, task, card, data)
+    columns = _pair_columns(model, task, card, data)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return TrainedModel(str(model), task, module.to(device), device, columns, card)
 
@@ -157,22 +157,22 @@ def check_comparable(champion: TrainedModel, challenger: Meaning) -> None:
             )
 
 
-def same(champion: TrainedModel, challenger: TrainedModel) -> bool:
+def is_same(champion: TrainedModel, challenger: TrainedModel) -> bool:
     """Whether both models have the same weights and read the same columns in the same way."""
     old, new = champion.module.state_dict(), challenger.module.state_dict()
     # Ids are not inputs.
     read = [[column for column in model.card.columns if column.kind != "id"] for model in (champion, challenger)]
     alike = read[0] == read[1] and champion.card.statistics == challenger.card.statistics
-    return alike and old.keys() == new.keys() and all(_equal(old[name], new[name]) for name in old)
+    return alike and old.keys() == new.keys() and all(_is_equal(old[name], new[name]) for name in old)
 
 
-def _equal(old: object, new: object) -> bool:
+def _is_equal(old: object, new: object) -> bool:
     if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
         return torch.equal(old, new)
     return bool(old == new)
 
 
-def _columns(model: str | Path, task: Task, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
+def _pair_columns(model: str | Path, task: Task, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
     present = {column.name: column for column in data.columns}
     # Grouping columns are not inputs, and may differ.
     read = [column for column in card.columns if column.name not in task.carried]

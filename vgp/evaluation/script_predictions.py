@@ -63,24 +63,25 @@ def find_form(
     if doubles := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"the column {join_names(doubles)} occurs twice")
     if quantiles:
-        return Form(_quantile_columns(names, quantiles), ())
+        return Form(_list_quantile_columns(names, quantiles), ())
     if likelihood:
-        return Form((_only([name for name in (NATS, OURS) if name in names], names, _form_rule(classes, True)),), ())
+        return Form(
+            (_choose_only([name for name in (NATS, OURS) if name in names], names, _describe_forms(classes, True)),), ()
+        )
     by_class = _by_class(names, classes)
     choices = ["p_..."] * bool(by_class) + [name for name in (LIST, SECOND, OURS) if name in names]
-    column = _only(choices, names, _form_rule(classes, False))
+    column = _choose_only(choices, names, _describe_forms(classes, False))
     if column == "p_...":
         return Form(by_class, classes or tuple(name.removeprefix(PREFIX) for name in by_class))
     if column == SECOND or (column == OURS and not _is_list(schema.field(OURS).type)):
         if classes is not None and len(classes) != 2:
-            raise ValueError(
-                f"{column} is one number, and the task has {len(classes)} classes: write {_form_rule(classes, False)}"
-            )
+            forms = _describe_forms(classes, False)
+            raise ValueError(f"{column} is one number, and the task has {len(classes)} classes: write {forms}")
         return Form((column,), classes or ("0", "1"))
     return Form((column,), classes)
 
 
-def _quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
+def _list_quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
     wanted = (MEAN, *(f"{QUANTILE}{share:g}" for share in quantiles))
     if missing := [name for name in wanted if name not in names]:
         raise ValueError(f"the column {join_names(missing)} is missing: a regression has {join_names(wanted)}")
@@ -104,7 +105,7 @@ def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[st
     return wanted
 
 
-def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
+def _choose_only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
     if not choices:
         raise ValueError(f"it has the columns {join_names(names) or 'none'}, and needs {expected}")
     if len(choices) > 1:
@@ -112,7 +113,7 @@ def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
     return choices[0]
 
 
-def _form_rule(classes: tuple[str, ...] | None, likelihood: bool) -> str:
+def _describe_forms(classes: tuple[str, ...] | None, likelihood: bool) -> str:
     if likelihood:
         return f"{NATS}: the loss of each row, in nats"
     each = join_names([PREFIX + name for name in classes]) if classes else "p_NAME for each class"
@@ -214,24 +215,24 @@ def _read(name: str, file: pq.ParquetFile, form: Form, labelled: bool, regressio
         if column in schema.names and not (regression and column == LABEL):
             require_integers(schema, column)
         elif column not in schema.names and (column == LABEL) == labelled:
-            raise ValueError(f"the column {column} is missing: {_why(column)}")
+            raise ValueError(f"the column {column} is missing: {_explain_column(column)}")
     for column in form.columns:
         require_type(schema, column)
     _require_lengths(file, form)
     present = [column for column in (ROW_ID, LABEL) if column in schema.names]
     table = file.read(columns=[*present, *form.columns], use_threads=True)
-    row_id = _integers(table, ROW_ID) if ROW_ID in present else np.arange(rows)
+    row_id = _read_integers(table, ROW_ID) if ROW_ID in present else np.arange(rows)
     shown = _RowNames(row_id, ROW_ID if ROW_ID in present else "row")
     if labelled:
         shown.refuse(_is_repeated(row_id), "row_id is that of an earlier row")
-    values, names = _quantiles(table, form, shown) if regression else _values(table, form, shown)
+    values, names = _quantiles(table, form, shown) if regression else _read_values(table, form, shown)
     label = _label(table, names, shown) if LABEL in present and names else None
     if regression and LABEL in present:
         label = _numbers(table[LABEL], LABEL, shown)
     return Predictions(name, row_id, values, label, names)
 
 
-def _why(column: str) -> str:
+def _explain_column(column: str) -> str:
     if column == LABEL:
         return "without prepared rows, the file must have the class of each row, counted from 0"
     return "it must have the row_id of each predicted row, from the test shards"
@@ -257,7 +258,7 @@ class _RowNames:
     row_id: Array
     noun: str
 
-    def refuse(self, wrong: Array, what: str, value: Callable[[int], object] | None = None) -> None:
+    def refuse(self, wrong: Array, problem: str, value: Callable[[int], object] | None = None) -> None:
         """Raises ValueError with the number of wrong rows and examples, if there are any."""
         places = np.flatnonzero(wrong)
         if not len(places):
@@ -267,7 +268,7 @@ class _RowNames:
             for place in places[:MOST_SHOWN]
         ]
         more = ", ..." if len(places) > MOST_SHOWN else ""
-        raise ValueError(f"{what} in {len(places):,} of {len(wrong):,} rows ({', '.join(examples)}{more})")
+        raise ValueError(f"{problem} in {len(places):,} of {len(wrong):,} rows ({', '.join(examples)}{more})")
 
 
 def _is_repeated(row_id: Array) -> Array:
@@ -277,68 +278,70 @@ def _is_repeated(row_id: Array) -> Array:
     return repeated
 
 
-def _integers(table: pa.Table, column: str) -> Array:
+def _read_integers(table: pa.Table, column: str) -> Array:
     array = table[column]
     if array.null_count:
         raise ValueError(f"{column} is empty in {array.null_count:,} of {len(array):,} rows")
     return np.asarray(array.cast(pa.int64()).to_numpy())
 
 
-def _label(table: pa.Table, classes: tuple[str, ...], shown: _RowNames) -> Array:
-    label = _integers(table, LABEL)
+def _label(table: pa.Table, classes: tuple[str, ...], row_names: _RowNames) -> Array:
+    label = _read_integers(table, LABEL)
     rule = f"label is not a class, 0 to {len(classes) - 1},"
-    shown.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
+    row_names.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
     return label
 
 
-def _quantiles(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
+def _quantiles(table: pa.Table, form: Form, row_names: _RowNames) -> tuple[Array, tuple[str, ...]]:
     """Returns mean and quantiles, float64 (N, 1 + Q)."""
-    matrix = np.stack([_numbers(table[column], column, shown) for column in form.columns], axis=1)
+    matrix = np.stack([_numbers(table[column], column, row_names) for column in form.columns], axis=1)
     falls = np.asarray((np.diff(matrix[:, 1:], axis=1) < 0).any(axis=1))
-    shown.refuse(falls, "the quantiles do not rise", lambda i: matrix[i, 1:].tolist()[:5])
+    row_names.refuse(falls, "the quantiles do not rise", lambda i: matrix[i, 1:].tolist()[:5])
     return matrix, ()
 
 
-def _values(table: pa.Table, form: Form, shown: _RowNames) -> tuple[Array, tuple[str, ...]]:
+def _read_values(table: pa.Table, form: Form, row_names: _RowNames) -> tuple[Array, tuple[str, ...]]:
     if form.classes == ():
-        return _numbers(table[form.columns[0]], form.columns[0], shown), ()
+        return _numbers(table[form.columns[0]], form.columns[0], row_names), ()
     if len(form.columns) > 1 or form.second_only:
-        parts = [_numbers(table[column], column, shown) for column in form.columns]
+        parts = [_numbers(table[column], column, row_names) for column in form.columns]
         matrix = np.stack([1 - parts[0], parts[0]] if form.second_only else parts, axis=1)
     else:
-        matrix = _lists(table[form.columns[0]], form, shown)
+        matrix = _lists(table[form.columns[0]], form, row_names)
     names = form.classes or tuple(map(str, range(matrix.shape[1])))
     for code, name in enumerate(names):
         part = matrix[:, code]
         what = f"the probability of {name} is outside [0, 1]"
-        shown.refuse((part < 0) | (part > 1), what, lambda i, part=part: f"{part[i]:.6g}")  # type: ignore[misc]
+        row_names.refuse((part < 0) | (part > 1), what, lambda i, part=part: f"{part[i]:.6g}")  # type: ignore[misc]
     sums = matrix.sum(axis=1)
-    shown.refuse(np.abs(sums - 1) > SUM_TOLERANCE, "the probabilities do not sum to 1", lambda i: f"{sums[i]:.6g}")
+    row_names.refuse(np.abs(sums - 1) > SUM_TOLERANCE, "the probabilities do not sum to 1", lambda i: f"{sums[i]:.6g}")
     return (matrix / sums[:, None]).astype(np.float32), names
 
 
-def _numbers(column: pa.ChunkedArray, name: str, shown: _RowNames) -> Array:
+def _numbers(column: pa.ChunkedArray, name: str, row_names: _RowNames) -> Array:
     """Returns finite numbers, float64 (N,)."""
     if column.null_count:
-        shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
+        row_names.refuse(column.is_null().to_numpy(), f"{name} is empty")
     values = column.cast(pa.float64()).to_numpy()
-    shown.refuse(~np.isfinite(values), f"{name} is not a finite number", lambda i: values[i])
+    row_names.refuse(~np.isfinite(values), f"{name} is not a finite number", lambda i: values[i])
     return np.asarray(values)
 
 
-def _lists(column: pa.ChunkedArray, form: Form, shown: _RowNames) -> Array:
+def _lists(column: pa.ChunkedArray, form: Form, row_names: _RowNames) -> Array:
     """Returns the lists as a matrix, float64 (N, C)."""
     name = form.columns[0]
     if column.null_count:
-        shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
+        row_names.refuse(column.is_null().to_numpy(), f"{name} is empty")
     lengths = pc.list_value_length(column).to_numpy()
     width = len(form.classes) if form.classes else int(lengths[0])
-    shown.refuse(lengths != width, f"{name} does not have {width} numbers, one for each class,", lambda i: lengths[i])
+    row_names.refuse(
+        lengths != width, f"{name} does not have {width} numbers, one for each class,", lambda i: lengths[i]
+    )
     if width < 2:
         raise ValueError(f"{name} has {width} number for each row: at least two classes are needed")
     flat = pc.list_flatten(column)
     if flat.null_count:
-        shown.refuse(flat.is_null().to_numpy().reshape(-1, width).any(axis=1), f"{name} has an empty value")
+        row_names.refuse(flat.is_null().to_numpy().reshape(-1, width).any(axis=1), f"{name} has an empty value")
     matrix = flat.cast(pa.float64()).to_numpy().reshape(-1, width)
-    shown.refuse(~np.isfinite(matrix).all(axis=1), f"{name} is not finite", lambda i: matrix[i].tolist()[:5])
+    row_names.refuse(~np.isfinite(matrix).all(axis=1), f"{name} is not finite", lambda i: matrix[i].tolist()[:5])
     return np.asarray(matrix)

@@ -38,7 +38,7 @@ def read_prepared_rows(
 class Aligned:
     """A function from rows of the dataset to a script's predictions, by row_id."""
 
-    #: Ascending.
+    #: Ids of the rows, ascending.
     row_id: Array
     values: Array
 
@@ -64,7 +64,7 @@ def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: s
     if not np.array_equal(rising, expected := np.sort(row_id)):
         raise UserError(
             f"{left.path} must have one prediction for each of the {len(row_id):,} rows {of}, and has {len(left):,}: "
-            f"{_faults(rising, expected)}. row_id is the column of that name in test-*.parquet of the data"
+            f"{_describe_faults(rising, expected)}. row_id is the column of that name in test-*.parquet of the data"
             f"{_hint_at_rounding(rising, expected)}."
         )
     if left.label is not None and label is not None:
@@ -72,7 +72,7 @@ def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: s
     return Aligned(rising, left.values[order])
 
 
-def _faults(rising: Array, expected: Array) -> str:
+def _describe_faults(rising: Array, expected: Array) -> str:
     distinct, times = np.unique(rising, return_counts=True)
     faults = [
         _count_ids("missing", np.setdiff1d(expected, distinct)),

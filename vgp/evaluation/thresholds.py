@@ -95,7 +95,7 @@ def _best(rule: Rule, hits: np.ndarray, misses: np.ndarray) -> int | None:
     return int(np.flatnonzero(good)[np.argmax(hits[good])]) if good.any() else None
 
 
-def measure(ranked: Ranked, chosen: OperatingPoint | None) -> Thresholds:
+def measure(ranked: Ranked, point: OperatingPoint | None) -> Thresholds:
     """Returns the table of thresholds on ranked rows, and the rates of the chosen threshold."""
     threshold, hits, misses = count_flagged(ranked, LEVELS)
     precision = hits / (hits + misses)
@@ -109,12 +109,12 @@ def measure(ranked: Ranked, chosen: OperatingPoint | None) -> Thresholds:
     table = tuple(
         _row(", ".join(listed[i]), threshold[i], hits[i], misses[i], hits[-1], misses[-1]) for i in sorted(listed)
     )
-    if chosen is None or chosen.threshold is None:
-        return Thresholds(table=table, chosen=chosen)
-    return Thresholds(table=table, chosen=chosen, operating=_at(ranked, "operating point", chosen.threshold))
+    if point is None or point.threshold is None:
+        return Thresholds(table=table, chosen=point)
+    return Thresholds(table=table, chosen=point, operating=_measure_at(ranked, "operating point", point.threshold))
 
 
-def _at(ranked: Ranked, name: str, threshold: float) -> AtThreshold:
+def _measure_at(ranked: Ranked, name: str, threshold: float) -> AtThreshold:
     first = int(ranked.below(np.array([threshold]))[0])
     above, positives = int(np.sum(ranked.rows[first:] & np.uint32(1))), int(np.sum(ranked.rows & np.uint32(1)))
     return _row(name, threshold, above, len(ranked) - first - above, positives, len(ranked) - positives)
@@ -137,7 +137,7 @@ def _row(name: str, threshold: float, hits: int, misses: int, positives: int, ne
     )
 
 
-#: Most points of a curve.
+#: Maximum number of points of a curve.
 POINTS = 200
 #: Score levels that the points are taken from: neighbours are a 16,384th of the rows apart.
 LEVELS = 1 << 14

@@ -64,7 +64,7 @@ class _SummedLoss(torch.autograd.Function):
         total = torch.zeros((), device=x_ND.device)
         parts_CD: list[Tensor] = []
         weight_grad_VD = torch.zeros_like(weight_VD)
-        for x_CD, targets_C in _chunks(x_ND, targets_N, len(weight_VD)):
+        for x_CD, targets_C in _split_chunks(x_ND, targets_N, len(weight_VD)):
             losses_C, logits_grad_CV = gradient(F.linear(x_CD, rounded_VD), targets_C)
             total += losses_C.sum()
             parts_CD.append(logits_grad_CV @ rounded_VD)
@@ -87,15 +87,15 @@ def _sum_loss(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, gradient: Loss
 def token_losses(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor) -> Tensor:
     """Returns the loss of each token, float32 (N,). For gradients, each chunk is recomputed in the backward pass."""
     parts_C = [
-        checkpoint(_plain, x_CD, weight_VD, targets_C, use_reentrant=False)
+        checkpoint(_compute_loss, x_CD, weight_VD, targets_C, use_reentrant=False)
         if torch.is_grad_enabled()
-        else _plain(x_CD, weight_VD, targets_C)
-        for x_CD, targets_C in _chunks(x_ND, targets_N, len(weight_VD))
+        else _compute_loss(x_CD, weight_VD, targets_C)
+        for x_CD, targets_C in _split_chunks(x_ND, targets_N, len(weight_VD))
     ]
     return torch.cat(parts_C)
 
 
-def _plain(x_CD: Tensor, weight_VD: Tensor, targets_C: Tensor) -> Tensor:
+def _compute_loss(x_CD: Tensor, weight_VD: Tensor, targets_C: Tensor) -> Tensor:
     return F.cross_entropy(F.linear(x_CD, weight_VD).float(), targets_C, ignore_index=NONE, reduction="none")
 
 
@@ -107,7 +107,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
         total.add_(left @ right)
 
 
-def _chunks(x_ND: Tensor, targets_N: Tensor, vocab: int) -> list[tuple[Tensor, Tensor]]:
+def _split_chunks(x_ND: Tensor, targets_N: Tensor, vocab: int) -> list[tuple[Tensor, Tensor]]:
     size = chunk_size(len(targets_N), vocab)
     return list(zip(torch.split(x_ND, size), torch.split(targets_N, size), strict=True))
 

@@ -107,12 +107,12 @@ def gpu_count(environment: Mapping[str, str]) -> int:
     """Counts the GPUs that this process may use, without importing torch or starting CUDA."""
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        present = _nvml_count()
+        present = _count_with_nvml()
         return min(present, len([name for name in visible.split(",") if name.strip() not in ("", "-1")]))
-    return _nvml_count()
+    return _count_with_nvml()
 
 
-def _nvml_count() -> int:
+def _count_with_nvml() -> int:
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:

@@ -107,7 +107,7 @@ class _Spec:
         }
 
     def is_step(self, name: str) -> bool:
-        sources = _sources(self.tasks.get(name, {}))
+        sources = _list_sources(self.tasks.get(name, {}))
         return "dag" not in self.component(name) and not any("taskFinalStatus" in source for source in sources)
 
     def component(self, name: str) -> JsonObject:
@@ -124,11 +124,11 @@ class _Spec:
 
     def is_pinned(self, name: str) -> bool:
         task = self.tasks.get(name, {})
-        constants = [str(table(source, "runtimeValue").get("constant", "")) for source in _sources(task)]
+        constants = [str(table(source, "runtimeValue").get("constant", "")) for source in _list_sources(task)]
         return bool(table(task, "cachingOptions").get("enableCache")) and not any(map(_OF_THIS_RUN.search, constants))
 
 
-def _sources(task: JsonObject) -> list[JsonObject]:
+def _list_sources(task: JsonObject) -> list[JsonObject]:
     parameters = table(table(task, "inputs"), "parameters")
     return [source for source in parameters.values() if isinstance(source, dict)]
 
@@ -148,7 +148,7 @@ def _step(detail: JsonObject, label: str, spec: _Spec, run: str) -> Step:
         since=_source_run(detail, run) if shown_state == "cached" else "",
         trains=spec.trains(name),
         pinned=spec.is_pinned(name),
-        returned=_output_parameters(detail),
+        returned=_read_output_parameters(detail),
         pages={key: uri for key, title, uri in _artifacts(detail) if title == "system.HTML"},
     )
 
@@ -167,7 +167,7 @@ def _artifacts(detail: JsonObject) -> Iterator[tuple[str, str, str]]:
                 yield key, str(artifact.get("schemaTitle", "")), str(artifact.get("uri", ""))
 
 
-def _output_parameters(detail: JsonObject) -> JsonObject:
+def _read_output_parameters(detail: JsonObject) -> JsonObject:
     metadata = table(table(detail, "execution"), "metadata")
     return {key.removeprefix("output:"): value for key, value in metadata.items() if key.startswith("output:")}
 

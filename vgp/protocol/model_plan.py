@@ -155,13 +155,13 @@ def _move_aliases(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]
     if default := _default(record, live, ours):
         targets[DEFAULT] = default
     for name, version in sorted(targets.items()):
-        holders = _holders(live, name)
+        holders = _list_holders(live, name)
         if version not in holders:
             ids = tuple(holder["versionId"] for holder in holders)
             yield Move(name, version["labels"][NUMBER], version["versionId"], ids)
     for version in live:
         for name in sorted(set(version.get("versionAliases", [])) - {DEFAULT}):
-            has_moved = name in targets and version is not targets[name] and targets[name] in _holders(live, name)
+            has_moved = name in targets and version is not targets[name] and targets[name] in _list_holders(live, name)
             if has_moved or name not in record["aliases"]:
                 yield Take(name, version["labels"][NUMBER], version["versionId"])
 
@@ -173,7 +173,7 @@ def _default(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> 
         return champion
     obsolete = _obsolete(record, live, ours)
     remaining = [version for version in live if version not in obsolete]
-    has_default = any(version in remaining for version in _holders(live, DEFAULT))
+    has_default = any(version in remaining for version in _list_holders(live, DEFAULT))
     return remaining[-1] if remaining and not has_default else None
 
 
@@ -193,5 +193,5 @@ def _obsolete(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) ->
     return [v for v, number in zip(live, numbers, strict=True) if number in deleted or ours[number] is not v]
 
 
-def _holders(live: Live, name: str) -> list[JsonObject]:
+def _list_holders(live: Live, name: str) -> list[JsonObject]:
     return [version for version in live if name in version.get("versionAliases", [])]

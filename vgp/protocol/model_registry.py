@@ -175,7 +175,7 @@ class _Reconciliation:
     def move(self, step: Move, model: str) -> None:
         """Adds the alias to the version. If Vertex AI refuses, removes it from its holder; the next round adds it.
 
-        Google's documentation does not say whether an alias has to be removed first.
+        Google does not document whether an alias has to be removed first.
         """
         from google.api_core.exceptions import BadRequest, Conflict
 

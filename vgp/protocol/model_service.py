@@ -52,7 +52,7 @@ def request(
         "displayName": vertex_id,
         "description": f"Versions of {folder(version)}/registry.json. Change them with `vgp models`: changes made "
         "here are reverted.",
-        "versionDescription": _description(version),
+        "versionDescription": _describe_version(version),
         "artifactUri": str(version["model"]),
         "containerSpec": _container(name, version, image),
         "labels": own_labels(version, labels),
@@ -104,7 +104,7 @@ def servable(version: JsonObject) -> bool:
     return set(SERVED) <= set(version.get("files", {}))
 
 
-def _description(version: JsonObject) -> str:
+def _describe_version(version: JsonObject) -> str:
     parts = [
         f"Version {version['number']}.",
         version.get("reason", ""),

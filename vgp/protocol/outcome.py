@@ -155,13 +155,13 @@ def parse_operating_point(text: str) -> Rule:
     if name == "f1" and not number:
         return Rule("f1")
     low, high = VALUES.get(name, (0.0, 1.0))
-    value = _number(number if name in VALUES else str(text))
+    value = _parse_number(number if name in VALUES else str(text))
     if value is None or not low < value <= high or math.isinf(value):
         raise UserError(f"operating_point = {str(text)!r} is not a threshold rule. Choices: {CHOICES}.")
     return Rule(name if name in VALUES else "fixed", value)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:

@@ -163,12 +163,12 @@ def load(uri: str, model: type[Document]) -> Document:
         UserError: it does not exist, is not a document of this kind, or was changed.
     """
     kind, uri = model.model_fields["kind"].default, storage.uri(uri)
-    if not pinned.digest(uri):
+    if not pinned.read_digest(uri):
         raise UserError(not_pins(uri))
     data = storage.read(uri, most=pinned.MOST_BYTES)
     pinned.check(uri, data)
     try:
-        actual_kind, actual_format = pinned.kind_of(data)
+        actual_kind, actual_format = pinned.read_kind(data)
     except ValueError as error:
         raise UserError(f"{uri} cannot be read as pins: {error}") from None
     if actual_kind in ("data", "champion", "run") and actual_format != FORMAT:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import join_words
 from vgp.base.text.printable import one_line, printable
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.protocol.job_steps import Step, moment, steps_of, table
 
 #: Version of the JSON form, incremented when a field is removed or changes its meaning, not when one is added.
@@ -40,11 +40,11 @@ class Summary:
     started: datetime | None = None
     ended: datetime | None = None
     steps: tuple[Step, ...] = ()
-    #: By a step's name in the spec: dollars per hour, and the day of that price if known.
+    #: Dollars per hour of each step, and the day of that price if known, by the step's name in the spec.
     prices: Mapping[str, float] = field(default_factory=dict)
     price_days: Mapping[str, str] = field(default_factory=dict)
     #: The histories of its capacity ladders.
-    ways: tuple[Way, ...] = ()
+    ways: tuple[LadderView, ...] = ()
 
     @property
     def run(self) -> str:
@@ -101,7 +101,7 @@ class Summary:
         if self.nothing_new:
             return f"nothing new{f' since {self.since}' if self.since else ''}: nothing was trained"
         return (
-            "; ".join(filter(None, [self._training, self._decision_words, self.released, self._cache_hits]))
+            "; ".join(filter(None, [self._training, self._decision_words, self.released, self._describe_cache_hits]))
             or self.state
         )
 
@@ -128,7 +128,7 @@ class Summary:
         return f"decision: {self.decision}" if self.decision else ""
 
     @property
-    def _cache_hits(self) -> str:
+    def _describe_cache_hits(self) -> str:
         by_run: dict[str, list[str]] = {}
         for step in self.steps:
             if step.state == "cached":
@@ -219,7 +219,7 @@ def summary_of(
     *,
     state: str = "",
     error: str = "",
-    ways: tuple[Way, ...] = (),
+    ways: tuple[LadderView, ...] = (),
 ) -> Summary:
     """Returns the summary of a PipelineJob.
 

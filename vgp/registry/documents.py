@@ -228,7 +228,7 @@ def now() -> str:
 # ---- encoding and decoding of a record
 
 
-#: Most bytes of a record, about ten thousand versions; parsing takes about twenty times as much memory.
+#: Maximum number of bytes of a record, about ten thousand versions; parsing takes about twenty times as much memory.
 MOST_RECORD_BYTES = 32 << 20
 
 

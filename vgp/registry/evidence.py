@@ -20,9 +20,10 @@ from vgp.protocol.manifest import Frozen
 STAKES = (0.05, 0.15, 0.35, 0.7, 0.95)
 #: Days of a bet: neighbouring days resemble each other, weeks less so.
 WEEK = 7
-#: Standard deviations of a week's mean that lose the whole stake: one day that costs 13 of a day's, and six of 0.
+#: A week whose mean gain is this many standard deviations below 0 loses the whole stake. For example, one day at -13
+#: standard deviations of a day among six days at 0 is such a week.
 REACH = 5.0
-#: Days that are learned from before the first bet.
+#: Days before the first bet, which only measure the variance.
 FEWEST_DAYS = 10
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 

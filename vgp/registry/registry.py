@@ -207,7 +207,7 @@ def folders(root: str) -> list[str]:
     """Returns the folders directly below a root, including models without a record. Raises as `models`."""
     root = resolve_root(root)
     if storage.is_remote(root):
-        return _bucket_folders(root)
+        return _list_bucket_folders(root)
     if not Path(root).is_dir():
         raise UserError(f"there is no registry at {root}; the first run that registers a model creates it.")
     try:
@@ -216,7 +216,7 @@ def folders(root: str) -> list[str]:
         raise UserError(f"{root} cannot be read: {error.strerror}.") from None
 
 
-def _bucket_folders(root: str) -> list[str]:
+def _list_bucket_folders(root: str) -> list[str]:
     try:
         return Folder(root).folders()
     except FileNotFoundError:

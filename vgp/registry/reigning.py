@@ -28,7 +28,7 @@ from vgp.registry.registry import Registry
 AUTO = "auto"
 #: Label of a version with its project number.
 PROJECT = "project"
-#: Most versions in a champion's pins, for the history in a report.
+#: Maximum number of versions in a champion's pins, for the history in a report.
 MOST_HISTORY = 1_000
 
 
@@ -119,33 +119,35 @@ def pin(registry: Registry, record: Record, champion: Version, epoch: int) -> Ch
         (f.title, f.bytes, f.path) for f in pins.files
     ]:
         registered = champion.files.get(title)
-        if registered and (size != registered.bytes or (path and _sha256(path) != registered.sha256)):
-            raise UserError(f"{name}: {pins.folder}/{title} differs from the registered file. {_advice(record)}")
+        if registered and (size != registered.bytes or (path and _hash_file(path) != registered.sha256)):
+            raise UserError(
+                f"{name}: {pins.folder}/{title} differs from the registered file. {_advise_restore(record)}"
+            )
     return pins.model_copy(
         update={
             "number": champion.number,
             "key": champion.key,
             "report": registry.with_present_folder(champion).report,
-            "history": _history(record, champion),
+            "history": _list_history(record, champion),
         }
     )
 
 
-def _history(record: Record, champion: Version) -> tuple[Earlier, ...]:
+def _list_history(record: Record, champion: Version) -> tuple[Earlier, ...]:
     return tuple(
         Earlier(number=v.number, created=v.created, champion=v.champion, metrics=v.metrics, data=v.data)
         for v in record.versions[max(0, champion.number - MOST_HISTORY) : champion.number]
     )
 
 
-def _advice(record: Record) -> str:
+def _advise_restore(record: Record) -> str:
     return (
         f"Restore its files, choose another champion (vgp models rollback --model {record.model}, or promote), "
         "or run once with --set champion=."
     )
 
 
-def _sha256(path: str) -> str:
+def _hash_file(path: str) -> str:
     with files.open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -165,9 +167,11 @@ def pin_folder(folder: str, epoch: int, *, name: str = "champion") -> ChampionPi
     folder = storage.uri(folder)
     names = _names(folder)
     if storage.is_remote(folder):
-        return ChampionPins(folder=folder, objects=tuple(_object(name, folder, file) for file in names), epoch=epoch)
+        return ChampionPins(
+            folder=folder, objects=tuple(_pin_object(name, folder, file) for file in names), epoch=epoch
+        )
     folder = os.path.abspath(os.path.expanduser(folder))
-    return ChampionPins(folder=folder, files=tuple(_file(name, folder, file) for file in names), epoch=epoch)
+    return ChampionPins(folder=folder, files=tuple(_pin_file(name, folder, file) for file in names), epoch=epoch)
 
 
 def _names(folder: str) -> tuple[str, ...]:
@@ -184,23 +188,23 @@ def check_folder(folder: str) -> None:
         pin_folder(folder, 0)
 
 
-def _object(option: str, folder: str, name: str) -> PinnedObject:
+def _pin_object(option: str, folder: str, name: str) -> PinnedObject:
     blob = storage.get_blob(f"{folder}/{name}")
     if blob is None:
-        raise _no_model(option, folder, name)
+        raise _no_model_error(option, folder, name)
     return PinnedObject(name=f"{folder}/{name}", generation=blob.generation, bytes=blob.size, title=name)
 
 
-def _file(option: str, folder: str, name: str) -> PinnedFile:
+def _pin_file(option: str, folder: str, name: str) -> PinnedFile:
     path = Path(folder) / name
     if not path.is_file():
-        raise _no_model(option, folder, name)
+        raise _no_model_error(option, folder, name)
     file = finding.stat_file(str(path))
     assert file.version
     return PinnedFile(path=file.path, bytes=file.bytes, modified_ns=file.version.modified_ns, title=name)
 
 
-def _no_model(option: str, folder: str, name: str) -> UserError:
+def _no_model_error(option: str, folder: str, name: str) -> UserError:
     if name == PREDICTIONS:
         return UserError(f"{option} = {folder}: this script's folder has no {name}, so its model cannot be scored.")
     return UserError(f"{option} = {folder}: the folder has no {name}, so it holds no model.")

@@ -54,7 +54,7 @@ def find_copies(registry: Registry) -> list[Copy]:
     Raises:
         UserError, ProcessFailed: as `Registry.read`.
     """
-    keys = _keys(registry)
+    keys = _list_keys(registry)
     record = registry.read()  # read after the listing, so that it holds versions registered meanwhile
     copies = []
     for key in keys:
@@ -76,7 +76,7 @@ def remove(registry: Registry, copy: Copy) -> bool:
         return True
     if storage.is_remote(copy.folder):
         with versions.explain_bucket_errors(copy.folder, "deleted"):
-            return all([_slot(file.path).delete(file.generation) for file in copy.files])
+            return all([_open_slot(file.path).delete(file.generation) for file in copy.files])
     with versions.copy_lock(registry):
         if not _read_copy(registry, copy.key, None).goes:
             return False
@@ -84,7 +84,7 @@ def remove(registry: Registry, copy: Copy) -> bool:
     return True
 
 
-def _keys(registry: Registry) -> list[str]:
+def _list_keys(registry: Registry) -> list[str]:
     folder = f"{registry.folder}/{VERSIONS}"
     if storage.is_remote(folder):
         with versions.explain_bucket_errors(folder, "listed"):
@@ -101,11 +101,11 @@ def _read_copy(registry: Registry, key: str, deleted: Version | None) -> Copy:
     files = storage.below(folder)
     if storage.is_remote(folder):
         with versions.explain_bucket_errors(folder, "looked at"):
-            ages = {file: facts[1] for file in files if (facts := _slot(file.path).facts())}
+            ages = {file: facts[1] for file in files if (facts := _open_slot(file.path).facts())}
         return Copy(key, folder, tuple(ages), min(ages.values(), default=0.0), deleted)
     times = [os.stat(file.path).st_mtime for file in files] or [os.stat(folder).st_mtime]
     return Copy(key, folder, tuple(files), time.time() - max(times), deleted)
 
 
-def _slot(path: str) -> Slot:
+def _open_slot(path: str) -> Slot:
     return Slot(path, deadline_s=READ_DEADLINE_S)

@@ -59,9 +59,9 @@ def used_up(spent: Sequence[Spent], key: str, level: float, confidence: float, n
     count = sum(test.level > 0 for test in within_a_year(before, now))
     moment = again(spent, key, level, confidence, now)
     return (
-        f"the {_percent(1 - confidence)} error budget of a year's tests is used up"
+        f"the {_format_percent(1 - confidence)} error budget of a year's tests is used up"
         f"{f' until {moment:%Y-%m-%d}' if moment else ''}: {count:,} test{'s' * (count != 1)} took "
-        f"{_percent(total(before, now))}, and one more would take {_percent(level)}"
+        f"{_format_percent(total(before, now))}, and one more would take {_format_percent(level)}"
     )
 
 
@@ -76,5 +76,5 @@ def _time(test: Spent) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{100 * share:.3g}%"

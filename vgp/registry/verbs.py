@@ -21,7 +21,7 @@ Change = Callable[[Record, dict[str, str]], Record]
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangeResult:
     """The result of a change; `event` is None if nothing changed."""
 
     registry: Registry
@@ -158,7 +158,7 @@ def delete(root: str, model: str, version: str, account: str, why: str, dry_run:
         number = find_version(record, version).number
         after = changes.delete(record, number, who=user(), why="", key="none")
         event = after.events[-1] if after is not record else None
-        return Changed(place, record, event).as_values(f"version {number} of {place.model} would be deleted")
+        return ChangeResult(place, record, event).as_values(f"version {number} of {place.model} would be deleted")
 
     def change(record: Record, fields: dict[str, str]) -> Record:
         nonlocal number
@@ -175,7 +175,7 @@ def clean(root: str, model: str, dry_run: bool) -> Values:
     root = registry.resolve_root(root)
     names = [name for name in registry.folders(root) if re.fullmatch(MODEL_NAME, name)]
     if model and model not in names:
-        raise _unknown(root, model, names)
+        raise _unknown_model_error(root, model, names)
     places = [registry.open(root, name) for name in names if model in ("", name)]
     copies = [(place, copy) for place in places for copy in sweep.find_copies(place)]
     stays = [(place, copy) for place, copy in copies if not copy.goes]
@@ -220,15 +220,15 @@ def _model(root: str, model: str) -> str:
     if not names:
         raise UserError(f"the registry {root} holds no model yet; a run registers the first one.")
     if model:
-        raise _unknown(root, model, names)
+        raise _unknown_model_error(root, model, names)
     raise UserError(f"the registry {root} holds {len(names)} models: choose one with --model: {join_names(names)}.")
 
 
-def _unknown(root: str, model: str, names: Sequence[str]) -> UserError:
+def _unknown_model_error(root: str, model: str, names: Sequence[str]) -> UserError:
     return UserError(f"the registry {root} has no model {quote(model)}. It has {join_names(names) or 'none'}.")
 
 
-def _change(place: Registry, change: Change, account: str, why: str) -> Changed:
+def _change(place: Registry, change: Change, account: str, why: str) -> ChangeResult:
     """Changes the record with a new key, so that a retry after a lost answer changes nothing twice."""
     who = f"{user()} ({account})" if account else user()
     fields = {"who": _check_text("account", who), "why": _check_text("why", why), "key": uuid.uuid4().hex}
@@ -237,7 +237,7 @@ def _change(place: Registry, change: Change, account: str, why: str) -> Changed:
     except changes.Conflict as error:
         raise UserError(f"{error}. Look at it: show champion.") from None
     own_events = (event for event in reversed(record.events) if event.key == fields["key"])
-    return Changed(place, record, next(own_events, None))
+    return ChangeResult(place, record, next(own_events, None))
 
 
 def _require_files(place: Registry, after: Record) -> Record:

@@ -1,6 +1,6 @@
 """The files of a version: copied into the registry before the record lists them, and verified by checksum.
 
-A copy that was interrupted is no version, because the record does not list it; the next try reuses its files.
+An interrupted copy is not a version, because the record does not list it; the next try reuses its files.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from vgp.registry import disk
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
 
-#: Most files of a version; the record lists them all.
+#: Maximum number of files of a version; the record lists them all.
 MOST_FILES = 200
 #: Folder of a version with report, decision and card; a champion does not need it.
 ABOUT = "about"
@@ -154,7 +154,7 @@ def _copy_to_disk(source: str, target: Path) -> VersionFile:
 def _copy_to_bucket(source: str, target: Folder, name: str) -> VersionFile:
     with download.local_copy(source) as path, explain_bucket_errors(target.path, "copied"):
         expected = Facts(os.path.getsize(path), download.checksum(Path(path)))
-        if not (_facts(target, name) == expected and _renew(target, name)):
+        if not (_read_facts(target, name) == expected and _renew(target, name)):
             _upload(Path(path), target, name)
         return _describe_file(Path(path))
 
@@ -178,7 +178,7 @@ def _upload(path: Path, target: Folder, name: str) -> None:
             target.replace(name, mapped)
 
 
-def _facts(target: Folder, name: str) -> Facts | None:
+def _read_facts(target: Folder, name: str) -> Facts | None:
     try:
         return target.facts(name)
     except FileNotFoundError:

@@ -30,7 +30,7 @@ class Source:
     """The source of a value."""
 
     kind: Literal["default", "file", "variable", "flag"] = "default"
-    #: Such as environments.prod.region, PIPELINES_REGION or --region; "" for a default.
+    #: Name of the key, variable or option, such as environments.prod.region; "" for a default.
     name: str = ""
     document: Document | None = None
     #: Keys of the value in the file.

@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--confidence", type=float, default=0.95, help="confidence of all decisions of a year together")
     decide.add_argument("--nights", type=int, default=365, help="decisions planned for a year; default 365")
     decide.add_argument("--approve", default="auto", help="auto, manual or despite_rivals; default auto")
-    _table(verbs.add_parser("table", help="a table -> a task.toml, which describes what to predict"))
+    _add_table_options(verbs.add_parser("table", help="a table -> a task.toml, which describes what to predict"))
     command.add(verbs)
     _add_predict(verbs, task=TASK, data=DATA)
     serving.add(verbs)
@@ -115,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _table(verb: argparse.ArgumentParser) -> None:
+def _add_table_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("data", help=DATA)
     verb.add_argument("--target", default="", help="the column to predict; without it the columns are listed")
     verb.add_argument("--kind", default="", choices=("classes", "regression"), help="default: by its values")

@@ -193,7 +193,7 @@ def evaluate(
         champion: Folder of the champion, or the URI of its pins; "" = none.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
-    if champion and not pinned.digest(champion):
+    if champion and not pinned.read_digest(champion):
         reigning.check_folder(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)

@@ -17,7 +17,7 @@ from vgp.base.text.figures import format_duration, format_usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
 from vgp.protocol.capacity import ladder_view
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary, run_page, summary_of
 from vgp.steps import vertex_records
@@ -67,7 +67,7 @@ def _read_job(status: Any) -> JsonObject:
     return {}
 
 
-def _read_ladders(job: JsonObject) -> tuple[Way, ...]:
+def _read_ladders(job: JsonObject) -> tuple[LadderView, ...]:
     """Reads the histories of the run's ladders; makes no request for a run without a ladder."""
     if not ladder_view.has_ladder(job.get("pipelineSpec") or {}):
         return ()
@@ -112,7 +112,7 @@ def _send(summary: Summary, address: str) -> str:
         return _LOCAL
     key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"//aiplatform.googleapis.com/{summary.name}"))
     try:
-        status = webhook.post(_read_address(address), summary.as_json(), key)
+        status = webhook.post_body(_read_address(address), summary.as_json(), key)
     except (webhook.Refused, webhook.Undelivered) as error:
         _warn(f"the summary was not sent: {'the address ' if isinstance(error, webhook.Refused) else ''}{error}")
         return f"no: {error}"
@@ -155,26 +155,28 @@ _LINES = 30
 
 def markdown(summary: Summary) -> str:
     """Renders headline, result, a row per step, errors and links as Markdown."""
-    parts = [f"# {_plain(summary.run) or 'This run'}: {summary.state}"]
+    parts = [f"# {_escape_text(summary.run) or 'This run'}: {summary.state}"]
     if summary.words != summary.state:
-        parts.append(_plain(summary.words))
+        parts.append(_escape_text(summary.words))
     if summary.steps:
-        parts.append("\n".join(["| step | state | took | cost | made by |", "|---|---|---|---|---|", *_rows(summary)]))
+        parts.append(
+            "\n".join(["| step | state | took | cost | made by |", "|---|---|---|---|---|", *_format_rows(summary)])
+        )
     parts += [f"{dates[0].upper()}{dates[1:]}."] if (dates := price_dates(summary.price_dates)) else []
-    parts += [f"{_plain(way.step)}: {_plain(way.words)}." for way in summary.ways]
-    parts += [_error(step) for step in summary.failed if step.error]
+    parts += [f"{_escape_text(way.step)}: {_escape_text(way.words)}." for way in summary.ways]
+    parts += [_format_error(step) for step in summary.failed if step.error]
     if summary.links:
         parts.append("\n".join(f"- {name}: <{link}>" for name, link in summary.links.items()))
     if summary.nothing_new and "report" in summary.links:
-        parts.append(f"The report is from {_plain(summary.since or 'the earlier run')}.")
+        parts.append(f"The report is from {_escape_text(summary.since or 'the earlier run')}.")
     return "\n\n".join(parts) + "\n"
 
 
-def _rows(summary: Summary) -> list[str]:
+def _format_rows(summary: Summary) -> list[str]:
     rows = [
-        [_plain(step.name), step.state, format_duration(step.seconds), format_usd(summary.usd(step)), ""]
+        [_escape_text(step.name), step.state, format_duration(step.seconds), format_usd(summary.usd(step)), ""]
         if step.seconds is not None
-        else [_plain(step.name), step.state, "", "", _plain(step.since)]
+        else [_escape_text(step.name), step.state, "", "", _escape_text(step.since)]
         for step in summary.steps
     ]
     seconds = "" if summary.seconds is None else format_duration(summary.seconds)
@@ -189,10 +191,10 @@ def _cost(summary: Summary) -> str:
     return f"{'at least ' if summary.unpriced else 'about '}{format_usd(summary.total_usd)}"
 
 
-def _error(step: Step) -> str:
+def _format_error(step: Step) -> str:
     lines = printable(step.error).strip().splitlines()
-    return "\n".join([f"{_plain(step.name)} failed:", "", *(f"    {line}" for line in lines[:_LINES])])
+    return "\n".join([f"{_escape_text(step.name)} failed:", "", *(f"    {line}" for line in lines[:_LINES])])
 
 
-def _plain(text: str) -> str:
+def _escape_text(text: str) -> str:
     return _MARKS.sub(r"\\\1", one_line(text))

@@ -180,7 +180,7 @@ def predict(
     if table:
         bigquery.check_table(table, staging or (staged(predictions) if str(predictions) else ""))
     folder = (staging or staged(predictions)) if table or not destination else destination
-    source = read_pinned_input(data, task)[0] if pinned.digest(data) else data
+    source = read_pinned_input(data, task)[0] if pinned.read_digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
     prediction = predict(source, model, folder, model_name=model_name, task=task, options=options)
     if table:

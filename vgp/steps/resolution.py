@@ -87,7 +87,7 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
         record_now = registry.read()
         evidence = _read_evidence(record_now, resolved, form, dry_run)
         if terms.approve != "manual" and not terms.worst_day:
-            forecast = release.foreseen(record_now, terms.confidence, terms.nights)
+            forecast = release.warn_of_spent_error(record_now, terms.confidence, terms.nights)
             resolved = replace(resolved, words=(*resolved.words, *forecast))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)

@@ -57,15 +57,17 @@ def verdict(
         UserError: the new data is invalid: it lacks a column, or a key occurs twice.
     """
     if rules.force:
-        return _verdict(True, "asked", "force is set.")
+        return _build_verdict(True, "asked", "force is set.")
     if not resolved.champion:
         if rules.when == "never":
-            return _verdict(False, "never", 'when = "never", and there is no champion to look after.')
-        return _verdict(True, "no champion", "there is no champion yet.")
+            return _build_verdict(False, "never", 'when = "never", and there is no champion to look after.')
+        return _build_verdict(True, "no champion", "there is no champion yet.")
     try:
         champion = reigning.load(resolved.champion, record)
     except UserError as error:
-        return _verdict(rules.when != "never", "changed", f"new rows cannot be compared with the champion: {error}")
+        return _build_verdict(
+            rules.when != "never", "changed", f"new rows cannot be compared with the champion: {error}"
+        )
     return _Night(champion, resolved, request, record, rules, config, run, now).decide()
 
 
@@ -84,7 +86,7 @@ class _Night:
 
     @cached_property
     def last(self) -> datetime | None:
-        return reigning.last_trained(self.record, self.champion.version)
+        return reigning.find_last_training(self.record, self.champion.version)
 
     @property
     def waits(self) -> bool:
@@ -99,13 +101,13 @@ class _Night:
     def _decide_by_pins(self) -> Verdict | None:
         """Decides from pins and settings; None if the new rows must be sampled."""
         champion, request, rules = self.champion, self.request, self.rules
-        other = reigning.changed(champion, request.task, request.task_options, request.data, self.config)
+        other = reigning.describe_change(champion, request.task, request.task_options, request.data, self.config)
         # A challenger with the new settings may have been tested already and not promoted.
         tried = self.waits and reigning.tried_since(self.record, champion.version)
         if other and rules.when != "never" and not tried:
-            return _verdict(True, "changed", f"{other}.")
-        if not other and reigning.same_data(champion.data, store.load(self.resolved.data, DataPins)):
-            return _verdict(False, "nothing new", f"no data is new since {champion.name} was trained.")
+            return _build_verdict(True, "changed", f"{other}.")
+        if not other and reigning.has_same_data(champion.data, store.load(self.resolved.data, DataPins)):
+            return _build_verdict(False, "nothing new", f"no data is new since {champion.name} was trained.")
         return None
 
     def _decide_by_sample(self) -> Verdict:
@@ -113,34 +115,37 @@ class _Night:
         if rules.looks:
             findings = look_at(self.champion, self.resolved.data, self.request.task, rules, self.run)
         if rules.when == "never":
-            return _verdict(False, "never", f'when = "never"; {seen(findings)}', findings)
+            return _build_verdict(False, "never", f'when = "never"; {seen(findings)}', findings)
         if rules.wait and self.last and self.waits:
             ends = policy.until(rules.wait, self.last)
-            words = (
-                f"a model was trained on {self.last:%Y-%m-%d}, and wait = {policy.spoken(rules.wait)} ends on {ends}"
+            wait = policy.format_length(rules.wait)
+            words = f"a model was trained on {self.last:%Y-%m-%d}, and wait = {wait} ends on {ends}"
+            return _build_verdict(
+                False, "waits", f"{words}; {seen(findings)}" if seen(findings) else f"{words}.", findings
             )
-            return _verdict(False, "waits", f"{words}; {seen(findings)}" if seen(findings) else f"{words}.", findings)
         if rules.when == "new data":
-            return _verdict(True, "new data", f"data is new since {self.champion.name} was trained.")
+            return _build_verdict(True, "new data", f"data is new since {self.champion.name} was trained.")
         return self._decide_by_findings(findings)
 
     def _decide_by_findings(self, findings: Findings) -> Verdict:
         rules, last = self.rules, self.last
         if findings.drifted:
-            return _verdict(True, "drift", drift_words(findings.drifted), findings)
+            return _build_verdict(True, "drift", drift_words(findings.drifted), findings)
         if findings.live and findings.live.worse:
-            return _verdict(True, "performance", loss_words(findings.live), findings)
+            return _build_verdict(True, "performance", loss_words(findings.live), findings)
         if rules.retrain_every and (last is None or policy.over(rules.retrain_every, last, self.now)):
             age = f"the last training was on {last:%Y-%m-%d}" if last else "the time of the last training is unknown"
-            return _verdict(True, "age", f"{age}, and retrain_every is {policy.spoken(rules.retrain_every)}.", findings)
+            return _build_verdict(
+                True, "age", f"{age}, and retrain_every is {policy.format_length(rules.retrain_every)}.", findings
+            )
         if not findings.what:
-            return _verdict(
+            return _build_verdict(
                 True, "cannot look", f"the new data cannot be sampled: {'; '.join(findings.notes)}.", findings
             )
-        return _verdict(False, "no change", seen(findings), findings)
+        return _build_verdict(False, "no change", seen(findings), findings)
 
 
-def _verdict(train: bool, cause: Cause, why: str, findings: Findings | None = None) -> Verdict:
+def _build_verdict(train: bool, cause: Cause, why: str, findings: Findings | None = None) -> Verdict:
     return Verdict(train=train, cause=cause, why=why.strip(), findings=findings or Findings())
 
 
@@ -158,7 +163,7 @@ def html(decision: Verdict) -> str:
         f"<h1>{'Trains' if decision.train else 'Does not train'}</h1>",
         f'<p class="lead">Why: {escape(decision.why)}</p>',
         *(f"<p>{escape(line)}</p>" for line in describe_findings(decision)),
-        _table(findings),
+        _format_table(findings),
         f'<ul class="sentences">{notes}</ul>' if notes else "",
     ]
     return page.document(f"Retraining: {'train' if decision.train else 'skip'}", "".join(parts))
@@ -183,22 +188,22 @@ def describe_findings(decision: Verdict) -> list[str]:
     return lines
 
 
-def _table(findings: Findings) -> str:
+def _format_table(findings: Findings) -> str:
     if not findings.shifts:
         return ""
     first, *others = (escape(title) for title in _HEAD)
     head = f'<th scope="col">{first}</th>' + "".join(f'<th class="number" scope="col">{title}</th>' for title in others)
-    rows = "".join(map(_row, findings.shifts))
+    rows = "".join(map(_format_row, findings.shifts))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<div class="panel wide"><div class="scroll">{table}</div></div>'
 
 
-def _row(one: Shift) -> str:
+def _format_row(shift: Shift) -> str:
+    unseen = f"{shift.unseen:.1%} {', '.join(shift.unseen_values)}".strip() if shift.unseen else ""
     cells = [
-        f"{one.index:.3f}", f"{one.expected:.3f}", f"{one.adjusted:.2g}", f"{one.missing[0]:.1%}",
-        f"{one.missing[1]:.1%}", f"{one.unseen:.1%} {', '.join(one.unseen_values)}".strip() if one.unseen else "",
-        "drifted" if one.drifted else "",
+        f"{shift.index:.3f}", f"{shift.expected:.3f}", f"{shift.adjusted:.2g}", f"{shift.missing[0]:.1%}",
+        f"{shift.missing[1]:.1%}", unseen, "drifted" if shift.drifted else "",
     ]  # fmt: skip
-    mark = ' class="chosen"' if one.drifted else ""
+    mark = ' class="chosen"' if shift.drifted else ""
     values = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
-    return f'<tr{mark}><th scope="row">{escape(one.column)}</th>{values}</tr>'
+    return f'<tr{mark}><th scope="row">{escape(shift.column)}</th>{values}</tr>'

@@ -17,7 +17,7 @@ from vgp.registry import reigning
 from vgp.train.train_config import TrainConfig, check_rungs, parse_config
 
 #: Parameters of the decision to train.
-RULES = tuple(policy.checked.__kwdefaults__ or ())
+RULES = tuple(policy.check_policy.__kwdefaults__ or ())
 #: Run parameters other than training settings, with defaults.
 _INPUTS: JsonObject = {
     "data": "", "task": "flights", "task_options": {}, "champion": "", "registry": "", "model_name": "",
@@ -56,7 +56,7 @@ def read_form(values: JsonObject) -> Form:
     inputs: JsonObject = {name: values.get(name, default) for name, default in _INPUTS.items()}
     task_names.parts(inputs["task"])
     terms = read_terms({name: values[name] for name in decision.ASKED if name in values})
-    rules = policy.checked(**{name: values[name] for name in RULES if name in values})
+    rules = policy.check_policy(**{name: values[name] for name in RULES if name in values})
     others = {*_INPUTS, *decision.ASKED, *RULES, "training_options"}
     config = {name: value for name, value in values.items() if name not in others}
     options = inputs["task_options"] or {}

@@ -55,13 +55,13 @@ def _write_rows(name: str, rows: Any, folder: Path) -> str:
     fields = list(getattr(work, "schema", ())) if issubclass(work, TabularTask) else []
     path = folder / "rows.parquet"
     try:
-        pq.write_table(_table(rows, fields), path)
+        pq.write_table(_build_table(rows, fields), path)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise UserError(f"the rows do not fit the columns of {name}: {error}") from None
     return str(path)
 
 
-def _table(rows: Any, fields: list[Any]) -> pa.Table:
+def _build_table(rows: Any, fields: list[Any]) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
     if hasattr(rows, "iloc"):  # a pandas frame; pandas may not be installed

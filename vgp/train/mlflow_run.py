@@ -80,7 +80,7 @@ class RunLogger:
         """Returns whether everything to the end of the run is logged; False if the server became unreachable."""
         try:
             run = self._open_run(server)
-            run_id, latest = _id(run), _latest(run)
+            run_id, latest = _read_id(run), _latest(run)
             while True:
                 is_over = self.ended.is_set()
                 self._send(server, run_id, latest)
@@ -97,8 +97,8 @@ class RunLogger:
         run = server.run(experiment, self._key(), self.tags.get("training.job") or "training")
         known = {param["key"] for param in run.get("data", {}).get("params", [])}
         params = {name: value for name, value in self.params.items() if name not in known}
-        server.log(_id(run), params=params, tags=self.tags)
-        server.update(_id(run), "RUNNING", ended=False)
+        server.log(_read_id(run), params=params, tags=self.tags)
+        server.update(_read_id(run), "RUNNING", ended=False)
         return run
 
     def _key(self) -> str:
@@ -143,7 +143,7 @@ def start_run(checkpoints: str, run: int, params: JsonObject, tags: Mapping[str,
     return RunLogger(checkpoints, run, params, tags) if os.environ.get(mlflow_server.URI) else None
 
 
-def _id(run: JsonObject) -> str:
+def _read_id(run: JsonObject) -> str:
     return str(run["info"]["run_id"])
 
 

@@ -131,11 +131,11 @@ class Server:
         tags: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Logs metrics (key, value, timestamp, step), parameters and tags; logging them again changes nothing."""
-        for part in _batches(metrics, _METRICS):
+        for part in _split_batches(metrics, _METRICS):
             self._call("POST", "runs/log-batch", {"run_id": run, "metrics": part})
         for kind, values, most in (("params", params, _PARAMS), ("tags", tags, _TAGS)):
             pairs = [{"key": key, "value": value[:_VALUE]} for key, value in (values or {}).items()]
-            for part in _batches(pairs, most):
+            for part in _split_batches(pairs, most):
                 self._call("POST", "runs/log-batch", {"run_id": run, kind: part})
 
     def update(self, run: str, status: str, *, ended: bool) -> None:
@@ -177,6 +177,6 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _batches(items: Sequence[JsonObject], most: int) -> Iterator[list[JsonObject]]:
+def _split_batches(items: Sequence[JsonObject], most: int) -> Iterator[list[JsonObject]]:
     for start in range(0, len(items), most):
         yield list(items[start : start + most])

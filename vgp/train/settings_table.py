@@ -15,7 +15,7 @@ _BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 def format_settings() -> str:
     """Returns a Markdown list with the values, default and docstring of each field of `TrainConfig`."""
     return "".join(
-        f"- `{name}` ({_values(field)}{_default(field)}): {_description(name, field)}\n"
+        f"- `{name}` ({_values(field)}{_format_default(field)}): {_description(name, field)}\n"
         for name, field in TrainConfig.model_fields.items()
     )
 
@@ -24,10 +24,10 @@ def _values(field: FieldInfo) -> str:
     """Returns the field's choices, or its type and bounds."""
     bounds = [f"{sign} {_bound(getattr(constraint, bound))}" for constraint in field.metadata
               for bound, sign in _BOUNDS.items() if getattr(constraint, bound, None) is not None]  # fmt: skip
-    return ", ".join([*_type_names(field.annotation), *bounds])
+    return ", ".join([*_list_type_names(field.annotation), *bounds])
 
 
-def _type_names(annotation: object) -> Iterator[str]:
+def _list_type_names(annotation: object) -> Iterator[str]:
     names: dict[object, str] = {
         bool: "`true`, `false`", int: "integer", float: "number", str: "text", dict: "object", list: "list",
         type(None): "null",
@@ -40,7 +40,7 @@ def _type_names(annotation: object) -> Iterator[str]:
         yield names[get_origin(annotation)]
     else:
         for member in get_args(annotation):
-            yield from _type_names(member)
+            yield from _list_type_names(member)
 
 
 def _bound(value: float) -> str:
@@ -48,7 +48,7 @@ def _bound(value: float) -> str:
     return f"2^{exponent}" if exponent > 30 and value == 2**exponent else str(value)
 
 
-def _default(field: FieldInfo) -> str:
+def _format_default(field: FieldInfo) -> str:
     default = field.default
     return f"; default `{json.dumps(default).strip(chr(34))}`" if default != "" else ""
 

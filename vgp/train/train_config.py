@@ -268,10 +268,10 @@ def parse_config(values: JsonObject) -> TrainConfig:
     try:
         return TrainConfig(**values)
     except ValidationError as error:
-        raise UserError("\n".join(_sentence(problem) for problem in error.errors())) from None
+        raise UserError("\n".join(_format_problem(problem) for problem in error.errors())) from None
 
 
-def _sentence(problem: ErrorDetails) -> str:
+def _format_problem(problem: ErrorDetails) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"training has no setting {name!r}. {did_you_mean(name, TrainConfig.model_fields)}"

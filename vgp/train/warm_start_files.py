@@ -188,7 +188,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
     try:
         header, length = _header(file)
         fields = json_text.parse_json(header)
-        entries = {name: _entry(number, value, file.bytes - _LENGTH_BYTES - length)
+        entries = {name: _parse_entry(number, value, file.bytes - _LENGTH_BYTES - length)
                    for name, value in fields.items() if name != "__metadata__"}  # fmt: skip
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UserError(
@@ -197,7 +197,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
     return entries
 
 
-def _entry(number: int, value: JsonObject, data_bytes: int) -> Entry:
+def _parse_entry(number: int, value: JsonObject, data_bytes: int) -> Entry:
     shape, (begin, end) = tuple(value["shape"]), value["data_offsets"]
     if any(type(n) is not int or n < 0 for n in (*shape, begin, end)):
         raise ValueError(f"shape {value['shape']}")

@@ -41,12 +41,12 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
     if not rates or not types:
         raise WorkFailed("the APIs list no prices or no machine types, so nothing was written. Try again later.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
-    rows, differences = fresh_figures.new_prices(fresh_figures.price_rows(folder), skus.machine_prices(rates))
-    sku_ids, sku_differences = fresh_figures.new_skus(fresh_figures.sku_rows(folder), rates)
+    rows, differences = fresh_figures.update_prices(fresh_figures.price_rows(folder), skus.machine_prices(rates))
+    sku_ids, sku_differences = fresh_figures.update_skus(fresh_figures.sku_rows(folder), rates)
     differences += sku_differences
     differences += (shapes := fresh_figures.shapes(types))
-    fresh_figures.new_types(machines, shapes)
-    fresh_figures.new_regions(machines, types)
+    fresh_figures.add_types(machines, shapes)
+    fresh_figures.update_regions(machines, types)
     for change in differences:
         console.print(str(change), highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(differences)} differences.", highlight=False)
@@ -64,17 +64,17 @@ def _skus(settings: Settings) -> Iterator[JsonObject]:
     """Yields the SKUs, https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
     query = {"currencyCode": "USD", "pageSize": 5000}
     for service in (skus.COMPUTE_ENGINE, skus.VERTEX_AI):
-        for page in _pages(settings, "cloudbilling", f"v1/services/{service}/skus", query):
+        for page in _read_pages(settings, "cloudbilling", f"v1/services/{service}/skus", query):
             yield from page.get("skus", ())
 
 
 def _machine_types(settings: Settings) -> Iterator[JsonObject]:
     """Yields the machine types, https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
     path = f"compute/v1/projects/{settings.project}/aggregated/machineTypes"
-    for page in _pages(settings, "compute", path, {"maxResults": 500}):
+    for page in _read_pages(settings, "compute", path, {"maxResults": 500}):
         for scope in page.get("items", {}).values():
             yield from scope.get("machineTypes", ())
 
 
-def _pages(settings: Settings, api: str, path: str, query: JsonObject) -> Iterator[JsonObject]:
+def _read_pages(settings: Settings, api: str, path: str, query: JsonObject) -> Iterator[JsonObject]:
     return rest.pages(settings, api, path, query=query, retry=clients.reading()["retry"], timeout=PAGE_S)

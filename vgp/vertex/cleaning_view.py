@@ -57,12 +57,12 @@ def _rows(plan: Plan) -> Iterator[tuple[list[Cell], Decision]]:
         if decision.group.kind == "pins":
             pins.setdefault((decision.goes, decision.why), []).append(decision)
         else:
-            yield _row(plan, [decision], decision.group.folder), decision
+            yield _build_row(plan, [decision], decision.group.folder), decision
     for decisions in pins.values():
-        yield _row(plan, decisions, "pins"), decisions[0]
+        yield _build_row(plan, decisions, "pins"), decisions[0]
 
 
-def _row(plan: Plan, decisions: list[Decision], name: str) -> list[Cell]:
+def _build_row(plan: Plan, decisions: list[Decision], name: str) -> list[Cell]:
     groups, first = [decision.group for decision in decisions], decisions[0]
     days = (plan.now - max(group.updated for group in groups)).days
     objects, count = sum(len(group.items) for group in groups), sum(group.bytes for group in groups)

@@ -52,63 +52,63 @@ def pipeline_service(settings: Settings) -> "PipelineServiceClient":
     """Returns a client of pipeline jobs."""
     from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
 
-    return _client(PipelineServiceClient, settings, "aiplatform")
+    return _build_client(PipelineServiceClient, settings, "aiplatform")
 
 
 def schedule_service(settings: Settings) -> "ScheduleServiceClient":
     """Returns a client of schedules."""
     from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
 
-    return _client(ScheduleServiceClient, settings, "aiplatform")
+    return _build_client(ScheduleServiceClient, settings, "aiplatform")
 
 
 def job_service(settings: Settings) -> "JobServiceClient":
     """Returns a client of custom jobs."""
     from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
 
-    return _client(JobServiceClient, settings, "aiplatform")
+    return _build_client(JobServiceClient, settings, "aiplatform")
 
 
 def metadata_service(settings: Settings) -> "MetadataServiceClient":
     """Returns a client of ML Metadata, which holds experiments."""
     from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
 
-    return _client(MetadataServiceClient, settings, "aiplatform")
+    return _build_client(MetadataServiceClient, settings, "aiplatform")
 
 
 def artifact_registry(settings: Settings) -> "ArtifactRegistryClient":
     """Returns a client of Artifact Registry: packages, versions and tags."""
     from google.cloud.artifactregistry_v1 import ArtifactRegistryClient
 
-    return _client(ArtifactRegistryClient, settings, "artifactregistry")
+    return _build_client(ArtifactRegistryClient, settings, "artifactregistry")
 
 
 def quotas(settings: Settings) -> "CloudQuotasClient":
     """Returns a client of the Cloud Quotas API."""
     from google.cloud.cloudquotas_v1 import CloudQuotasClient
 
-    return _client(CloudQuotasClient, settings, "cloudquotas")
+    return _build_client(CloudQuotasClient, settings, "cloudquotas")
 
 
 def service_usage(settings: Settings) -> "ServiceUsageClient":
     """Returns a client of Service Usage, which lists the enabled APIs."""
     from google.cloud.service_usage_v1 import ServiceUsageClient
 
-    return _client(ServiceUsageClient, settings, "serviceusage")
+    return _build_client(ServiceUsageClient, settings, "serviceusage")
 
 
 def projects(settings: Settings) -> "ProjectsClient":
     """Returns a client of Resource Manager: projects and their policies."""
     from google.cloud.resourcemanager_v3 import ProjectsClient
 
-    return _client(ProjectsClient, settings, "cloudresourcemanager")
+    return _build_client(ProjectsClient, settings, "cloudresourcemanager")
 
 
 def keys(settings: Settings) -> "KeyManagementServiceClient":
     """Returns a client of Cloud KMS."""
     from google.cloud.kms_v1 import KeyManagementServiceClient
 
-    return _client(KeyManagementServiceClient, settings, "cloudkms")
+    return _build_client(KeyManagementServiceClient, settings, "cloudkms")
 
 
 def logging(settings: Settings) -> "LoggingClient":
@@ -284,7 +284,7 @@ def once() -> CallOptions:
     return {"retry": None, "timeout": ATTEMPT_S}
 
 
-def _client(kind: Callable[..., Client], settings: Settings, api: str) -> Client:
+def _build_client(kind: Callable[..., Client], settings: Settings, api: str) -> Client:
     import requests
     from google.api_core.client_options import ClientOptions
     from google.api_core.gapic_v1.client_info import ClientInfo

@@ -56,23 +56,23 @@ def explain_errors(doing: str, settings: Settings) -> Iterator[None]:
     try:
         yield
     except exceptions.RetryError as error:
-        raise _failure(doing, error.cause or error, settings, "The call was retried.") from None
+        raise _failure_error(doing, error.cause or error, settings, "The call was retried.") from None
     except exceptions.GoogleAPICallError as error:
-        raise _failure(doing, error, settings) from None
+        raise _failure_error(doing, error, settings) from None
     except google.auth.exceptions.TransportError as error:
-        raise _failure(doing, error, settings, "No token could be fetched.") from None
+        raise _failure_error(doing, error, settings, "No token could be fetched.") from None
     except google.auth.exceptions.GoogleAuthError as error:
         hint = "Sign in again: gcloud auth application-default login."
         raise WorkFailed(f"{doing}: the credentials were not accepted: {_first_line(error)}\n  {hint}") from None
     except (ParseError, requests.JSONDecodeError) as error:
-        raise _foreign_answer(doing, error) from None
+        raise _foreign_answer_error(doing, error) from None
     except requests.RequestException as error:
-        raise _failure(doing, error, settings) from None
+        raise _failure_error(doing, error, settings) from None
     except (AttributeError, UnicodeDecodeError) as error:
         # Google's clients fail on {"error": "denied"}, the answer of some proxies.
         if not _is_raised_by_google(error):
             raise
-        raise _foreign_answer(doing, error) from None
+        raise _foreign_answer_error(doing, error) from None
 
 
 def advice(
@@ -152,14 +152,16 @@ def _stockout_advice(settings: Settings, machines: StepRow | None) -> str:
     return "\n".join([f"Every zone of {region} was tried.", *hints])
 
 
-def _failure(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
+def _failure_error(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
     message = _first_line(getattr(error, "message", None) or error)
-    hint = advice(message, settings, code=_code(error), details=getattr(error, "details", ())) or _default_advice(error)
+    hint = advice(message, settings, code=_find_code(error), details=getattr(error, "details", ())) or _default_advice(
+        error
+    )
     lines = [f"{doing}: {_describe_status(error)}: {message}", more, *hint.splitlines()]
     return WorkFailed("\n  ".join(filter(None, lines)))
 
 
-def _foreign_answer(doing: str, error: Exception) -> WorkFailed:
+def _foreign_answer_error(doing: str, error: Exception) -> WorkFailed:
     hint = "Check for a proxy or a network's login page, and check the endpoints: vgp config."
     return WorkFailed(f"{doing}: the response did not come from Google: {_first_line(error)}\n  {hint}")
 
@@ -175,14 +177,14 @@ def _is_raised_by_google(error: Exception) -> bool:
 def _describe_status(error: Exception) -> str:
     words = {400: "refused", 401: "not signed in", 403: "not allowed", 404: "not found", 409: "exists already",
              412: "changed meanwhile", 429: "out of quota, or too many requests"}  # fmt: skip
-    code = _code(error)
+    code = _find_code(error)
     if code is None:
         return "no connection"
     return words.get(code, f"Google answered {code}")
 
 
 def _default_advice(error: Exception) -> str:
-    code = _code(error)
+    code = _find_code(error)
     if code is None:
         return "Nothing is lost: run the same command again when the network is back."
     if code == 401:
@@ -195,7 +197,7 @@ def _default_advice(error: Exception) -> str:
 
 
 def _permission_advice(message: str, details: Iterable[object], settings: Settings) -> str:
-    reported = [permission for detail in details if (permission := _metadata(detail).get("permission"))]
+    reported = [permission for detail in details if (permission := _read_metadata(detail).get("permission"))]
     services = {name.split(".")[0] for permissions in roles().values() for name in permissions}
     quoted = [name for name in _PERMISSION.findall(message) if name.split(".")[0] in services]
     missing = next(iter([*reported, *quoted]), None)
@@ -214,12 +216,12 @@ def _permission_advice(message: str, details: Iterable[object], settings: Settin
 def _find_disabled_service(message: str, details: Iterable[object]) -> str | None:
     for detail in details:
         if _field(detail, "reason") == "SERVICE_DISABLED":
-            return _metadata(detail).get("service")
+            return _read_metadata(detail).get("service")
     service = re.search(r"\b([a-z]+\.googleapis\.com)\b.*(?:has not been used|is disabled|not enabled)", message)
     return service.group(1) if service else None
 
 
-def _metadata(detail: object) -> dict[str, str]:
+def _read_metadata(detail: object) -> dict[str, str]:
     return dict(_field(detail, "metadata") or {})
 
 
@@ -228,7 +230,7 @@ def _field(detail: object, name: str) -> Any:
     return detail.get(name) if isinstance(detail, dict) else getattr(detail, name, None)
 
 
-def _code(error: Exception) -> int | None:
+def _find_code(error: Exception) -> int | None:
     code = getattr(error, "code", None)
     return int(code) if code is not None and not callable(code) else None
 

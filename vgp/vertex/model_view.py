@@ -71,7 +71,7 @@ def _render_versions(model: Values) -> RenderableType:
     names = list(metrics)[:_MAX_METRICS]
     rows = [
         (
-            str(version["number"]), _aliases(version["aliases"]),
+            str(version["number"]), _format_aliases(version["aliases"]),
             Text(version["state"], _STATES.get(version["state"], "")), format_time(version["created"]),
             *(format_metric(version["metrics"].get(name)) for name in names), version["data"], version["run"],
         )
@@ -85,16 +85,18 @@ def render_version(answer: Values, now: datetime) -> RenderableType:
     """Renders a version with its history; a champion begins with the date and reason of its promotion."""
     head = Text.assemble((f"{printable(answer['model'])} version {answer['number']}", "bold"), "  ")
     head.append(
-        _aliases(answer["aliases"]) if answer["aliases"] else Text(answer["state"], _STATES.get(answer["state"], ""))
+        _format_aliases(answer["aliases"])
+        if answer["aliases"]
+        else Text(answer["state"], _STATES.get(answer["state"], ""))
     )
     if missing := answer.get("missing"):
         problem = f"incomplete: {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
         head.append(f"\n{problem}", "bold red")
     rows = [
-        *_reign_rows(answer["reign"], answer["reason"], now),
+        *_list_reign_rows(answer["reign"], answer["reason"], now),
         *_evidence_rows(answer),
         *_state_rows(answer),
-        *_origin_rows(answer),
+        *_list_origin_rows(answer),
     ]
     history = [
         (
@@ -115,7 +117,7 @@ def _shorten_reason(why: str, decision: str) -> str:
     return one_line(f"as decided.{further}") if further else "as decided"
 
 
-def _reign_rows(reign: Values | None, decision: str, now: datetime) -> list[tuple[Cell, Cell]]:
+def _list_reign_rows(reign: Values | None, decision: str, now: datetime) -> list[tuple[Cell, Cell]]:
     if not reign:
         return []
     how = "promoted" if reign["by"] == "promoted" else "by a rollback"
@@ -162,7 +164,7 @@ def _describe_version(version: Values) -> str:
     return f"version {version['number']}{data}{state}"
 
 
-def _origin_rows(answer: Values) -> list[tuple[Cell, Cell]]:
+def _list_origin_rows(answer: Values) -> list[tuple[Cell, Cell]]:
     metrics = ", ".join(f"{name} {format_metric(value)}" for name, value in answer["metrics"].items())
     files = answer["files"]
     size = sum(file["bytes"] for file in files.values())
@@ -196,10 +198,10 @@ def render_comparison(answer: Values) -> RenderableType:
     ]
     is_pair = len(numbers) == 2
     metrics = [
-        (name, *map(format_metric, values), *((_difference(*values),) if is_pair else ()))
+        (name, *map(format_metric, values), *((_format_difference(*values),) if is_pair else ()))
         for name, values in answer["metrics"].items()
     ]
-    different = [(name, *map(_fact, values)) for name, values in answer["facts"].items() if len(set(values)) > 1]
+    different = [(name, *map(_format_fact, values)) for name, values in answer["facts"].items() if len(set(values)) > 1]
     equal = [name for name, values in answer["facts"].items() if len(set(values)) == 1 and values[0]]
     parts: list[RenderableType] = [
         table(("metric", *numbers, *(("difference",) if is_pair else ())), metrics, right=(*numbers, "difference")),
@@ -216,7 +218,7 @@ def render_copies(answer: Values) -> RenderableType:
     rows = [
         (
             copy["model"], copy["key"][:12], f"{copy['files']:,}", f"{copy['bytes'] / 2**20:,.1f}",
-            format_duration(copy["untouched_s"]), _origin_of_copy(copy), "goes" if copy["goes"] else "stays",
+            format_duration(copy["untouched_s"]), _describe_copy_origin(copy), "goes" if copy["goes"] else "stays",
         )
         for copy in answer["copies"]
     ]  # fmt: skip
@@ -225,19 +227,19 @@ def render_copies(answer: Values) -> RenderableType:
     return Group(*copies, Text(printable(answer["said"])))
 
 
-def _origin_of_copy(copy: Values) -> str:
+def _describe_copy_origin(copy: Values) -> str:
     return f"the deletion of version {copy['deleted']}" if copy["deleted"] else "an interrupted release"
 
 
-def _difference(before: float | None, after: float | None) -> str:
+def _format_difference(before: float | None, after: float | None) -> str:
     return "" if before is None or after is None else f"{after - before:+.4g}"
 
 
-def _fact(value: object) -> str:
+def _format_fact(value: object) -> str:
     return "" if value is None else one_line(str(value))
 
 
-def _aliases(names: Sequence[str]) -> Text:
+def _format_aliases(names: Sequence[str]) -> Text:
     return Text(", ").join([Text(printable(name), _COLOURS.get(name, "")) for name in names])
 
 
@@ -247,18 +249,18 @@ def format_metric(value: float | None) -> str:
 
 def format_time(text: str) -> str:
     """Returns `Nov 20 14:03` in the time zone of this machine, or the text if it is no time."""
-    moment = _moment(text)
+    moment = _parse_moment(text)
     return format_local(moment) if moment else text
 
 
 def format_since(text: str, now: datetime | None = None) -> str:
     """Returns the time and how long ago it was: `Nov 20 14:03 (2d 03h)`."""
-    moment = _moment(text)
+    moment = _parse_moment(text)
     past = (now or datetime.now(UTC)) - moment if moment else None
     return f"{format_time(text)} ({format_duration(past.total_seconds())})" if past else format_time(text)
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_moment(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -31,7 +31,7 @@ class Patience:
         began = self.clock.now()
 
         def note_failure(failure: Failure) -> None:
-            reason = _reason(failure.error)
+            reason = _format_reason(failure.error)
             if not self.note:
                 self.log(f"{reason}; retrying")
             self.note = f"{reason} for {format_duration(failure.lasted_s)}; next try in {failure.pause_s:.0f}s"
@@ -63,7 +63,7 @@ def is_transient(error: BaseException | None) -> bool:
     return isinstance(error, (*network, exceptions.TooManyRequests, exceptions.ServerError))
 
 
-def _reason(error: Exception) -> str:
+def _format_reason(error: Exception) -> str:
     from google.api_core import exceptions
 
     if isinstance(error, exceptions.GoogleAPICallError):

@@ -50,13 +50,13 @@ class Call:
 @cache
 def calls() -> tuple[Call, ...]:
     """Returns every row of permissions.csv."""
-    return tuple(map(_call, _rows("permissions.csv")))
+    return tuple(map(_call, _read_rows("permissions.csv")))
 
 
 @cache
 def roles() -> dict[str, frozenset[str]]:
     """Returns the permissions in roles.csv by predefined role, the narrowest role first."""
-    return {row["role"]: frozenset(row["permissions"].split()) for row in _rows("roles.csv")}
+    return {row["role"]: frozenset(row["permissions"].split()) for row in _read_rows("roles.csv")}
 
 
 def list_needed_permissions(by: str, on: str, api: str = "") -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def _call(row: dict[str, str]) -> Call:
     return Call(row["method"], row["client"], row["by"], when, permissions, row["on"], row["role"], row["page"])
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
+def _read_rows(name: str) -> Iterator[dict[str, str]]:
     with (_DATA / name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 

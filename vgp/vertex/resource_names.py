@@ -80,15 +80,15 @@ def short(resource_name: str) -> str:
 
 def run_link(settings: Settings, run_id: str) -> str:
     """Returns the link to the run's page in the console."""
-    return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/runs/{quote(run_id)}")
+    return _console_url(settings, f"vertex-ai/locations/{settings.region}/pipelines/runs/{quote(run_id)}")
 
 
 def schedule_link(settings: Settings, schedule_id: str) -> str:
     """Returns the link to the schedule's page in the console."""
-    return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/schedules/{quote(schedule_id)}")
+    return _console_url(settings, f"vertex-ai/locations/{settings.region}/pipelines/schedules/{quote(schedule_id)}")
 
 
-def _console(settings: Settings, page: str) -> str:
+def _console_url(settings: Settings, page: str) -> str:
     return f"https://console.cloud.google.com/{page}?project={quote(project(settings))}"
 
 

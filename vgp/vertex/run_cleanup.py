@@ -170,7 +170,7 @@ def remove(plan: Plan, report: Callable[[Removed], None] = lambda removed: None)
             _remove_checkpoints(root, bucket, group, pool, removed)
             report(removed)
         rest = (item for group in plan.going if group.kind != "checkpoints" for item in group.items)
-        for batch in _batches(rest):
+        for batch in _split_batches(rest):
             _delete_batch(root, bucket, batch, pool, removed)
             report(removed)
     return removed
@@ -190,14 +190,14 @@ def _remove_checkpoints(root: Root, bucket: "Bucket", group: Group, pool: Thread
     prefix = f"{root.prefix}{group.folder}/"
     items = [item for item in list_items(bucket.client, root, prefix) if item.name != lease.name]
     if {(item.name, item.generation) for item in items} <= planned:
-        for batch in _batches(sorted(items, key=lambda item: (not item.name.endswith(".json"), item.name))):
+        for batch in _split_batches(sorted(items, key=lambda item: (not item.name.endswith(".json"), item.name))):
             _delete_batch(root, bucket, batch, pool, removed)
     else:
         removed.changed += 1
     _delete(bucket, Item(lease.name, int(lease.generation), 0, datetime.now(UTC)))
 
 
-def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+def _split_batches(items: Iterable[Item]) -> Iterator[list[Item]]:
     rest = iter(items)
     while batch := list(islice(rest, _BATCH)):
         yield batch

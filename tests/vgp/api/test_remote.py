@@ -25,7 +25,7 @@ def test_a_run_is_started_once_and_waited_for(small: Cloud, capsys: pytest.Captu
     assert first.started and not again.started and first.id == again.id and first.id in first.url
     ended = again.wait(progress=False)
     assert (ended.state, ended.started) == ("succeeded", False)
-    assert ended.told["steps"][0]["step"] == "show"
+    assert ended.result["steps"][0]["step"] == "show"
     assert capsys.readouterr() == ("", "")
 
 

@@ -151,7 +151,7 @@ def test_a_default_of_a_parameter_is_left_to_its_author(every_kind, tmp_path):
 
 def test_a_nearest_that_has_errors_of_its_own_is_not_written(tmp_path, monkeypatch):
     text = POOL.format(machine="n1-standrd-8", more="")
-    monkeypatch.setattr(fixing, "_edit", lambda document, *_: ("workerPoolSpecs: 3", []))
+    monkeypatch.setattr(fixing, "_edit_document", lambda document, *_: ("workerPoolSpecs: 3", []))
     after, left = fixed(tmp_path / "job.yaml", text)
     assert after == text and "errors too (GPU025)" in left[0]
 

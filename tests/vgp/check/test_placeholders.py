@@ -52,7 +52,10 @@ def test_a_placeholder_is_a_note_in_every_field(field):
         for data in (FIELDS[field](text), snake(FIELDS[field](text))):
             report = judged(data)
             assert not report.of_severity("error"), (text, report.findings)
-            assert f"{field} is not checkable: {text} is to be filled in." in notes(report), (text, report.findings)
+            assert f"{field} is not checkable: {text} is a placeholder that you must fill in." in notes(report), (
+                text,
+                report.findings,
+            )
 
 
 @pytest.mark.parametrize("text", PLACEHOLDERS)

@@ -289,7 +289,7 @@ def _sources(*names):
 
 def test_a_list_counts_its_prices_without_a_known_sku(capsys, monkeypatch):
     known = {key: row for key, row in fresh_figures.sku_rows().items() if key[1] == "us-central1"}
-    monkeypatch.setattr(skus, "_table", lambda: known)
+    monkeypatch.setattr(skus, "_read_table", lambda: known)
     here, there = (["machines", "--accelerator", "L4", "--provisioning", "standard", "--region", region]
                    for region in ("us-central1", "europe-west4"))  # fmt: skip
     assert "SKU" not in _shown(capsys, *here)

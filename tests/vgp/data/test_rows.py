@@ -227,11 +227,11 @@ def test_an_unknown_split_and_an_unfinished_dataset_are_refused(dataset: Path, t
 
 def test_vectors_come_as_matrices_of_their_element_type():
     column = Column(name="x", kind="vector", type="fixed_size_list<element: double>[3]", width=3)
-    assert (rows._shape(column, 5), rows.dtype(column)) == ((5, 3), np.float64)
+    assert (rows._find_shape(column, 5), rows.dtype(column)) == ((5, 3), np.float64)
     column = Column(name="x", kind="vector", type="fixed_size_list<item: uint8 not null>[3]", width=3)
     assert rows.dtype(column) == np.uint8
     column = Column(name="x", kind="vector", type="fixed_size_binary[7]", width=7)
-    assert (rows._shape(column, 5), rows.dtype(column)) == ((5, 7), np.uint8)
+    assert (rows._find_shape(column, 5), rows.dtype(column)) == ((5, 7), np.uint8)
 
 
 def test_codes_are_translated_by_value_and_what_the_model_never_saw_is_missing():

@@ -143,7 +143,11 @@ def test_windows_are_options_of_a_task_with_a_time(options, train, test):
             {"split": "page", "test_share": 0.1},
             "test_share would do nothing: the column page decides",
         ),
-        ({"time": "day"}, {"test_share": 0.1}, "test_share would do nothing: windows of time decide which rows test"),
+        (
+            {"time": "day"},
+            {"test_share": 0.1},
+            "test_share would do nothing: windows of time decide which rows are test rows",
+        ),
         ({"time": "day"}, {"split": "hash", "train": "1-6"}, "train would do nothing: Mine is split by a hash"),
         ({"time": "day"}, {"train": "1-13"}, "no month 13"),
         ({}, {"test_share": 0}, "test_share must be above 0 and their sum below 1"),
@@ -215,8 +219,8 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
             "the features page and Page: no two names may differ in case only",
         ),
         ({"features": lambda self, rows: {"Label": rows.page}}, "Label has the name of a column that every dataset"),
-        ({"features": lambda self, rows: {"": rows.page}}, "'' can be no feature"),
-        ({"features": lambda self, rows: {"_split": rows.page}}, "'_split' can be no feature"),
+        ({"features": lambda self, rows: {"": rows.page}}, "'' cannot be a feature"),
+        ({"features": lambda self, rows: {"_split": rows.page}}, "'_split' cannot be a feature"),
         ({"features": lambda self, rows: {"x": ibis.random()}}, "x uses RandomScalar, which is another value every"),
         ({"features": lambda self, rows: {"x": ibis._.page.lag()}}, "x has a window without an order"),
         (

@@ -46,7 +46,7 @@ def test_a_gain_of_three_times_students_value_is_believed_however_skewed_the_clu
 
 
 def test_skewness_to_the_left_counts_twice():
-    to_the_left, symmetric, to_the_right = (levels._assumed(np.array(skew), 31) for skew in (-0.05, 0.0, 0.05))
+    to_the_left, symmetric, to_the_right = (levels._assume_skewness(np.array(skew), 31) for skew in (-0.05, 0.0, 0.05))
     assert to_the_left - symmetric == pytest.approx(2 * (symmetric - to_the_right))
 
 
@@ -63,7 +63,7 @@ def test_the_detectable_difference_is_seen_with_the_power_that_it_promises():
     random, count = np.random.default_rng(1), 100
     gains = [levels.detectable(contrast(error=1 / np.sqrt(count), count=count), LEVEL, margin) for margin in (0.0, 0.3)]
     assert gains[1] - gains[0] == pytest.approx(0.3)
-    seen = clusters.of_clusters(gains[0] + random.standard_normal((5_000, count)), np.ones((5_000, count)))
+    seen = clusters.estimate_mean(gains[0] + random.standard_normal((5_000, count)), np.ones((5_000, count)))
     error = np.sqrt(seen.variance)
     passed = seen.estimate > error * levels.critical(LEVEL, seen.degrees, seen.third / error**3)
     assert passed.mean() == pytest.approx(levels.POWER, abs=0.05)

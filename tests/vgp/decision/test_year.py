@@ -43,7 +43,7 @@ def test_a_longer_test_window_shows_a_smaller_gain_and_more_decisions_a_year_a_l
     by_length = [windows.smallest_gain(days, 365, True, 300_000) for days in (31, 92, 365)]
     by_nights = [windows.smallest_gain(31, count, True, 100_000) for count in (1, 12, 365)]
     assert by_length[0] > 2 * by_length[1] > 3 * by_length[2] > 0 and sorted(by_nights) == by_nights
-    # Of many independent rows it is what textbooks say: the quantiles of the normal at both probabilities.
+    # For many independent rows it is the textbook value: the sum of the normal quantiles at both probabilities.
     assert windows.smallest_gain(3_000, 365, False, 2_000_000) == pytest.approx((3.64 + 0.84) / 3_000**0.5, rel=0.05)
 
 

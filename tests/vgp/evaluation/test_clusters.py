@@ -48,7 +48,7 @@ def test_the_error_is_the_spread_of_the_mean_over_repeated_samples_however_unequ
     random = np.random.default_rng(6)
     shares = np.exp(random.normal(size=30))
     days = random.normal(size=(20_000, 30))
-    found = clusters.of_clusters(days * shares, np.broadcast_to(shares, days.shape))
+    found = clusters.estimate_mean(days * shares, np.broadcast_to(shares, days.shape))
     assert found.variance.mean() == pytest.approx(found.estimate.var(), rel=0.05)
     of_chi_squared = 2 * found.variance.mean() ** 2 / found.variance.var()  # the degrees that its spread has
     assert found.degrees[0] == pytest.approx(of_chi_squared, rel=0.05) and found.degrees[0] < 15

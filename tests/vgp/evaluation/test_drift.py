@@ -34,7 +34,7 @@ def test_numbers_are_binned_by_tenths_of_the_train_rows_with_missing_values_apar
 
 def test_values_that_training_never_saw_are_named_the_most_frequent_first():
     column = Column(name="shop", kind="category", type="int32", values=("", "a", "b", "c"), counts=(0, 50, 0, 0))
-    found = drift._column(column, np.full(50, 1), np.array([1] * 5 + [2] * 2 + [3] * 3))
+    found = drift._compare_column(column, np.full(50, 1), np.array([1] * 5 + [2] * 2 + [3] * 3))
     assert (found.unseen, found.unseen_values, found.shift) == (0.5, ("c", "b"), "large")
 
 
@@ -53,7 +53,9 @@ def test_what_moved_comes_first_and_what_did_not_is_no_shift(tmp_path):
 def test_a_small_table_is_not_reported_as_shifted_by_chance():
     random = np.random.default_rng(1)
     column = Column(name="x", kind="number", type="float")
-    found = drift._column(column, random.normal(size=30).astype(np.float32), random.normal(size=20).astype(np.float32))
+    found = drift._compare_column(
+        column, random.normal(size=30).astype(np.float32), random.normal(size=20).astype(np.float32)
+    )
     assert found.index > drift.LARGE and found.shift == "none"
 
 

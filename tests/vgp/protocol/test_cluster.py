@@ -53,14 +53,14 @@ def test_only_a_local_rank_means_torchrun():
 
 
 def test_the_argument_comes_before_the_environment_and_one_is_the_default(monkeypatch):
-    monkeypatch.setattr("vgp.protocol.cluster._nvml_count", lambda: 0)
+    monkeypatch.setattr("vgp.protocol.cluster._count_with_nvml", lambda: 0)
     assert process_count(3, {"TRAINING_NPROC": "2"}) == 3
     assert process_count(None, {"TRAINING_NPROC": "2"}) == 2
     assert process_count(None, {}) == 1
 
 
 def test_each_gpu_gets_one_process_and_no_more(monkeypatch):
-    monkeypatch.setattr("vgp.protocol.cluster._nvml_count", lambda: 8)
+    monkeypatch.setattr("vgp.protocol.cluster._count_with_nvml", lambda: 8)
     assert process_count(None, {}) == 8
     assert process_count(2, {}) == 2
     assert gpu_count({"CUDA_VISIBLE_DEVICES": "1,3"}) == 2

@@ -60,11 +60,11 @@ def test_an_address_of_the_public_internet_is_taken(url: str) -> None:
 @pytest.mark.parametrize("name", ["2130706433", "0x7f.1", "127.1"])
 def test_what_a_name_leads_to_counts_and_not_how_it_is_written(name: str) -> None:
     with pytest.raises(webhook.Refused, match="leads to 127.0.0.1, inside a network"):
-        webhook.post(f"https://{name}/", BODY, "k")
+        webhook.post_body(f"https://{name}/", BODY, "k")
 
 
 def test_the_body_and_the_key_arrive(receiver: Receiver) -> None:
-    assert webhook.post(receiver.url + SECRET, BODY, "key-1") == 200
+    assert webhook.post_body(receiver.url + SECRET, BODY, "key-1") == 200
     ((path, headers, body),) = receiver.requests
     assert (path, body, headers["Idempotency-Key"]) == (SECRET, BODY, "key-1")
     assert headers["Content-Type"] == "application/json" and headers["Host"] == receiver.url.removeprefix("https://")
@@ -86,7 +86,7 @@ def test_a_failed_delivery_is_reported_without_the_address(
     receiver.answers = answers
     receiver.lose_patience(monkeypatch)
     with pytest.raises(webhook.Undelivered, match=words) as error:
-        webhook.post(receiver.url + SECRET, BODY, "key-1")
+        webhook.post_body(receiver.url + SECRET, BODY, "key-1")
     assert [request[0] for request in receiver.requests] == [SECRET] * requests
     assert "services" not in str(error.value) and "token" not in str(error.value)
 
@@ -95,21 +95,21 @@ def test_a_failed_delivery_is_reported_without_the_address(
 def test_a_second_try_carries_the_same_key(receiver: Receiver, monkeypatch: pytest.MonkeyPatch, first: Any) -> None:
     receiver.answers = [first, 204]
     receiver.lose_patience(monkeypatch)
-    assert webhook.post(receiver.url, BODY, "key-1") == 204
+    assert webhook.post_body(receiver.url, BODY, "key-1") == 204
     assert [request[1]["Idempotency-Key"] for request in receiver.requests] == ["key-1", "key-1"]
 
 
 def test_an_untrusted_certificate_gets_nothing(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     with pytest.raises(webhook.Undelivered, match="no certificate that can be trusted"):
-        webhook.post(receiver.url, BODY, "k")
+        webhook.post_body(receiver.url, BODY, "k")
     assert receiver.requests == []
 
 
 def test_a_missing_receiver_is_reported_at_once(receiver: Receiver, capfd: pytest.CaptureFixture[str]) -> None:
     receiver.close()
     with pytest.raises(webhook.Undelivered, match="could not be reached"):
-        webhook.post(receiver.url + SECRET, BODY, "k")
+        webhook.post_body(receiver.url + SECRET, BODY, "k")
     assert "services" not in "".join(capfd.readouterr())
 
 
@@ -122,7 +122,7 @@ def test_a_message_of_a_library_does_not_reach_the_log(
     monkeypatch.setattr(webhook, "_try", broken)
     monkeypatch.setattr(webhook, "PAUSE_S", 0.0)
     with pytest.raises(webhook.Undelivered, match=r"could not be reached \(RuntimeError\)") as error:
-        webhook.post(f"https://example.com{SECRET}", BODY, "k")
+        webhook.post_body(f"https://example.com{SECRET}", BODY, "k")
     assert "services" not in "".join(capfd.readouterr()) + str(error.value)
 
 

@@ -106,14 +106,14 @@ def test_of_what_is_removed_under_its_hands_a_release_makes_each_file_again(chec
     versions.add(checked, model, key_of("late"))
     aged(checked, monkeypatch, "late")
     (copy,) = sweep.find_copies(checked)
-    looked, gone = versions._facts, []
+    looked, gone = versions._read_facts, []
 
     def removed_once_it_was_looked_at(target, name):
         facts = looked(target, name)
         gone.append(sweep.remove(checked, copy))
         return facts
 
-    monkeypatch.setattr(versions, "_facts", removed_once_it_was_looked_at)
+    monkeypatch.setattr(versions, "_read_facts", removed_once_it_was_looked_at)
     made = version("late", files=versions.add(checked, model, key_of("late")))
     assert gone == [True, False], "the first file anew already, the other not yet"
     versions.verify(checked, checked.change(lambda record: changes.register(record, made, who="run")).versions[0])

@@ -288,8 +288,8 @@ def test_a_new_machine_type_is_reported_once_and_named_on_request(google, folder
 
 
 def test_prices_that_have_not_changed_are_confirmed_after_a_month(google, folder, monkeypatch):
-    monkeypatch.setattr(fresh_figures, "new_prices", lambda rows, fresh: (rows, []))
-    monkeypatch.setattr(fresh_figures, "new_skus", lambda rows, fresh: (rows, []))
+    monkeypatch.setattr(fresh_figures, "update_prices", lambda rows, fresh: (rows, []))
+    monkeypatch.setattr(fresh_figures, "update_skus", lambda rows, fresh: (rows, []))
     monkeypatch.setattr(fresh_figures, "shapes", lambda types: [])
     monkeypatch.setattr("vgp.vertex.catalog_refresh.CONFIRMED_DAYS", 10**6)
     before = files(folder)

@@ -125,7 +125,7 @@ def read(path: Path, most: int = MAX_BYTES, *, instead: str = "") -> str:
     try:
         # Opening a pipe would block until it has a writer.
         is_regular = stat.S_ISREG(os.stat(path).st_mode)
-        content = _beginning(path, most + 1) if is_regular else b""
+        content = _read_beginning(path, most + 1) if is_regular else b""
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise Unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
     if not is_regular:
@@ -134,7 +134,7 @@ def read(path: Path, most: int = MAX_BYTES, *, instead: str = "") -> str:
     return _decode(str(path), content, most)
 
 
-def _beginning(path: Path, most: int) -> bytes:
+def _read_beginning(path: Path, most: int) -> bytes:
     with path.open("rb") as file:
         return file.read(most)
 

@@ -77,7 +77,7 @@ class Document:
     def lines(self, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
         """Returns the lines of several paths, reading the text once."""
         if self.places is not None:
-            return {path: _nearest_place(self.places, path).line for path in paths}
+            return {path: _find_nearest_place(self.places, path).line for path in paths}
         if self.fault is not None:
             return dict.fromkeys(paths, self.above + 1)
         here = yaml_text.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
@@ -85,10 +85,10 @@ class Document:
 
     def cell(self, path: FieldPath) -> str:
         """Returns the cell and its line in a notebook, and "" in other files."""
-        return _nearest_place(self.places, path).cell if self.places is not None else ""
+        return _find_nearest_place(self.places, path).cell if self.places is not None else ""
 
 
-def _nearest_place(places: Mapping[FieldPath, Place], path: FieldPath) -> Place:
+def _find_nearest_place(places: Mapping[FieldPath, Place], path: FieldPath) -> Place:
     """Returns the place of `path`, or of its nearest parent that has one."""
     return next((places[path[:size]] for size in range(len(path), -1, -1) if path[:size] in places), Place(1))
 
@@ -117,27 +117,27 @@ def parse(file: str, text: str) -> list[Document]:
 def _parse(file: str, text: str) -> list[Document]:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if file.lower().endswith(_JSON_LINES):
-        return number_documents(list(_json_lines(file, text)))
-    document = _json(file, text) if text.lstrip()[:1] in ("{", "[") else None
+        return number_documents(list(_parse_json_lines(file, text)))
+    document = _parse_json(file, text) if text.lstrip()[:1] in ("{", "[") else None
     if document is not None:
         return [document]
     documents: list[Document] = []
-    for part, above in _parts(text):
-        documents += _yaml(file, part, above)
+    for part, above in _split_documents(text):
+        documents += _parse_yaml(file, part, above)
         if len(documents) > MAX_DOCUMENTS:
-            documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=_too_many())]
+            documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=_too_many_error())]
             break
     return number_documents(documents)
 
 
-def _json_lines(file: str, text: str) -> Iterator[Document]:
+def _parse_json_lines(file: str, text: str) -> Iterator[Document]:
     """Yields a document for each non-blank line of JSON Lines."""
     lines = ((above, line) for above, line in enumerate(text.split("\n")) if line.strip())
     for number, (above, line) in enumerate(lines):
         if number == MAX_DOCUMENTS:
-            yield Document(file, None, "", above=above, fault=_too_many())
+            yield Document(file, None, "", above=above, fault=_too_many_error())
             return
-        document = _json(file, line)
+        document = _parse_json(file, line)
         if document is None:
             fault = Unreadable(file, f"line {above + 1} is not JSON: each line of JSON Lines must be an object")
             document = Document(file, None, "", fault=fault)
@@ -151,11 +151,11 @@ def number_documents(documents: list[Document]) -> list[Document]:
     return [replace(document, index=index) for index, document in enumerate(documents)]
 
 
-def _too_many() -> Exhausted:
+def _too_many_error() -> Exhausted:
     return Exhausted(f"The file has more than {MAX_DOCUMENTS:,} documents.")
 
 
-def _json(file: str, text: str) -> Document | None:
+def _parse_json(file: str, text: str) -> Document | None:
     """Returns the document, or None for text that is not JSON in a file without that suffix, which may be YAML."""
     try:
         if json_text.values(text, LIMITS.values) > LIMITS.values:
@@ -171,14 +171,14 @@ def _json(file: str, text: str) -> Document | None:
     except ValueError as error:
         fault, above = Unreadable(file, f"invalid JSON: {error}"), getattr(error, "lineno", 1) - 1
         return Document(file, None, "", above=above, fault=fault) if file.lower().endswith(".json") else None
-    return Document(file, data, text, repeated=_paths(data, repeating))
+    return Document(file, data, text, repeated=_list_repeated_paths(data, repeating))
 
 
 _MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|$)", re.MULTILINE)
 _PROLOGUE = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?\n|%[^\n]*+\n)*+")
 
 
-def _parts(text: str) -> Iterator[tuple[str, int]]:
+def _split_documents(text: str) -> Iterator[tuple[str, int]]:
     """Yields the text of each YAML document and the number of lines above it; only markers begin a line with ---."""
     start = above = 0
     for marker in _MARKER.finditer(text):
@@ -191,23 +191,23 @@ def _parts(text: str) -> Iterator[tuple[str, int]]:
     yield text[start:], above
 
 
-def _yaml(file: str, text: str, above: int) -> list[Document]:
+def _parse_yaml(file: str, text: str, above: int) -> list[Document]:
     documents = []
     try:
         for data, repeating in yaml_text.documents(text, LIMITS):
             if data is not None:
-                repeated = _paths(data, repeating)
+                repeated = _list_repeated_paths(data, repeating)
                 documents.append(Document(file, data, text, is_yaml=True, above=above, repeated=repeated))
     except yaml_text.TooMuch as error:
         documents.append(Document(file, None, "", above=above, fault=Exhausted(str(error))))
     except yaml.YAMLError as error:
-        fault = Unreadable(file, f"invalid YAML: {_problem(error, above)}")
+        fault = Unreadable(file, f"invalid YAML: {_explain_yaml_error(error, above)}")
         mark = getattr(error, "problem_mark", None)
         documents.append(Document(file, None, "", above=above + (mark.line if mark else 0), fault=fault))
     return documents
 
 
-def _problem(error: yaml.YAMLError, above: int) -> str:
+def _explain_yaml_error(error: yaml.YAMLError, above: int) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return " ".join(str(error).split())[:300]
@@ -215,7 +215,7 @@ def _problem(error: yaml.YAMLError, above: int) -> str:
     return f"{text[:300]} (line {above + mark.line + 1}, column {mark.column + 1})"
 
 
-def _paths(data: object, repeating: Repeating) -> tuple[FieldPath, ...]:
+def _list_repeated_paths(data: object, repeating: Repeating) -> tuple[FieldPath, ...]:
     """Returns the paths of the first MAX_REPEATED keys that their mappings repeat."""
     keys: dict[int, list[Any]] = {}
     for mapping, key in repeating:

@@ -59,7 +59,7 @@ class Editor:
     def _find(self) -> None:
         """Locates the values, parsing JSON as YAML; the few JSON texts that are not YAML are not edited."""
         try:
-            self.values = _values(self.source, self.parents)
+            self.values = _locate_scalars(self.source, self.parents)
         except yaml.YAMLError:
             self.values = {}
 
@@ -91,7 +91,7 @@ class Editor:
         if not re.fullmatch(r"[\w.-]+", str(change.new)):
             raise CannotEdit(f"'{change.new}' is not a plain value")
         value = self.values.get(_words(change.path))
-        if _at(self.document.data, change.path) != change.old:
+        if _get_at(self.document.data, change.path) != change.old:
             raise CannotEdit("the file does not contain the value in this form")
         if value is not None:
             return value.start, value.end, self._format_value(value, change.new)
@@ -114,10 +114,10 @@ class Editor:
 
     def _insert(self, change: Change) -> tuple[int, int, str]:
         """Returns the edit that adds a missing field after a sibling, in the sibling's style."""
-        beside = self._beside(change)
+        beside = self._find_sibling(change)
         if beside is None:
             raise CannotEdit("the missing field has no sibling")
-        value, key = self.values[beside], self._key(change)
+        value, key = self.values[beside], self._spell_key(change)
         quote = self.source[value.key_start] if self.source[value.key_start] in "\"'" else ""
         colon = self.source[value.key_end : value.start]
         colon = colon if re.fullmatch(r" ?: ?", colon) else ": "
@@ -131,14 +131,14 @@ class Editor:
         line_end = len(self.source) if line_end < 0 else line_end
         return line_end, line_end, f"\n{' ' * len(before)}{pair}"
 
-    def _beside(self, change: Change) -> Words | None:
+    def _find_sibling(self, change: Change) -> Words | None:
         """Returns the path of the first scalar field in the mapping of the missing field, or None."""
         parent = _words(change.path[:-1])
         return next((path for path in self.values if path[:-1] == parent), None)
 
-    def _key(self, change: Change) -> str | int:
+    def _spell_key(self, change: Change) -> str | int:
         """Returns the name of a missing field in the spelling of its sibling."""
-        name, beside = change.path[-1], self._beside(change)
+        name, beside = change.path[-1], self._find_sibling(change)
         if change.old is not None or _words(change.path) in self.values or beside is None:
             return name
         separators = _separators(beside[-1])
@@ -146,9 +146,9 @@ class Editor:
 
     def _expect(self, change: Change) -> None:
         """Applies the change to the data that the new text must parse to."""
-        parent = _at(self.expected, change.path[:-1])
+        parent = _get_at(self.expected, change.path[:-1])
         is_text = isinstance(change.old, str)
-        parent[self._key(change)] = str(change.new) if is_text else change.new
+        parent[self._spell_key(change)] = str(change.new) if is_text else change.new
 
 
 def _separators(name: str) -> tuple[bool, bool]:
@@ -159,7 +159,7 @@ def _words(path: FieldPath) -> Words:
     return tuple(map(str, path))
 
 
-def _at(data: Any, path: FieldPath) -> Any:
+def _get_at(data: Any, path: FieldPath) -> Any:
     for part in path:
         try:
             data = data[part]
@@ -168,7 +168,7 @@ def _at(data: Any, path: FieldPath) -> Any:
     return data
 
 
-def _values(text: str, parents: set[Words]) -> dict[Words, _Value]:
+def _locate_scalars(text: str, parents: set[Words]) -> dict[Words, _Value]:
     """Locates the scalar fields of the mappings at `parents`, without values behind an alias."""
     stack: list[tuple[Level, bool]] = []
     values: dict[Words, _Value] = {}

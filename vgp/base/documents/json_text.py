@@ -36,7 +36,7 @@ def parse_model(model: type[Model], text: bytes) -> Model:
     try:
         parsed = model.model_validate_json(text)
     except ValidationError as error:
-        raise ValueError("; ".join(map(_sentence, error.errors()[:3]))) from None
+        raise ValueError("; ".join(map(_format_problem, error.errors()[:3]))) from None
     parse_json(text)
     return parsed
 
@@ -56,7 +56,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
-def _sentence(problem: "ErrorDetails") -> str:
+def _format_problem(problem: "ErrorDetails") -> str:
     """Formats a validation error, such as `history.2.loss: Input should be a valid number`."""
     where = ".".join(map(str, problem["loc"]))
     return f"{where}: {problem['msg']}" if where else str(problem["msg"])
@@ -86,11 +86,11 @@ def loads(text: str) -> tuple[Any, Repeating]:
             repeating.extend((value, key) for key, count in counts.items() if count > 1)
         return value
 
-    data = json.loads(text, object_pairs_hook=collect, parse_int=_whole)
+    data = json.loads(text, object_pairs_hook=collect, parse_int=_parse_whole)
     return data, repeating
 
 
-def _whole(digits: str) -> int | str:
+def _parse_whole(digits: str) -> int | str:
     return int(digits) if len(digits) <= MAX_DIGITS else digits
 
 
@@ -132,28 +132,28 @@ def lines(text: str, paths: set[FieldPath]) -> dict[FieldPath, int]:
     """Returns the line (from 1) of each path, or of its nearest parent, reading the text once."""
     wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
     offsets: dict[FieldPath, int] = {}
-    for path, offset in _places(text, wanted) if wanted else ():
+    for path, offset in _locate_paths(text, wanted) if wanted else ():
         offsets.setdefault(path, offset)
         if len(offsets) == len(wanted):
             break
     breaks = [match.start() for match in re.finditer("\n", text)]
-    return {path: bisect_left(breaks, _deepest(offsets, path)) + 1 for path in paths}
+    return {path: bisect_left(breaks, _find_deepest(offsets, path)) + 1 for path in paths}
 
 
-def _deepest(offsets: dict[FieldPath, int], path: FieldPath) -> int:
+def _find_deepest(offsets: dict[FieldPath, int], path: FieldPath) -> int:
     known = (offsets[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in offsets)
     return next(known, 0)
 
 
-def _places(text: str, wanted: set[FieldPath]) -> Iterator[tuple[FieldPath, int]]:
-    """Yields (path, offset) of each key or item in `wanted`, from the tokens of a valid JSON text."""
+def _locate_paths(text: str, paths: set[FieldPath]) -> Iterator[tuple[FieldPath, int]]:
+    """Yields (path, offset) of each key or item in `paths`, from the tokens of a valid JSON text."""
     path: list[Any] = []
     kinds: list[str] = []
     expects_key = fresh_item = False
-    deepest = max(map(len, wanted))
+    deepest = max(map(len, paths))
     for match in _TOKEN.finditer(text):
         token = match.group()
-        if fresh_item and token != "]" and len(path) <= deepest and tuple(path) in wanted:
+        if fresh_item and token != "]" and len(path) <= deepest and tuple(path) in paths:
             yield tuple(path), match.start()
         fresh_item = False
         if token in ("{", "["):
@@ -170,5 +170,5 @@ def _places(text: str, wanted: set[FieldPath]) -> Iterator[tuple[FieldPath, int]
         elif token != ":" and expects_key:
             path[-1] = token[1:-1] if "\\" not in token else json.loads(token, strict=False)
             expects_key = False
-            if len(path) <= deepest and tuple(path) in wanted:
+            if len(path) <= deepest and tuple(path) in paths:
                 yield tuple(path), match.start()

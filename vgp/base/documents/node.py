@@ -114,13 +114,13 @@ class Node:
     def get(self, name: str) -> "Node":
         """Returns the field `name` (camelCase), spelled in camelCase, snake_case or kebab-case."""
         if not self.known or not isinstance(self.value, dict):
-            return self._at(None, name)
+            return self._derive_child(None, name)
         for spelling in spellings(name):
             if spelling in self.value:
                 return self._child(self.value[spelling], spelling)
-        return self._at(None, name)
+        return self._derive_child(None, name)
 
-    def _at(self, value: Any, step: str | int) -> "Node":
+    def _derive_child(self, value: Any, step: str | int) -> "Node":
         """Returns a child that is as known as this value; three times as fast as `replace`."""
         return Node(
             value, (*self.path, step), self.scope, self.runtime, self.dangling, self.assumed, self.depth,
@@ -136,7 +136,7 @@ class Node:
     def decode(self) -> "Node":
         """Returns the node with a JSON text of a list or object parsed, otherwise itself."""
         if isinstance(self.value, str) and self.value.lstrip()[:1] in ("[", "{"):
-            value = _loads(self.value)
+            value = _parse_json(self.value)
             return self if value is None else replace(self, value=value)
         return self
 
@@ -145,7 +145,7 @@ class Node:
 
     def _child(self, value: Any, key: str | int) -> "Node":
         if self.is_verbatim:
-            return self._at(value, key)
+            return self._derive_child(value, key)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and isinstance(key, str):
             value = value[0] if value[0] and placeholder(value[0]) == value[0] else value  # YAML's [REGION] is a list
         child = Node(value, (*self.path, key), self.scope, assumed=self.assumed, depth=self.depth)
@@ -185,7 +185,7 @@ class Node:
 
     def _template(self) -> "Node":
         if (part := placeholder(self.value)) != "":
-            return replace(self, runtime=f"{part} is to be filled in")
+            return replace(self, runtime=f"{part} is a placeholder that you must fill in")
         match = _TEMPLATE.search(self.value)
         if match is None:
             return self
@@ -194,7 +194,7 @@ class Node:
         return replace(self, dangling=f"nothing fills in {match.group()[:80]}")
 
 
-def _loads(text: str) -> object:
+def _parse_json(text: str) -> object:
     """Parses a JSON text; returns None for invalid JSON and for deeper nesting than a file may have."""
     spend("characters", len(text))
     try:

@@ -24,26 +24,28 @@ Words = tuple[str, ...]
 
 def lines(text: str, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
     """Returns the line (from 1) of each path, or of its nearest parent; behind an alias, the line of the anchor."""
-    by_words = _lines(text, {tuple(map(str, path)) for path in paths}, MAX_ALIASES)
+    by_words = _find_lines(text, {tuple(map(str, path)) for path in paths}, MAX_ALIASES)
     return {path: by_words[tuple(map(str, path))] for path in paths}
 
 
-def _lines(text: str, paths: set[Words], aliases: int) -> dict[Words, int]:
+def _find_lines(text: str, paths: set[Words], aliases: int) -> dict[Words, int]:
     known: dict[Words, int] = {(): 1}
     behind: dict[Words, Words] = {}
     wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
-    for place, line, original in _places(text, wanted):
+    for place, line, original in _locate_paths(text, wanted):
         known.setdefault(place, line)
         if original is not None:
             behind.setdefault(place, original)
         if len(known) > len(wanted):  # all paths, and the root
             break
-    moved = {path: (*behind[place], *path[len(place) :]) for path in paths if (place := _within(behind, path))}
-    elsewhere = _lines(text, set(moved.values()), aliases - 1) if moved and aliases else {}
-    return {path: elsewhere.get(moved.get(path, ())) or known[_within(known, path)] for path in paths}
+    moved = {
+        path: (*behind[place], *path[len(place) :]) for path in paths if (place := _find_longest_prefix(behind, path))
+    }
+    elsewhere = _find_lines(text, set(moved.values()), aliases - 1) if moved and aliases else {}
+    return {path: elsewhere.get(moved.get(path, ())) or known[_find_longest_prefix(known, path)] for path in paths}
 
 
-def _within(places: Mapping[Words, object], path: Words) -> Words:
+def _find_longest_prefix(places: Mapping[Words, object], path: Words) -> Words:
     """Returns the longest prefix of `path` in `places`, or ()."""
     return next((path[:depth] for depth in range(len(path), 0, -1) if path[:depth] in places), ())
 
@@ -68,8 +70,8 @@ class Level:
         return self.key, not self.expects_key
 
 
-def _places(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, Words | None]]:
-    """Yields (path, line, None) of each key or item in `wanted`, and (path, line, path of the anchor) of each alias."""
+def _locate_paths(text: str, paths: set[Words]) -> Iterator[tuple[Words, int, Words | None]]:
+    """Yields (path, line, None) of each key or item in `paths`, and (path, line, path of the anchor) of each alias."""
     stack: list[Level] = []
     anchors: dict[str, Words] = {}
     for event in events(text):
@@ -86,7 +88,7 @@ def _places(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, Words |
             original = None
             if event.anchor:
                 anchors[event.anchor] = path
-        if is_here and path in wanted:
+        if is_here and path in paths:
             yield path, event.start_mark.line + 1, original
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append(Level(path, 0 if isinstance(event, yaml.SequenceStartEvent) else None))
@@ -166,7 +168,7 @@ class _Reader:
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
             self.count(1, len(event.value))
-            self.put(_scalar(event), event.anchor, 1, len(event.value))
+            self.put(_construct_scalar(event), event.anchor, 1, len(event.value))
         elif isinstance(event, yaml.AliasEvent):
             value, values, characters = self.anchors.get(event.anchor, (None, 0, 0))
             if event.anchor not in self.anchors:
@@ -242,7 +244,7 @@ class _Reader:
             raise TooMuch(f"The document has more than {limit}, its aliases expanded.")
 
 
-def _scalar(event: yaml.ScalarEvent) -> object:
+def _construct_scalar(event: yaml.ScalarEvent) -> object:
     """Returns the null, boolean, number, date or text of a scalar; an invalid number or date stays a text."""
     if event.tag in (None, "!"):
         if not event.implicit[0] or len(event.value) > MAX_DIGITS:

@@ -124,7 +124,7 @@ def explain_errors(path: str, done: str = "read") -> Iterator[None]:
         raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
     except (GoogleAPIError, GoogleAuthError, InvalidResponse, RequestException) as error:
         failure = StoreDown if is_down(error) else ProcessFailed
-        raise failure(f"{path} could not be reached: {_cause(error)}") from None
+        raise failure(f"{path} could not be reached: {_explain_cause(error)}") from None
 
 
 @contextmanager
@@ -142,10 +142,10 @@ def as_os_errors(path: str) -> Iterator[None]:
     except DataCorruption:
         raise OSError(errno.EIO, "the bytes do not match the object's checksum", path) from None
     except (Forbidden, Unauthorized) as error:
-        raise Denied(f"{path} could not be reached: {_cause(error)}") from None
+        raise Denied(f"{path} could not be reached: {_explain_cause(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
         failure = StoreDown if is_down(error) else Denied
-        raise failure(f"{path} could not be reached: {_cause(error)}") from None
+        raise failure(f"{path} could not be reached: {_explain_cause(error)}") from None
 
 
 def starts_anew(error: BaseException) -> bool:
@@ -166,7 +166,7 @@ def is_down(error: Exception) -> bool:
     return isinstance(error, RetryError | TransportError | RequestException) or code in (408, 429) or code >= 500
 
 
-def _cause(error: Exception) -> str:
+def _explain_cause(error: Exception) -> str:
     from google.api_core.exceptions import RetryError
 
     if isinstance(error, RetryError):  # its text has the duration, and then the last error

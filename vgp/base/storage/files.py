@@ -41,7 +41,7 @@ def open_file(path: str | Path, *, links: bool = True) -> BufferedReader:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise UserError(_refusal(path, error, links)) from None
+        raise UserError(_explain_refusal(path, error, links)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UserError(f"{path} is a folder, a pipe or a device, not a regular file.")
@@ -67,7 +67,7 @@ def replacing(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
         durable: Whether to sync to the disk, so that a power loss leaves the old or the new content.
     """
     path = Path(path)
-    rights = _rights(path)
+    rights = _read_permissions(path)
     descriptor, name = tempfile.mkstemp(prefix=scratch_prefix(path.name), suffix=SCRATCH_SUFFIX, dir=path.parent)
     os.close(descriptor)
     scratch = Path(name)
@@ -112,7 +112,7 @@ def require_writable(folder: Path) -> None:
         pass
 
 
-def _rights(path: Path) -> int:
+def _read_permissions(path: Path) -> int:
     """Returns the permissions of the file, or the default without one; raises OSError if it is not a regular file."""
     try:
         mode = path.lstat().st_mode
@@ -151,7 +151,7 @@ def open_unchanged(path: str | Path, known: Version, name: str) -> BufferedReade
     return file
 
 
-def _refusal(path: str | Path, error: OSError, links: bool) -> str:
+def _explain_refusal(path: str | Path, error: OSError, links: bool) -> str:
     if error.errno == errno.ELOOP and not links:
         return f"{path} is a symbolic link, which could lead out of its folder; put the file itself there."
     if error.errno == errno.ENXIO:

@@ -69,7 +69,7 @@ class Past:
     """A moment, and whether each bucket shows its state at that moment."""
 
     moment: datetime
-    #: By bucket, whether its object versions show the state at the moment.
+    #: Whether the object versions of each bucket show the state at the moment.
     shown: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -145,12 +145,12 @@ def find_deeper(folder: str, suffixes: Sequence[str]) -> str:
     """Returns a glob of files with one of `suffixes` one or two folders deeper, or "" without any."""
     for levels in DEEPER:
         for path in glob.iglob(os.path.join(glob.escape(os.path.expanduser(folder)), levels)):
-            if (suffix := ending(path, suffixes)) and os.path.isfile(path):
+            if (suffix := find_ending(path, suffixes)) and os.path.isfile(path):
                 return os.path.join(folder, levels) + suffix
     return ""
 
 
-def ending(path: str, suffixes: Sequence[str]) -> str:
+def find_ending(path: str, suffixes: Sequence[str]) -> str:
     return next((suffix for suffix in suffixes if suffix and path.endswith(suffix)), "")
 
 

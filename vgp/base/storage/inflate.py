@@ -40,22 +40,22 @@ class Unpacked:
     def __init__(self, name: str, file: Any, packed_bytes: int, member: str = ""):
         self.name, self.bytes, self.packed_bytes = name, 0, packed_bytes
         self.most = max(MAX_BYTES, MAX_RATIO * packed_bytes)
-        with _damage_named(name):
+        with _convert_damage_errors(name):
             self.stream = _open(name, file, member)
 
     def read(self, size: int, /) -> bytes:
         """Reads bytes. Raises UserError if the file is damaged or inflates beyond the limits."""
-        with _damage_named(self.name):
+        with _convert_damage_errors(self.name):
             block = self.stream.read(size)
         self.bytes += len(block)
         if self.bytes > self.most:
-            raise _too_large(self.name, self.most, self.packed_bytes)
+            raise _too_large_error(self.name, self.most, self.packed_bytes)
         return block
 
 
 def gunzip(name: str, packed: Path, target: Path) -> None:
     """Expands a gzip file. Raises UserError, about `name`, if it is damaged or inflates beyond the limits."""
-    with _damage_named(name), gzip.open(packed, "rb") as stream:
+    with _convert_damage_errors(name), gzip.open(packed, "rb") as stream:
         _copy(name, cast(BinaryIO, stream), packed.stat().st_size, target)
 
 
@@ -78,12 +78,12 @@ def _copy(name: str, stream: BinaryIO, packed_bytes: int, target: Path) -> None:
     with open(target, "wb") as plain:
         while block := stream.read(BLOCK_BYTES):
             if plain.tell() + len(block) > most:
-                raise _too_large(name, most, packed_bytes)
+                raise _too_large_error(name, most, packed_bytes)
             require_space(target.parent, plain.tell(), len(block), name)
             plain.write(block)
 
 
-def _too_large(name: str, most: int, packed_bytes: int) -> UserError:
+def _too_large_error(name: str, most: int, packed_bytes: int) -> UserError:
     return UserError(
         f"{name} inflates to more than {most >> 20:,} MiB ({packed_bytes:,} bytes packed): if that is correct, unpack "
         "it and use the plain file."
@@ -100,10 +100,10 @@ def _open(name: str, file: Any, member: str) -> Readable:
         return cast(Readable, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
     _check_directory(name, file)
     archive = zipfile.ZipFile(file)
-    return cast(Readable, archive.open(_member(name, archive, member)))
+    return cast(Readable, archive.open(_choose_member(name, archive, member)))
 
 
-def _member(name: str, archive: zipfile.ZipFile, suffix: str) -> str:
+def _choose_member(name: str, archive: zipfile.ZipFile, suffix: str) -> str:
     names = archive.namelist()
     members = [member for member in names if member.endswith(suffix) and "__MACOSX" not in member]
     if len(members) != 1:
@@ -125,7 +125,7 @@ def _check_directory(name: str, file: BinaryIO) -> None:
 
 
 @contextmanager
-def _damage_named(name: str) -> Iterator[None]:
+def _convert_damage_errors(name: str) -> Iterator[None]:
     """Raises the errors of archive readers as UserError, because damaged archives make them fail in any way."""
     try:
         yield

@@ -88,7 +88,7 @@ class Pinned(Frozen):
     relations: tuple[PinnedRelation, ...] = ()
 
 
-def digest(uri: str) -> str:
+def read_digest(uri: str) -> str:
     """Returns the checksum in the name of a pins document, or "" for another path."""
     match = _URI.fullmatch(uri)
     return match[1] if match else ""
@@ -102,7 +102,7 @@ def encode(document: BaseModel) -> bytes:
 
 def check(uri: str, data: bytes) -> None:
     """Raises UserError unless the checksum in `uri` matches the bytes."""
-    if hashlib.sha256(data).hexdigest() != digest(uri):
+    if hashlib.sha256(data).hexdigest() != read_digest(uri):
         raise UserError(f"{uri} was edited: pins are named by their checksum and must not change.")
 
 
@@ -114,13 +114,13 @@ def decode(uri: str, data: bytes, model: type[Document]) -> Document:
         raise UserError(f"{uri} cannot be read as pins: {error}") from None
 
 
-def kind_of(data: bytes) -> Any:
+def read_kind(data: bytes) -> Any:
     """Returns the kind and format of a document."""
     members = json_text.parse_json(data)
     return (members.get("kind"), members.get("format")) if isinstance(members, dict) else (None, None)
 
 
-def of_data(uri: str, data: bytes) -> Pinned:
+def parse_data_pins(uri: str, data: bytes) -> Pinned:
     """Parses the pins of data at `uri`. Raises UserError if they were edited, or are not pins of data."""
     check(uri, data)
     document = decode(uri, data, Pinned)
@@ -135,7 +135,7 @@ def read_unchanged_files(uri: str, data: bytes) -> list[File]:
     Raises:
         UserError: the pins were edited, or a local file changed after it was pinned.
     """
-    document = of_data(uri, data)
+    document = parse_data_pins(uri, data)
     objects = [File(f"{o.name}#{o.generation}", o.bytes, o.generation, title=o.title) for o in document.objects]
     return objects + [require_unchanged(file) for file in document.files]
 

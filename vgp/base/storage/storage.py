@@ -50,25 +50,25 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         raise UserError(
             f"{pattern} is a table of BigQuery, but this task reads files: only a tabular task reads tables."
         )
-    if pinned.digest(pattern):
+    if pinned.read_digest(pattern):
         return pinned.read_unchanged_files(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
-        deeper = _deeper(pattern, suffixes)
+        deeper = _build_subfolder_glob(pattern, suffixes)
         folder = not _is_glob(pattern) and (deeper or not is_remote(pattern) and os.path.isdir(pattern))
-        problem = f"has no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
+        problem = f"has no file that ends in {', '.join(_strip_compression(suffixes))}" if folder else "matches no file"
         fix = f" Its subfolders have: use '{deeper}'." if deeper else ""
         past = _past.get()
         raise UserError(f"{pattern} {problem}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
     return sorted(matches, key=lambda file: file.path)
 
 
-def _deeper(folder: str, suffixes: Sequence[str]) -> str:
+def _build_subfolder_glob(folder: str, suffixes: Sequence[str]) -> str:
     """Returns a glob of files with one of `suffixes` in subfolders, or in the folders that a glob matches, or ""."""
     if _is_glob(folder):
         pattern = f"{folder.rstrip('/')}/*"
         files = _find_remote(pattern, suffixes) if is_remote(folder) else find_local(pattern, suffixes)
-        ending = next((suffix for file in files if (suffix := finding.ending(file.path, suffixes))), "")
+        ending = next((suffix for file in files if (suffix := finding.find_ending(file.path, suffixes))), "")
         return ending and pattern + ending
     if not is_remote(folder):
         return finding.find_deeper(folder, suffixes)
@@ -76,7 +76,7 @@ def _deeper(folder: str, suffixes: Sequence[str]) -> str:
     names = [file.path.removeprefix(inside) for file in below(folder)]
     for levels in finding.DEEPER:
         for name in names:
-            if name.count("/") == levels.count("/") and (suffix := finding.ending(name, suffixes)):
+            if name.count("/") == levels.count("/") and (suffix := finding.find_ending(name, suffixes)):
                 return f"{inside}{levels}{suffix}"
     return ""
 
@@ -85,7 +85,7 @@ def _is_glob(pattern: str) -> bool:
     return bool(WILDCARDS & set(pattern)) and not os.path.isdir(pattern)
 
 
-def _plain(suffixes: Sequence[str]) -> list[str]:
+def _strip_compression(suffixes: Sequence[str]) -> list[str]:
     """Returns the suffixes in lower case, without those that only add a compression."""
     lower = dict.fromkeys(map(str.lower, suffixes))
     return [suffix for suffix in lower if not any(suffix.startswith(f"{other}.") for other in lower)]
@@ -106,7 +106,7 @@ def below(folder: str, *, links: bool = False) -> list[File]:
 
 def parts(data: str) -> list[str]:
     """Splits `data` at commas, except for a pins document or an existing file with a comma in its name."""
-    if pinned.digest(data) or ("," in data and os.path.exists(data)):
+    if pinned.read_digest(data) or ("," in data and os.path.exists(data)):
         return [data]
     return [part.strip() for part in data.split(",") if part.strip()]
 

@@ -36,10 +36,10 @@ def table(
     for title in titles:
         name = str(title)
         drawn.add_column(
-            _text(title), justify="right" if name in right else "left", no_wrap=name in whole, overflow="fold"
+            _render_cell(title), justify="right" if name in right else "left", no_wrap=name in whole, overflow="fold"
         )
     for row in rows:
-        drawn.add_row(*map(_text, row))
+        drawn.add_row(*map(_render_cell, row))
     return drawn
 
 
@@ -53,7 +53,7 @@ def with_caption(drawn: Table, lines: Sequence[str]) -> RenderableType:
     return Group(drawn, *(Text(printable(line), "table.caption") for line in lines)) if lines else drawn
 
 
-def _text(cell: Cell) -> Text:
+def _render_cell(cell: Cell) -> Text:
     return cell if isinstance(cell, Text) else Text(printable(cell))
 
 

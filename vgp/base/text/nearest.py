@@ -46,7 +46,7 @@ def at_most(searches: int) -> Iterator[Searches]:
 def count_searches(search: Callable[Arguments, Result | None]) -> Callable[Arguments, Result | None]:
     """Decorates a search, so that its results are cached and its calls are counted by `at_most`."""
 
-    def limited(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result | None:
+    def search_counted(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result | None:
         limit = _searches.get()
         if limit is not None:
             limit.left -= 1
@@ -54,25 +54,25 @@ def count_searches(search: Callable[Arguments, Result | None]) -> Callable[Argum
                 raise _Enough  # unlike a result, an exception is not cached
         return search(*arguments, **options)
 
-    cached = cast(Callable[Arguments, Result | None], lru_cache(maxsize=4096)(limited))
+    cached = cast(Callable[Arguments, Result | None], lru_cache(maxsize=4096)(search_counted))
 
     @wraps(search)
-    def bounded(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result | None:
+    def search_within_limit(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result | None:
         try:
             return cached(*arguments, **options)
         except _Enough:
             return None
 
-    return bounded
+    return search_within_limit
 
 
 def nearest(word: str, choices: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Returns the choice most similar to the word, ignoring case; None below a similarity of `cutoff` (0 to 1)."""
-    return _nearest(word.lower(), tuple(choices), cutoff) if len(word) <= MAX_NAME else None
+    return _find_nearest(word.lower(), tuple(choices), cutoff) if len(word) <= MAX_NAME else None
 
 
 @count_searches
-def _nearest(word: str, choices: tuple[str, ...], cutoff: float) -> str | None:
+def _find_nearest(word: str, choices: tuple[str, ...], cutoff: float) -> str | None:
     by_lower = {choice.lower(): choice for choice in reversed(choices)}
     near = difflib.get_close_matches(word, by_lower, n=1, cutoff=cutoff)
     return by_lower[near[0]] if near else None

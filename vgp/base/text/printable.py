@@ -17,14 +17,14 @@ _MARKS = {"✓": "+", "✗": "x", "↺": "=", "●": "*", "·": ".", "–": "-",
 
 def make_streams_tolerant() -> None:
     """Makes the standard streams of this process fault-tolerant; a closed stream becomes /dev/null."""
-    codecs.register_error("plain", _plain)
+    codecs.register_error("plain", _escape_unencodable)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed: open() returns the lowest free descriptor, which is the stream's own
             setattr(sys, name, open(os.open(os.devnull, os.O_RDWR), mode, closefd=False))  # noqa: SIM115
-    sys.stdout, sys.stderr = _tolerant(sys.stdout), _tolerant(sys.stderr)
+    sys.stdout, sys.stderr = _make_tolerant(sys.stdout), _make_tolerant(sys.stderr)
 
 
-def _tolerant(stream: TextIO) -> TextIO:
+def _make_tolerant(stream: TextIO) -> TextIO:
     raw: io.RawIOBase = _Unread(stream.fileno(), "w", closefd=False)
     buffer = io.BufferedWriter(raw)
     return io.TextIOWrapper(buffer, stream.encoding, errors="plain", line_buffering=bool(stream.line_buffering))
@@ -42,7 +42,7 @@ class _Unread(io.FileIO):
             return len(data)
 
 
-def _plain(error: UnicodeError) -> tuple[str, int]:
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     return "".join(map(_as_ascii, error.object[error.start : error.end])), error.end
 

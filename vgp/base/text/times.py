@@ -80,7 +80,7 @@ def price_age_warning(dates: Iterable[str], today: date | None = None) -> str:
     return f", up to {days} days old; refresh: vgp machines --refresh --write" if days > FRESH_DAYS else ""
 
 
-def sku_note(prices: Sequence[Priced]) -> str:
+def describe_unknown_skus(prices: Sequence[Priced]) -> str:
     """Returns a note of how many prices have no known SKU, or ""."""
     unknown = sum(not price.skus for price in prices)
     return f"without a known SKU id: {unknown} of {len(prices)} (--json has the ids)" if unknown else ""

@@ -26,20 +26,20 @@ def replace_machines(conversion: Conversion, *, as_of: date | None = None) -> No
     text, _ = fix_document(document, Options(regions, as_of=as_of))
     if text == document.text:
         return
-    before = _machines(conversion)
+    before = _describe_machines(conversion)
     conversion.config = parse("config.yaml", text)[0].data
-    for index, (old, new) in enumerate(zip(before, _machines(conversion), strict=True)):
+    for index, (old, new) in enumerate(zip(before, _describe_machines(conversion), strict=True)):
         if old != new:
             conversion.note_change(f"workerPoolSpecs[{index}]", f"{new}, the nearest to {old}, which is not available")
 
 
-def _machines(conversion: Conversion) -> list[str]:
+def _describe_machines(conversion: Conversion) -> list[str]:
     """Returns each pool's machine, GPUs and disk in words."""
     pools = conversion.job.get("workerPoolSpecs")
-    return [_words(pool) for pool in pools] if isinstance(pools, list) else []
+    return [_describe_pool(pool) for pool in pools] if isinstance(pools, list) else []
 
 
-def _words(pool: object) -> str:
+def _describe_pool(pool: object) -> str:
     if not isinstance(pool, dict):
         return str(pool)
     values = [value for part in ("machineSpec", "diskSpec") for value in (pool.get(part) or {}).values()]

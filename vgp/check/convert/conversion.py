@@ -124,14 +124,14 @@ def recognises(data: object) -> bool:
     """Whether the data is a job, or pools, that can be converted."""
     if isinstance(data, list):
         return api_object.is_pool_list(data)
-    job = _unwrap_job(_camel(data))
+    job = _unwrap_job(_convert_keys(data))
     return isinstance(job, dict) and any(name in job for name in _KINDS)
 
 
 def conversion(data: object) -> Conversion:
     """Converts the job in the data."""
     result = Conversion({})
-    job = _camel(data, result)
+    job = _convert_keys(data, result)
     if isinstance(job, list):
         job = {"workerPoolSpecs": job}
     if "machineSpec" in job:
@@ -148,18 +148,18 @@ def conversion(data: object) -> Conversion:
     if "trialJobSpec" in job:
         result.config = {name: job.pop(name) for name in _TUNING if name in job}
         result.spec_at = f"{at}trialJobSpec"
-        result.config["trialJobSpec"] = _spec(result.config["trialJobSpec"], result)
+        result.config["trialJobSpec"] = _convert_spec(result.config["trialJobSpec"], result)
         _drop_fields(job, result, at, "tuning jobs have no such field")
     elif "jobSpec" in job:
         result.spec_at = f"{at}jobSpec"
-        result.config = _spec(job.pop("jobSpec"), result)
+        result.config = _convert_spec(job.pop("jobSpec"), result)
         _drop_fields(job, result, at, "custom jobs have no such field")
     elif "trainingTaskInputs" in job:
         result.spec_at = f"{at}trainingTaskInputs"
-        result.config = _spec(job.pop("trainingTaskInputs"), result)
+        result.config = _convert_spec(job.pop("trainingTaskInputs"), result)
         _drop_fields(job, result, at, "a custom job only trains: it splits no dataset and uploads no model")
     else:
-        result.config = _spec(job, result)
+        result.config = _convert_spec(job, result)
     return result
 
 
@@ -196,7 +196,7 @@ def _drop_fields(job: JsonObject, result: Conversion, at: str, why: str) -> None
         result.note_dropped(f"{at}{name}", "Vertex AI writes it" if name in _OUTPUT else why)
 
 
-def _spec(spec: object, result: Conversion) -> JsonObject:
+def _convert_spec(spec: object, result: Conversion) -> JsonObject:
     if not isinstance(spec, dict):
         result.note_dropped(result.spec_at, "it is not an object")
         return {}
@@ -216,10 +216,10 @@ def camel_case(key: str) -> str:
     return _SNAKE.sub(lambda match: match.group(1).upper(), key)
 
 
-def _camel(value: object, result: Conversion | None = None, path: str = "") -> Any:
+def _convert_keys(value: object, result: Conversion | None = None, path: str = "") -> Any:
     """Returns a copy with keys in camelCase, numbers as numbers, and arguments as texts. Keys of labels are content."""
     if isinstance(value, list):
-        return [_camel(item, result, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [_convert_keys(item, result, f"{path}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
     fields: JsonObject = {}
@@ -228,11 +228,11 @@ def _camel(value: object, result: Conversion | None = None, path: str = "") -> A
         where = f"{path}.{key}" if path else str(key)
         if name in fields and result is not None:
             result.note_dropped(where, f"{name} is also given in another spelling, which is used")
-        fields.setdefault(name, _value(name, inner, result, where))
+        fields.setdefault(name, _convert_value(name, inner, result, where))
     return fields
 
 
-def _value(name: str, value: object, result: Conversion | None, path: str) -> Any:
+def _convert_value(name: str, value: object, result: Conversion | None, path: str) -> Any:
     if name == "labels":
         return dict(value) if isinstance(value, Mapping) else value
     if name in _NUMBERS and isinstance(value, str):
@@ -243,11 +243,11 @@ def _value(name: str, value: object, result: Conversion | None, path: str) -> An
         if result is not None:
             result.note_change(path, "a list of one, which the API requires")
     if name in ("args", "command", "packageUris", "value") and not isinstance(value, Mapping):
-        return _texts(value, result, path)
-    return _camel(value, result, path)
+        return _convert_texts(value, result, path)
+    return _convert_keys(value, result, path)
 
 
-def _texts(value: object, result: Conversion | None, path: str) -> Any:
+def _convert_texts(value: object, result: Conversion | None, path: str) -> Any:
     """Returns an argument, the value of a variable, or a list of them as text."""
     if not isinstance(value, list):
         return value if value is None else text_of(value)

@@ -19,10 +19,10 @@ def conversion(document: Document, judgement: Judgement) -> Conversion:
     legacy = LegacyInput(document, judgement)
     legacy.result.job["workerPoolSpecs"] = worker_pools(legacy)
     _convert_outer_fields(legacy)
-    _code(legacy)
-    _scheduling(legacy)
-    _tuning(legacy)
-    _job(legacy)
+    _note_code(legacy)
+    _convert_scheduling(legacy)
+    _wrap_tuning(legacy)
+    _convert_job(legacy)
     legacy.note_unconverted()
     legacy.result.findings = list(judgement.findings)
     return legacy.result
@@ -53,7 +53,7 @@ def _convert_outer_fields(legacy: LegacyInput) -> None:
         result.note_dropped("useChiefInTfConfig", "Vertex AI always names the first replica chief")
 
 
-def _code(legacy: LegacyInput) -> None:
+def _note_code(legacy: LegacyInput) -> None:
     """Notes the fields that every pool uses, and the versions of a package's image."""
     packaged = any("pythonPackageSpec" in pool for pool in legacy.result.job["workerPoolSpecs"])
     places = {"args": "args of every pool"}
@@ -73,7 +73,7 @@ def _code(legacy: LegacyInput) -> None:
             legacy.result.note_dropped(name, "the container image contains it")
 
 
-def _scheduling(legacy: LegacyInput) -> None:
+def _convert_scheduling(legacy: LegacyInput) -> None:
     scheduling = legacy.reader.object(legacy.node.get("scheduling"), "scheduling")
     if scheduling is None:
         return
@@ -91,7 +91,7 @@ def _scheduling(legacy: LegacyInput) -> None:
         legacy.result.job["scheduling"] = values
 
 
-def _tuning(legacy: LegacyInput) -> None:
+def _wrap_tuning(legacy: LegacyInput) -> None:
     """Wraps the custom job as the trials of a tuning job, if there are hyperparameters."""
     spec = legacy.reader.object(legacy.node.get("hyperparameters"), "hyperparameters")
     if spec is not None:
@@ -99,7 +99,7 @@ def _tuning(legacy: LegacyInput) -> None:
         legacy.result.config = {**tuning(legacy, spec), "trialJobSpec": job}
 
 
-def _job(legacy: LegacyInput) -> None:
+def _convert_job(legacy: LegacyInput) -> None:
     """Converts the fields outside the trainingInput."""
     whole, result = Node(legacy.data), legacy.result
     name = legacy.take(whole.get("jobId")).text()
@@ -128,15 +128,19 @@ _DROPPED = {
 
 def tuning(legacy: LegacyInput, spec: Node) -> JsonObject:
     """Returns studySpec and trial counts."""
-    study = {"metrics": [_metric(legacy, spec)], "parameters": _parameters(legacy, spec), **_algorithm(legacy, spec)}
-    trials = _trials(legacy, spec)
+    study = {
+        "metrics": [_convert_metric(legacy, spec)],
+        "parameters": _convert_parameters(legacy, spec),
+        **_convert_algorithm(legacy, spec),
+    }
+    trials = _count_trials(legacy, spec)
     for name, why in _DROPPED.items():
         if legacy.take(spec.get(name)).value is not None:
             legacy.result.note_dropped(f"hyperparameters.{name}", why)
     return {"studySpec": study, **trials}
 
 
-def _metric(legacy: LegacyInput, spec: Node) -> JsonObject:
+def _convert_metric(legacy: LegacyInput, spec: Node) -> JsonObject:
     name, goal = legacy.take(spec.get("hyperparameterMetricTag")), legacy.take(spec.get("goal"))
     metric = legacy.reader.text(name, "hyperparameterMetricTag") or "training/hptuning/metric"
     direction = legacy.reader.text(goal, "goal") or "MAXIMIZE"
@@ -146,9 +150,9 @@ def _metric(legacy: LegacyInput, spec: Node) -> JsonObject:
     return {"metricId": metric, "goal": direction}
 
 
-def _parameters(legacy: LegacyInput, spec: Node) -> list[JsonObject]:
+def _convert_parameters(legacy: LegacyInput, spec: Node) -> list[JsonObject]:
     nodes = list(spec.get("params").items())
-    parameters = [_parameter(legacy, node) for node in nodes]
+    parameters = [_convert_parameter(legacy, node) for node in nodes]
     for index, node in enumerate(nodes):
         if node.get("scaleType").value == "NONE":
             legacy.result.note_change(f"hyperparameters.params[{index}].scaleType", "left out: NONE is the default")
@@ -156,7 +160,7 @@ def _parameters(legacy: LegacyInput, spec: Node) -> list[JsonObject]:
     return parameters
 
 
-def _algorithm(legacy: LegacyInput, spec: Node) -> JsonObject:
+def _convert_algorithm(legacy: LegacyInput, spec: Node) -> JsonObject:
     algorithm = legacy.take(spec.get("algorithm")).text()
     if algorithm in _ALGORITHMS:
         legacy.result.note_change("hyperparameters.algorithm", "studySpec.algorithm")
@@ -167,7 +171,7 @@ def _algorithm(legacy: LegacyInput, spec: Node) -> JsonObject:
     return {}
 
 
-def _trials(legacy: LegacyInput, spec: Node) -> dict[str, int]:
+def _count_trials(legacy: LegacyInput, spec: Node) -> dict[str, int]:
     """Returns the trial counts; by default 1 trial, 1 at a time, as in AI Platform."""
     trials = {"maxTrialCount": 1, "parallelTrialCount": 1}
     for name, target in _TRIALS.items():
@@ -178,18 +182,18 @@ def _trials(legacy: LegacyInput, spec: Node) -> dict[str, int]:
     return trials
 
 
-def _parameter(legacy: LegacyInput, node: Node) -> JsonObject:
+def _convert_parameter(legacy: LegacyInput, node: Node) -> JsonObject:
     kind, scale = legacy.take(node.get("type")), legacy.take(node.get("scaleType")).text()
     result: JsonObject = {"parameterId": str(_read_required(legacy, node, "parameterName"))}
     match legacy.reader.text(kind, "type"):
         case "INTEGER":
             result["integerValueSpec"] = {
-                name: str(_number(legacy, node.get(name), _read_required(legacy, node, name), name, is_whole=True))
+                name: str(_read_number(legacy, node.get(name), _read_required(legacy, node, name), name, is_whole=True))
                 for name in ("minValue", "maxValue")
             }
         case "DOUBLE":
             result["doubleValueSpec"] = {
-                name: _number(legacy, node.get(name), _read_required(legacy, node, name), name)
+                name: _read_number(legacy, node.get(name), _read_required(legacy, node, name), name)
                 for name in ("minValue", "maxValue")
             }
         case "CATEGORICAL":
@@ -198,7 +202,7 @@ def _parameter(legacy: LegacyInput, node: Node) -> JsonObject:
         case "DISCRETE":
             values, at = _list(legacy, node, "discreteValues"), node.get("discreteValues")
             result["discreteValueSpec"] = {
-                "values": [_number(legacy, at, value, "each of discreteValues") for value in values]
+                "values": [_read_number(legacy, at, value, "each of discreteValues") for value in values]
             }
         case _:
             kinds = "INTEGER, DOUBLE, CATEGORICAL or DISCRETE"
@@ -219,7 +223,7 @@ def _list(legacy: LegacyInput, node: Node, name: str) -> list[Any]:
     return value
 
 
-def _number(legacy: LegacyInput, at: Node, value: Any, name: str, *, is_whole: bool = False) -> Any:
+def _read_number(legacy: LegacyInput, at: Node, value: Any, name: str, *, is_whole: bool = False) -> Any:
     """Returns the value as a number, or reports that it is not one. A placeholder stays unchanged."""
     if value is None or (isinstance(value, str) and placeholder(value)):
         return value

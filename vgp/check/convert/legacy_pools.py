@@ -80,10 +80,10 @@ def worker_pools(legacy: LegacyInput) -> list[JsonObject]:
     if tier:
         legacy.result.note_change("scaleTier", f"{tier}: the machines of the worker pools")
     indexes = range(max(legacy.roles, default=-1) + 1)
-    return [_pool(legacy, index, legacy.roles[index]) if index in legacy.roles else {} for index in indexes]
+    return [_convert_pool(legacy, index, legacy.roles[index]) if index in legacy.roles else {} for index in indexes]
 
 
-def _pool(legacy: LegacyInput, index: int, role: Role) -> JsonObject:
+def _convert_pool(legacy: LegacyInput, index: int, role: Role) -> JsonObject:
     machine: JsonObject = {"machineType": role.machine_type}
     kind = None if role.accelerator_type in NO_ACCELERATOR else role.accelerator_type
     if kind or role.accelerator_count:
@@ -97,7 +97,12 @@ def _pool(legacy: LegacyInput, index: int, role: Role) -> JsonObject:
     text = f"{_POOLS[index]}: {replicas} x {name}{role.machine_type}{gpus}{note}"
     legacy.result.note_change(f"{role.name}Type", text)
     _take_machine(legacy, role)
-    return {"machineSpec": machine, "replicaCount": replicas, **_disk(legacy, role), **_body(legacy, role, index)}
+    return {
+        "machineSpec": machine,
+        "replicaCount": replicas,
+        **_convert_disk(legacy, role),
+        **_convert_body(legacy, role, index),
+    }
 
 
 def _take_machine(legacy: LegacyInput, role: Role) -> None:
@@ -113,7 +118,7 @@ def _take_machine(legacy: LegacyInput, role: Role) -> None:
         )
 
 
-def _disk(legacy: LegacyInput, role: Role) -> JsonObject:
+def _convert_disk(legacy: LegacyInput, role: Role) -> JsonObject:
     disk = legacy.reader.object(role.config_at.get("diskConfig"), "diskConfig")
     if disk is None:
         return {}
@@ -125,7 +130,7 @@ def _disk(legacy: LegacyInput, role: Role) -> JsonObject:
     return {"diskSpec": {name: value for name, value in values.items() if value}}
 
 
-def _body(legacy: LegacyInput, role: Role, index: int) -> JsonObject:
+def _convert_body(legacy: LegacyInput, role: Role, index: int) -> JsonObject:
     """Returns containerSpec if an image is named (the master's image serves all roles), else pythonPackageSpec."""
     args = legacy.texts(legacy.node.get("args"))
     if legacy.node.get("jobDir").text():
@@ -134,25 +139,25 @@ def _body(legacy: LegacyInput, role: Role, index: int) -> JsonObject:
     image = own or legacy.reader.text(legacy.node.get("masterConfig").get("imageUri"), "imageUri")
     if own:
         legacy.result.note_change(f"{role.name}Config.imageUri", "containerSpec.imageUri")
-    package = None if image else _package(legacy, role, args)
+    package = None if image else _convert_package(legacy, role, args)
     if package is not None:
         return {"pythonPackageSpec": package}
     if not image and index == 0:
         legacy.result.note_change("imageUri", f"not given: replace {IMAGE} in containerSpec.imageUri")
-    return {"containerSpec": {"imageUri": image or IMAGE, **_commands(legacy, role, args, index)}}
+    return {"containerSpec": {"imageUri": image or IMAGE, **_convert_commands(legacy, role, args, index)}}
 
 
-def _package(legacy: LegacyInput, role: Role, args: list[str]) -> JsonObject | None:
+def _convert_package(legacy: LegacyInput, role: Role, args: list[str]) -> JsonObject | None:
     """Returns a pythonPackageSpec; None if the file names no code."""
     uris, module = legacy.texts(legacy.node.get("packageUris")), legacy.text("pythonModule")
     if not uris and not module:
         return None
-    image = _prebuilt(legacy.node, bool(role.accelerator_count))
+    image = _choose_prebuilt_image(legacy.node, bool(role.accelerator_count))
     body = {"executorImageUri": image, "packageUris": uris, "pythonModule": module or ""}
     return body | ({"args": args} if args else {})
 
 
-def _commands(legacy: LegacyInput, role: Role, args: list[str], index: int) -> JsonObject:
+def _convert_commands(legacy: LegacyInput, role: Role, args: list[str], index: int) -> JsonObject:
     body: JsonObject = {}
     for name, target in (("containerCommand", "command"), ("containerArgs", "args")):
         items = legacy.texts(role.config_at.get(name))
@@ -164,7 +169,7 @@ def _commands(legacy: LegacyInput, role: Role, args: list[str], index: int) -> J
     return {"args": args, **body} if args else body
 
 
-def _prebuilt(node: Node, gpu: bool) -> str:
+def _choose_prebuilt_image(node: Node, gpu: bool) -> str:
     """Returns Google's TensorFlow image of the runtime version.
     https://docs.cloud.google.com/vertex-ai/docs/training/pre-built-containers"""
     version = str(node.get("runtimeVersion").value or "")

@@ -45,13 +45,13 @@ def program(conversion: Conversion) -> tuple[str, list[Note]]:
     prefix = f"{conversion.spec_at}." if conversion.spec_at else ""
     notes = [replace(note, field=note.field.replace("jobSpec.", prefix, 1)) for note in notes]
     spec = body.get("jobSpec", {})
-    arguments = _scheduling(spec.get("scheduling", {}))
+    arguments = _build_submit_arguments(spec.get("scheduling", {}))
     simple = "jobSpec" in body and not spec.keys() - {*_SUBMIT, *_CONSTRUCTED} and arguments is not None
     notes += [] if conversion.region else [Note("region", "not given: replace REGION")]
     if simple and arguments is not None:
-        return _custom_job(conversion, body, arguments, notes), notes
+        return _build_custom_job(conversion, body, arguments, notes), notes
     notes += [] if conversion.project else [Note("project", "not given: replace PROJECT")]
-    return _client(conversion, body), notes
+    return _build_client(conversion, body), notes
 
 
 def _keep_v1_fields(value: object, name: str, path: str, notes: list[Note]) -> Any:
@@ -70,7 +70,7 @@ def _keep_v1_fields(value: object, name: str, path: str, notes: list[Note]) -> A
     return known
 
 
-def _scheduling(scheduling: JsonObject) -> JsonObject | None:
+def _build_submit_arguments(scheduling: JsonObject) -> JsonObject | None:
     """Returns the arguments of CustomJob.submit; None if they cannot express it: whole seconds, a timeout above
     zero."""
     arguments: JsonObject = {}
@@ -92,14 +92,14 @@ def _scheduling(scheduling: JsonObject) -> JsonObject | None:
     return arguments
 
 
-def _custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, notes: list[Note]) -> str:
+def _build_custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, notes: list[Note]) -> str:
     spec = body["jobSpec"]
     folder = spec.get("baseOutputDirectory", {}).get("outputUriPrefix")
     arguments = {
         "display_name": body["displayName"],
         "project": conversion.project,
         "location": conversion.region or "REGION",
-        "staging_bucket": _bucket(folder),
+        "staging_bucket": _find_bucket(folder),
         "base_output_dir": folder,
         "labels": body.get("labels"),
         "encryption_spec_key_name": conversion.kms_key,
@@ -116,7 +116,7 @@ def _custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, no
     return f"{imports}\n\njob = {job}\n{call('job.submit', submit)}\nprint(job.resource_name)\n"
 
 
-def _bucket(folder: str | None) -> str:
+def _find_bucket(folder: str | None) -> str:
     """Returns the bucket of the folder; BUCKET if it names none."""
     try:
         return google_names.join_uri(google_names.split_uri(str(folder or ""))[0])
@@ -124,7 +124,7 @@ def _bucket(folder: str | None) -> str:
         return "gs://BUCKET"
 
 
-def _client(conversion: Conversion, body: JsonObject) -> str:
+def _build_client(conversion: Conversion, body: JsonObject) -> str:
     kind = "HyperparameterTuningJob" if conversion.is_tuning else "CustomJob"
     method = spellings(kind)[1]
     region = conversion.region or "REGION"

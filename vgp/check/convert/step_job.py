@@ -47,11 +47,11 @@ def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversi
     """Converts the step of a settings file into a custom job."""
     settings = load(file)
     where = placement(settings, step)
-    config = job_config(where, _image(settings, step, where), command(step, arguments))
+    config = job_config(where, _choose_image(settings, step, where), command(step, arguments))
     config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
     config |= {"network": settings.network} if settings.network else {}
     if where.options.tensorboard and where.options.base_output_directory is None:
-        config |= _logs(settings, step)
+        config |= _build_tensorboard(settings, step)
     conversion = Conversion(
         config, region=where.region, display_name=step, kms_key=settings.encryption_key, project=settings.project,
         labels=dict(settings.labels),
@@ -71,18 +71,18 @@ def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str
         "boot-disk-kms-key": settings.encryption_key, "labels": labels,
     }  # fmt: skip
     words = [f"--{flag}={value}" for flag, value in flags.items() if value]
-    line = vm_line(where, step, _image(settings, step, where), command(step, arguments), words)
-    return line, _lost_on_a_vm(where, settings)
+    line = vm_line(where, step, _choose_image(settings, step, where), command(step, arguments), words)
+    return line, _list_vm_losses(where, settings)
 
 
-def _logs(settings: Settings, step: str) -> JsonObject:
+def _build_tensorboard(settings: Settings, step: str) -> JsonObject:
     """Returns the TensorBoard fields of a job outside of a run, which has no folder of its own."""
     if not settings.bucket:
         raise RequestError(f"[steps.{step}] has tensorboard: set bucket, or base_output_directory, for its curves.")
     return {"baseOutputDirectory": {"outputUriPrefix": f"{settings.bucket.rstrip('/')}/tensorboard/{step}"}}
 
 
-def _image(settings: Settings, step: str, where: Placement) -> str:
+def _choose_image(settings: Settings, step: str, where: Placement) -> str:
     return settings.request(step).image or settings.step_image(has_gpu=where.combination.accelerator is not None)
 
 
@@ -103,7 +103,7 @@ def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = ()
     return " \\\n  ".join([" ".join(words[:5]), *words[5:]])
 
 
-def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
+def _list_vm_losses(placement: Placement, settings: Settings) -> list[Note]:
     lost = {
         "nodes": f"the command creates one of {placement.nodes} machines" if placement.nodes > 1 else "",
         "reduction_server": "a VM has none" if placement.reduction_server else "",
@@ -139,16 +139,16 @@ def vm_command(
     if combination.accelerator:
         # A VM with GPUs cannot move to another host.
         argv.append("--maintenance-policy=TERMINATE")
-    argv += _provisioning(placement)
+    argv += _build_provisioning(placement)
     argv += [f"--boot-disk-type={placement.boot_disk_type}", f"--boot-disk-size={placement.boot_disk_gb}GB"]
     family, project = _IMAGE if combination.accelerator else _CPU_IMAGE
     argv += [f"--image-family={family}", f"--image-project={project}", "--scopes=cloud-platform"]
     # ^|^ makes | the separator of entries: commands have commas. `gcloud topic escaping`
-    argv.append(f"--metadata=^|^startup-script={_script(placement, image, run)}")
+    argv.append(f"--metadata=^|^startup-script={_build_startup_script(placement, image, run)}")
     return argv
 
 
-def _provisioning(placement: Placement) -> list[str]:
+def _build_provisioning(placement: Placement) -> list[str]:
     stop = [f"--max-run-duration={placement.timeout_s}s", "--instance-termination-action=DELETE"]
     if placement.strategy == "spot":
         return ["--provisioning-model=SPOT", *stop]
@@ -162,7 +162,7 @@ def _provisioning(placement: Placement) -> list[str]:
     return stop
 
 
-def _script(placement: Placement, image: str, run: Sequence[str]) -> str:
+def _build_startup_script(placement: Placement, image: str, run: Sequence[str]) -> str:
     """Returns the script that starts the container with all GPUs and the largest /dev/shm, which Vertex AI does not
     offer."""
     words = ["docker", "run", "--rm", "--ipc=host", "--network=host"]

@@ -142,9 +142,9 @@ class Constants:
             case ast.Attribute(value=ast.Name() as owner) if node.attr in self._flags and self._is_parsed(owner):
                 return self.value(self._flags[node.attr], path, places, depth + 1)
             case ast.Subscript():
-                return self._item(node, path, places, depth)
+                return self._evaluate_item(node, path, places, depth)
             case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
-                return self._operation(node, path, depth)
+                return self._evaluate_operation(node, path, depth)
         return _make_computed(node)
 
     def resolve_name(self, node: ast.AST | None) -> ast.AST | None:
@@ -216,7 +216,7 @@ class Constants:
             return False
         return True
 
-    def _item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+    def _evaluate_item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
         """Evaluates CONFIG["machine"] for a known dictionary or list."""
         inside: dict[FieldPath, int] = {}
         whole = self.value(node.value, (), inside, depth + 1)
@@ -270,10 +270,10 @@ class Constants:
         if (default := environment_default(node)) is not None:
             return self.value(default, path, places, depth + 1)
         if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
-            return self._formatted(node, node.func.value, path, depth)
+            return self._evaluate_format(node, node.func.value, path, depth)
         return _make_computed(node)
 
-    def _formatted(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
+    def _evaluate_format(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
         """Evaluates '{}-{}'.format(...) with known arguments."""
         text = self.value(template, path, {}, depth + 1)
         parts = [self.value(each, path, {}, depth + 1) for each in node.args]
@@ -282,9 +282,9 @@ class Constants:
             return _make_computed(node)
         return text.format(*parts)[:_MAX_TEXT]
 
-    def _operation(self, node: ast.BinOp | ast.UnaryOp | ast.JoinedStr, path: FieldPath, depth: int) -> Any:
+    def _evaluate_operation(self, node: ast.BinOp | ast.UnaryOp | ast.JoinedStr, path: FieldPath, depth: int) -> Any:
         parts = []
-        for part in _parts(node):
+        for part in _list_operands(node):
             value = self.value(part, path, {}, depth + 1)
             if isinstance(value, Computed):
                 return _make_computed(node)  # the other operands no longer matter
@@ -300,7 +300,7 @@ class Constants:
             negative = isinstance(node.op, ast.USub) and isinstance(parts[0], int | float)
             return -parts[0] if negative else _make_computed(node)
         function = _OPERATORS.get(type(node.op))
-        if function is None or _large(*parts):
+        if function is None or _may_be_large(*parts):
             return _make_computed(node)
         try:
             return function(*parts)
@@ -331,7 +331,7 @@ def _is_member(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Attribute) and read_callable_name(node.value) in _ENUMS
 
 
-def _large(left: object, right: object) -> bool:
+def _may_be_large(left: object, right: object) -> bool:
     """Whether the result of an operation may be huge: 'x' * 10 ** 9."""
     sizes = [len(side) if isinstance(side, str | list) else abs(side) if isinstance(side, int | float) else 0
              for side in (left, right)]  # fmt: skip
@@ -342,11 +342,11 @@ def _large(left: object, right: object) -> bool:
     )
 
 
-def _parts(node: ast.BinOp | ast.UnaryOp | ast.JoinedStr) -> list[ast.expr]:
+def _list_operands(node: ast.BinOp | ast.UnaryOp | ast.JoinedStr) -> list[ast.expr]:
     """Returns the operands of an operation in their order."""
     match node:
         case ast.JoinedStr():
-            return [_part(part) for part in node.values]
+            return [_read_placeholder(part) for part in node.values]
         case ast.UnaryOp():
             return [node.operand]
     return [node.left, node.right]
@@ -356,7 +356,7 @@ def _make_computed(node: ast.AST) -> Computed:
     return Computed(f"the program computes it: {_shorten_code(node)}")
 
 
-def _part(node: ast.expr) -> ast.expr:
+def _read_placeholder(node: ast.expr) -> ast.expr:
     """Returns the expression of {...} in a text; one with a format is computed."""
     plain = isinstance(node, ast.FormattedValue) and node.format_spec is None and node.conversion < 0
     return node.value if isinstance(node, ast.FormattedValue) and plain else node

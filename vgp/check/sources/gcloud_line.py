@@ -38,7 +38,7 @@ _NUMBERS = ("accelerator-count", "boot-disk-size")
 #: Keys with which gcloud first builds an image of local code.
 _BUILD = ("local-package-path", "output-image-uri", "script", "requirements", "extra-packages", "extra-dirs")
 _TEXTS = {"service-account": "serviceAccount", "network": "network", "persistent-resource-id": "persistentResourceId"}
-#: Bodies of a pool, and their list fields.
+#: The two forms of a worker pool's program, and the fields of each that are lists.
 _FIELDS = {"containerSpec": ("args", "command", "env"), "pythonPackageSpec": ("args", "packageUris", "env")}
 _KNOWN = {
     "config", "worker-pool-spec", "args", "command", "env-vars", "python-package-uris", "region", "display-name",
@@ -47,7 +47,7 @@ _KNOWN = {
 }  # fmt: skip
 
 
-def custom_job(line: Line) -> JsonObject:
+def read_custom_job(line: Line) -> JsonObject:
     """Returns the job of the command: the file of --config, overridden by the flags, as in gcloud."""
     refuse_others(line, _KNOWN, 4)
     if line.after:
@@ -55,16 +55,16 @@ def custom_job(line: Line) -> JsonObject:
     spec = copy.deepcopy(line.config())
     specs = line.values("worker-pool-spec")
     if specs:
-        spec["workerPoolSpecs"] = [_pool(text, line) for text in specs]
+        spec["workerPoolSpecs"] = [_parse_pool(text, line) for text in specs]
     pools = spec.get("workerPoolSpecs", [])
-    _arguments(pools if isinstance(pools, list) else [pools], line)
+    _add_arguments(pools if isinstance(pools, list) else [pools], line)
     spec |= line.read_fields(_TEXTS)
     for flag, name in (("enable-web-access", "enableWebAccess"), ("enable-dashboard-access", "enableDashboardAccess")):
         spec |= {} if line.read_switch(flag) is None else {name: line.read_switch(flag)}
     return _add_shared_flags({"jobSpec": spec}, line)
 
 
-def tuning_job(line: Line) -> JsonObject:
+def read_tuning_job(line: Line) -> JsonObject:
     """Returns the tuning job: the file of --config, which has the study and the trials' job, and the counts."""
     counts = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
     refuse_others(line, _KNOWN - {"worker-pool-spec", "args", "command", "env-vars"} | {*counts, "algorithm"}, 4)
@@ -92,7 +92,7 @@ def _add_shared_flags(job: JsonObject, line: Line) -> JsonObject:
     return job
 
 
-def _pool(text: str, line: Line) -> JsonObject:
+def _parse_pool(text: str, line: Line) -> JsonObject:
     values = pairs(text, "worker-pool-spec")
     unknown = sorted(values.keys() - {"replica-count", *_KEYS, *_BUILD})
     if unknown:
@@ -122,7 +122,7 @@ def _add_built_image(pool: JsonObject, values: dict[str, str], line: Line) -> Js
     return {**pool, "containerSpec": {"imageUri": image}} if package or "containerSpec" not in pool else pool
 
 
-def _arguments(pools: list[Any], line: Line) -> None:
+def _add_arguments(pools: list[Any], line: Line) -> None:
     """Adds --args, --command, --env-vars and --python-package-uris to every pool whose body has the field."""
     bodies = [(kind, pool[kind]) for pool in pools if isinstance(pool, dict) for kind in _FIELDS if kind in pool]
     variables = [pair for value in line.values("env-vars") for pair in pairs(value, "env-vars").items()]
@@ -143,7 +143,7 @@ def _arguments(pools: list[Any], line: Line) -> None:
 _REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxReplicaCount"}
 
 
-def deployment(line: Line) -> JsonObject:
+def read_deployment(line: Line) -> JsonObject:
     """Returns the deployed model with its machine; without --machine-type Google chooses the machine."""
     machine = line.read_fields({"machine-type": "machineType"})
     if line.value("accelerator"):
@@ -182,7 +182,7 @@ _ROLE_FLAGS = {
 }
 
 
-def legacy_job(line: Line) -> JsonObject:
+def read_legacy_job(line: Line) -> JsonObject:
     """Returns the legacy job of the command: the file of --config, overridden by the flags."""
     at = line.command.index("training") + 1
     refuse_others(line, set(_LEGACY_FIELDS) | _OTHER_FLAGS | _ROLE_FLAGS, at + 1)
@@ -195,19 +195,19 @@ def legacy_job(line: Line) -> JsonObject:
     for flag, name in _LEGACY_FIELDS.items():
         if line.value(flag) is not None:
             inputs[name] = line.value(flag)
-    _roles(line, inputs)
+    _add_roles(line, inputs)
     _add_other_flags(line, job, inputs)
     if line.after:
         inputs["args"] = line.after
     return job
 
 
-def _roles(line: Line, inputs: JsonObject) -> None:
+def _add_roles(line: Line, inputs: JsonObject) -> None:
     for flag, role in _LEGACY_ROLES.items():
         count = line.value(f"{flag}-count") or line.value(f"{flag}-server-count")
         inputs |= line.read_fields({f"{flag}-machine-type": f"{role}Type"})
         inputs |= {f"{role}Count": count} if count else {}
-        config = line.read_fields({f"{flag}-image-uri": "imageUri"}) | _accelerator(line, f"{flag}-accelerator")
+        config = line.read_fields({f"{flag}-image-uri": "imageUri"}) | _parse_accelerator(line, f"{flag}-accelerator")
         if config:
             inputs.setdefault(f"{role}Config", {}).update(config)
     if line.value("scale-tier"):
@@ -216,7 +216,7 @@ def _roles(line: Line, inputs: JsonObject) -> None:
         inputs.setdefault("scaleTier", "CUSTOM")
 
 
-def _accelerator(line: Line, flag: str) -> JsonObject:
+def _parse_accelerator(line: Line, flag: str) -> JsonObject:
     """Returns type=nvidia-tesla-t4,count=2 as an acceleratorConfig."""
     text = line.value(flag)
     if text is None:
@@ -256,26 +256,29 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = (
-    _Command(("ai", "custom-jobs", "create"), custom_job),
-    _Command(("ai", "hp-tuning-jobs", "create"), tuning_job),
-    _Command(("ai", "endpoints", "deploy-model"), deployment, 1),
-    *(_Command((service, "jobs", "submit", "training"), legacy_job, 1) for service in ("ai-platform", "ml-engine")),
+    _Command(("ai", "custom-jobs", "create"), read_custom_job),
+    _Command(("ai", "hp-tuning-jobs", "create"), read_tuning_job),
+    _Command(("ai", "endpoints", "deploy-model"), read_deployment, 1),
+    *(
+        _Command((service, "jobs", "submit", "training"), read_legacy_job, 1)
+        for service in ("ai-platform", "ml-engine")
+    ),
 )
 
 
 def recognises(words: Sequence[str]) -> bool:
     """Whether these words, without flags, are a command that requests machines."""
-    return words[:1] == ["gcloud"] and _command(words) is not None
+    return words[:1] == ["gcloud"] and _find_command(words) is not None
 
 
-def _command(words: Sequence[str]) -> _Command | None:
+def _find_command(words: Sequence[str]) -> _Command | None:
     verbs = tuple(word for word in words[1:6] if word not in ("alpha", "beta"))
     return next((each for each in _COMMANDS if verbs[: len(each.words)] == each.words), None)
 
 
 def take_unknown(line: Line) -> list[str]:
     """Removes the words that may be flags and that only the shell knows, such as ${ARGS[@]}, and returns them."""
-    command = _command(line.command)
+    command = _find_command(line.command)
     verbs = [word for word in line.command if word not in ("alpha", "beta")]
     rest = verbs[1 + len(command.words) + command.names if command else 4 :]
     unknown = [word for word in rest if word.startswith(("$", "`"))]
@@ -298,7 +301,7 @@ def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
     """
     words = command_line.parse(line) if isinstance(line, str) else line
     words.command[1:3] = [word for word in words.command[1:3] if word not in ("alpha", "beta")]
-    command = _command(words.command)
+    command = _find_command(words.command)
     if command is None or words.command[:1] != ["gcloud"]:
         raise FlagError(
             "this command cannot be converted. Use `gcloud ai-platform jobs submit training ...`, "

@@ -79,11 +79,11 @@ class Module:
         if depth > MAX_DEPTH:
             return Computed("it has too many references")
         if not is_tree(node):
-            return self._of_json(node, scope, depth)
+            return self._evaluate_json(node, scope, depth)
         inside = trees(node)
         match node.data:
             case "int_lit" | "float_lit":
-                return _number(word(node))
+                return _parse_number(word(node))
             case "literal_value":
                 return {"true": True, "false": False}.get(word(node))
             case "identifier" if word(node) in scope:
@@ -91,11 +91,11 @@ class Module:
             case "string":
                 return self._text(node, scope, depth)
             case "heredoc_template" | "heredoc_template_trim":
-                return _heredoc(node)
+                return _read_heredoc(node)
             case "tuple":
                 return [self.value(each, scope, depth + 1) for each in inside]
             case "object":
-                return self._object(inside, scope, depth)
+                return self._evaluate_object(inside, scope, depth)
             case "conditional":
                 condition = self.value(inside[0], scope, depth + 1)
                 known = isinstance(condition, bool)
@@ -106,16 +106,16 @@ class Module:
                     return not value if isinstance(value, bool) else _make_computed(node)
                 return -value if isinstance(value, int | float) else _make_computed(node)
             case "binary_op":
-                return self._binary(node, inside, scope, depth)
+                return self._evaluate_binary(node, inside, scope, depth)
             case "get_attr_expr_term" | "index_expr_term":
-                return self._item(node, inside, scope, depth)
+                return self._evaluate_item(node, inside, scope, depth)
             case "function_call":
                 return self._call(node, inside, scope, depth)
             case "expr_term" | "get_attr" | "braces_index" | "interpolation" | "object_elem_key" if len(inside) == 1:
                 return self.value(inside[0], scope, depth + 1)
         return _make_computed(node)
 
-    def _of_json(self, value: Json, scope: Scope, depth: int) -> Json:
+    def _evaluate_json(self, value: Json, scope: Scope, depth: int) -> Json:
         """Returns a value of Terraform's JSON, whose texts may hold ${...}."""
         if isinstance(value, dict):
             return {key: self.value(item, scope, depth + 1) for key, item in value.items()}
@@ -147,7 +147,7 @@ class Module:
             return parts[0]
         return "".join(_as_text(part) for part in parts)[:MAX_TEXT]
 
-    def _object(self, elements: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
+    def _evaluate_object(self, elements: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
         values = {}
         for element in elements:
             key, value = trees(element)
@@ -161,7 +161,7 @@ class Module:
             values[_as_text(name)] = self.value(value, scope, depth + 1)
         return values
 
-    def _binary(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
+    def _evaluate_binary(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
         left = self.value(inside[0], scope, depth + 1)
         symbol, right_node = trees(inside[1])
         right = self.value(right_node, scope, depth + 1)
@@ -175,13 +175,13 @@ class Module:
             return _make_computed(node)
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
-    def _item(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
+    def _evaluate_item(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
         """Evaluates var.x, local.x, each.value, and fields and items of known values."""
         owner, last = inside
         name = word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
         origin = word(owner) if len(trees(owner)) == 1 and trees(owner)[0].data == "identifier" else ""
         if origin == "var" and name:
-            return self._variable(name, depth)
+            return self._evaluate_variable(name, depth)
         if origin == "local" and name in self.locals:
             return self.value(self.locals[name], {}, depth + 1)
         if origin and origin not in scope:
@@ -198,7 +198,7 @@ class Module:
             return item
         return _make_computed(node)
 
-    def _variable(self, name: str, depth: int) -> Json:
+    def _evaluate_variable(self, name: str, depth: int) -> Json:
         if name in self.values:
             return self.value(self.values[name][0], {}, depth + 1)
         block = self.variables.get(name)
@@ -239,14 +239,14 @@ def _set(value: list[Json]) -> list[str]:
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "toset": _set, "tolist": list, "tomap": dict, "tostring": lambda value: _as_text(value),
-    "tonumber": lambda value: _number(_as_text(value)), "length": len, "lower": str.lower, "upper": str.upper,
+    "tonumber": lambda value: _parse_number(_as_text(value)), "length": len, "lower": str.lower, "upper": str.upper,
     "trimspace": str.strip, "lookup": _lookup, "merge": _merge, "concat": lambda *lists: sum(lists, []),
     "coalesce": lambda *values: next(value for value in values if value not in (None, "")),
     "keys": sorted, "max": max, "min": min,
 }  # fmt: skip
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     if len(text) > json_text.MAX_DIGITS:
         raise ValueError("longer than any number")
     value = float(text)
@@ -262,7 +262,7 @@ def _unescape(text: str) -> str:
     return text.replace("$${", "${").replace("%%{", "%{")
 
 
-def _heredoc(node: "Tree[Token]") -> str:
+def _read_heredoc(node: "Tree[Token]") -> str:
     """Returns the text of <<EOT ... EOT without placeholders."""
     first, *lines = word(node).rstrip("\n").split("\n")
     text = "\n".join([*lines[:-1], ""])

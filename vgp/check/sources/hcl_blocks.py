@@ -49,7 +49,7 @@ def blocks(name: str, text: str) -> list[Block]:
     if len(text) > MAX_CHARACTERS:
         raise Exhausted(f"The file has more than {MAX_CHARACTERS:,} characters of Terraform.")
     if name.endswith(".json"):
-        return _of_json(name, text)
+        return _parse_json_blocks(name, text)
     return fill_block(parse_hcl(name, text), Block("", [], 1)).blocks
 
 
@@ -91,7 +91,7 @@ def word(tree: "Tree[Token] | Token") -> str:
     return "".join(str(token) for token in tree.scan_values(lambda token: token != '"')) if is_tree(tree) else str(tree)
 
 
-def _of_json(name: str, text: str) -> list[Block]:
+def _parse_json_blocks(name: str, text: str) -> list[Block]:
     """Returns the resources, variables, locals and providers of Terraform's JSON, whose expressions are texts."""
     try:
         data = json_text.loads(text)[0]

@@ -168,7 +168,7 @@ def code_cells(data: object) -> Iterator[Cell]:
             number += 1
             if isinstance(cell, dict) and cell.get("cell_type") == "code":
                 key = "source" if "source" in cell else "input"
-                yield _cell(number, (*path, index, key), cell.get(key))
+                yield _read_cell(number, (*path, index, key), cell.get(key))
 
 
 def _find_lists(data: object) -> Iterator[tuple[FieldPath, list[Any]]]:
@@ -184,7 +184,7 @@ def _find_lists(data: object) -> Iterator[tuple[FieldPath, list[Any]]]:
             yield (*path, "cells"), cells
 
 
-def _cell(number: int, path: FieldPath, source: object) -> Cell:
+def _read_cell(number: int, path: FieldPath, source: object) -> Cell:
     texts = source if isinstance(source, list) else [source]
     parts = tuple(text if isinstance(text, str) else "" for text in texts)
     return Cell(number, path, parts, isinstance(source, list))

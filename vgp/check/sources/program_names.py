@@ -51,7 +51,7 @@ class Names:
         if not assignments:
             return f"{name} has no constant value in this file"
         spend("look-ups", len(assignments) // 5)
-        scope = self._scope(line)
+        scope = self._find_scope(line)
         in_scope = [each for each in assignments if each.scope == scope]
         above = [each for each in in_scope if each.line <= line]
         if not in_scope:
@@ -67,7 +67,7 @@ class Names:
     def read_history(self, name: str, line: int) -> list[Assignment]:
         """Returns the last assignment of a value to a name above a line, and the changes since; empty if some runs skip
         or repeat one of them."""
-        scope = self._scope(line)
+        scope = self._find_scope(line)
         above = sorted((each for each in self._set.get(name, []) if each.scope == scope), key=lambda each: each.line)
         above = [each for each in above if each.line < line]
         start = max((at for at, each in enumerate(above) if each.value is not None), default=len(above))
@@ -76,7 +76,7 @@ class Names:
     def may_hold(self, name: str, value: ast.expr, line: int) -> bool:
         """Whether a name at a line may hold the expression assigned above it."""
         assignments = [each for each in self._set.get(name, []) if each.value is not None]
-        scope = self._scope(line)
+        scope = self._find_scope(line)
         in_scope = [each for each in assignments if each.scope == scope] or [
             each for each in assignments if each.scope == _MODULE
         ]
@@ -84,7 +84,7 @@ class Names:
         last = max((each.line for each in above if not each.under), default=0)
         return any(each.value is value for each in above if each.line >= last)
 
-    def _scope(self, line: int) -> tuple[int, int]:
+    def _find_scope(self, line: int) -> tuple[int, int]:
         return next((each for each in reversed(self._scopes) if each[0] <= line <= each[1]), _MODULE)
 
     def _statements(
@@ -97,7 +97,8 @@ class Names:
                 self._scopes.append(inner)
                 if not isinstance(node, ast.ClassDef):
                     yield from (
-                        (name, Assignment(node.lineno, value, inner, None)) for name, value in self._arguments(node)
+                        (name, Assignment(node.lineno, value, inner, None))
+                        for name, value in self._list_arguments(node)
                     )
                 yield from self._statements(getattr(node, "body", []), inner, None)
                 continue
@@ -111,7 +112,7 @@ class Names:
             for handler in getattr(node, "handlers", []):
                 yield from self._statements(handler.body, scope, (node.lineno, node.end_lineno or node.lineno))
 
-    def _arguments(
+    def _list_arguments(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     ) -> Iterator[tuple[str, ast.expr | None]]:
         """Yields the arguments of a function, each with the value of its only call, or with the default."""
@@ -133,7 +134,7 @@ class Names:
         self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None
     ) -> Iterator[tuple[str, Assignment]]:
         """Yields the names that a statement sets."""
-        for name, value in _targets(node):
+        for name, value in _list_targets(node):
             yield name, Assignment(node.lineno, value, scope, under, node)
 
 
@@ -194,7 +195,7 @@ def _is_main(node: ast.stmt) -> bool:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
-def _targets(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+def _list_targets(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
     match node:
         case ast.Assign(targets=[ast.Name() as target]) | ast.AnnAssign(target=ast.Name() as target):
             yield target.id, node.value

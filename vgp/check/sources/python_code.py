@@ -85,7 +85,7 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
 
 def _parse(text: str) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # python's warnings about the style of others
+        warnings.simplefilter("ignore")  # the compiler's warnings about the style of the user's program
         return ast.parse(text)
 
 
@@ -112,11 +112,11 @@ def _make_faulty_document(
 
 
 def _find_requests(constants: Constants) -> list[SdkRequest]:
-    requests = [each for node in constants.calls for each in _of_call(node, constants)]
-    return [*requests, *limits(constants), *_literals(constants), *lone_machines(constants)]
+    requests = [each for node in constants.calls for each in _read_call(node, constants)]
+    return [*requests, *limits(constants), *_find_literals(constants), *lone_machines(constants)]
 
 
-def _of_call(node: ast.Call, constants: Constants) -> Iterator[SdkRequest]:
+def _read_call(node: ast.Call, constants: Constants) -> Iterator[SdkRequest]:
     for recognise in (*CALLS, message, ray_cluster):
         requests = recognise(node, constants)
         if requests is not None:
@@ -135,28 +135,28 @@ def _read_template(text: str) -> str:
     return Computed(f"Airflow fills in {text}") if is_template else text
 
 
-def _literals(constants: Constants) -> Iterator[SdkRequest]:
+def _find_literals(constants: Constants) -> Iterator[SdkRequest]:
     """Yields dictionaries and lists of pools that are not part of a call."""
     for node in constants.nodes:  # the outer before the inner
         if isinstance(node, ast.Dict | ast.List) and node not in constants.used and _is_request(node):
-            yield _literal(node, constants)
+            yield _read_literal(node, constants)
 
 
 def _is_request(node: ast.Dict | ast.List) -> bool:
     if isinstance(node, ast.Dict):
-        return bool(_keys(node) & _KIND_FIELDS) or _is_pool(node)
+        return bool(_list_keys(node) & _KIND_FIELDS) or _is_pool(node)
     return any(isinstance(item, ast.Dict) and _is_pool(item) for item in node.elts)
 
 
 def _is_pool(node: ast.Dict) -> bool:
-    return bool(_keys(node) & _POOL and _keys(node) & _BODY)
+    return bool(_list_keys(node) & _POOL and _list_keys(node) & _BODY)
 
 
-def _keys(node: ast.Dict) -> set[Any]:
+def _list_keys(node: ast.Dict) -> set[Any]:
     return {key.value for key in node.keys if isinstance(key, ast.Constant)}
 
 
-def _literal(node: ast.Dict | ast.List, constants: Constants) -> SdkRequest:
+def _read_literal(node: ast.Dict | ast.List, constants: Constants) -> SdkRequest:
     places: dict[FieldPath, int] = {}
     data = constants.value(node, (), places)
     for path, line in constants.changes(node):
@@ -196,7 +196,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
 }
 _TYPE = _METHODS["set_accelerator_type"]
 _SELECTORS = ("cloud.google.com/gke-accelerator",)
-#: What kfp 1 builds steps of on Kubernetes; it is not compiled for Vertex AI, which such a program asks for nothing.
+#: The class of steps in kfp 1, which runs on Kubernetes: a program that uses it requests no machine of Vertex AI.
 _KUBERNETES = "ContainerOp"
 
 
@@ -207,16 +207,16 @@ def limits(constants: Constants) -> Iterator[SdkRequest]:
     tasks: dict[object, list[ast.Call]] = {}
     for node in constants.calls:
         if read_callable_name(node) in _METHODS or read_callable_name(node) == "add_node_selector_constraint":
-            tasks.setdefault(_task(node), []).append(node)
+            tasks.setdefault(_find_task(node), []).append(node)
     for calls in tasks.values():
-        container = _container(
+        container = _build_container(
             sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)), constants
         )
         if "accelerator" in container.data["container"]["resources"]:
             yield container
 
 
-def _task(node: ast.Call) -> object:
+def _find_task(node: ast.Call) -> object:
     """Returns the beginning of a chain of methods: a variable's name, or the call that created the task."""
     owner: ast.AST = node
     while (
@@ -228,15 +228,15 @@ def _task(node: ast.Call) -> object:
     return owner.id if isinstance(owner, ast.Name) else owner
 
 
-def _container(calls: list[ast.Call], constants: Constants) -> SdkRequest:
+def _build_container(calls: list[ast.Call], constants: Constants) -> SdkRequest:
     places: dict[FieldPath, int] = {}
     resources: JsonObject = {}
     for call in calls:
-        method, argument, is_label = _METHODS.get(read_callable_name(call)), _argument(call), False
+        method, argument, is_label = _METHODS.get(read_callable_name(call)), _find_argument(call), False
         if method is None and _is_type(call):
             method = _TYPE
         if method is None:
-            label, argument = _selector(call)
+            label, argument = _read_selector(call)
             if label is None or constants.value(label, (), {}) not in _SELECTORS:
                 continue
             method, is_label = _TYPE, True
@@ -254,7 +254,7 @@ def _container(calls: list[ast.Call], constants: Constants) -> SdkRequest:
     return SdkRequest(calls[0].end_lineno or calls[0].lineno, {"container": {"resources": resources}}, places)
 
 
-def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+def _read_selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
     """Returns label and value of add_node_selector_constraint."""
     selectors = dict(zip(("label_name", "value"), call.args, strict=False)) | {
         word.arg: word.value for word in call.keywords
@@ -268,5 +268,5 @@ def _is_type(call: ast.Call) -> bool:
     return (len(call.args) == 1 and not words) or (not call.args and words == ["accelerator"])
 
 
-def _argument(call: ast.Call) -> ast.expr | None:
+def _find_argument(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else call.keywords[0].value if call.keywords else None

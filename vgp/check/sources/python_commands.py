@@ -20,8 +20,8 @@ def find_commands(file: str, constants: Constants, at: At) -> list[Document]:
         id(node): (node.lineno, text)
         for call in constants.calls
         if read_callable_name(call) not in _SHOWING
-        for argument in _arguments(call)
-        if isinstance(node := constants.resolve_name(argument), ast.expr) and (text := _command(node, constants))
+        for argument in _list_arguments(call)
+        if isinstance(node := constants.resolve_name(argument), ast.expr) and (text := _read_command(node, constants))
     }
     if len(texts) > MAX_COMMANDS:
         fault = Exhausted(f"The program has more than {MAX_COMMANDS:,} commands of gcloud.")
@@ -33,28 +33,28 @@ def find_commands(file: str, constants: Constants, at: At) -> list[Document]:
     ]
 
 
-def _arguments(call: ast.Call) -> list[ast.expr]:
+def _list_arguments(call: ast.Call) -> list[ast.expr]:
     """Returns the arguments of a call, and TEXT of TEXT.split()."""
     owner = [call.func.value] if isinstance(call.func, ast.Attribute) and call.func.attr == "split" else []
     return [*owner, *call.args, *(word.value for word in call.keywords)]
 
 
-def _command(node: ast.expr, constants: Constants) -> str:
+def _read_command(node: ast.expr, constants: Constants) -> str:
     """Returns the command line of an argument; "" if it holds none."""
     if isinstance(node, ast.List | ast.Tuple):
-        return embedded_commands.join_words([_text(item, constants) for item in node.elts])
-    text = _text(node, constants).strip()
+        return embedded_commands.join_words([_read_text(item, constants) for item in node.elts])
+    text = _read_text(node, constants).strip()
     return text if text.startswith("gcloud ") and embedded_commands.may_ask(text) else ""
 
 
-def _text(node: ast.expr, constants: Constants) -> str:
+def _read_text(node: ast.expr, constants: Constants) -> str:
     """Returns the text of an expression, with a shell variable for each unknown part."""
     if isinstance(node, ast.JoinedStr):
         return "".join(
-            _text(part.value if isinstance(part, ast.FormattedValue) else part, constants) for part in node.values
+            _read_text(part.value if isinstance(part, ast.FormattedValue) else part, constants) for part in node.values
         )
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _text(node.left, constants) + _text(node.right, constants)
+        return _read_text(node.left, constants) + _read_text(node.right, constants)
     value = constants.value(node, (), {})
     if isinstance(value, str | int | float) and not isinstance(value, Computed):
         return str(value)

@@ -69,7 +69,7 @@ class Arguments:
         return data
 
 
-def custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
+def read_custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads CustomJob(worker_pool_specs=...), and the Op of the pipeline components."""
     name = read_callable_name(node)
     if name not in ("CustomJob", "CustomJobSpec", "CustomTrainingJobOp", "CustomJobOp"):
@@ -84,18 +84,18 @@ def custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     spec: JsonObject = {"workerPoolSpecs": constants.value(pools, path, arguments.places)}
     given_mapping = isinstance(spec["workerPoolSpecs"], dict)
     running = node if name != "CustomJob" else constants.run_of(node)
-    scheduling = _scheduling(running, constants, arguments.places) if running is not None else {}
+    scheduling = _read_scheduling(running, constants, arguments.places) if running is not None else {}
     if scheduling:
         spec["scheduling"] = scheduling
-    data = _job(arguments, spec)
+    data = _build_job(arguments, spec)
     if name == "CustomJob":
-        _in_region(data, arguments)
+        _add_region(data, arguments)
     request = SdkRequest(node.lineno, data, arguments.places)
     if (
         name == "CustomJob"
         and "staging_bucket" not in arguments.nodes
         and not arguments.is_open
-        and not _stages(constants)
+        and not _sets_staging_bucket(constants)
     ):
         request.broken.append(((), *_STAGING))
     if given_mapping:
@@ -103,7 +103,7 @@ def custom_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     return request
 
 
-def training_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
+def read_training_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads CustomTrainingJob(...).run(machine_type=...), with its container if the file creates the job.
 
     An operator of Airflow creates the job and runs it.
@@ -117,11 +117,11 @@ def training_job(node: ast.Call, constants: Constants) -> SdkRequest | None:
     arguments = Arguments(node, constants)
     maker = constants.resolve_name(node.func.value) if isinstance(node.func, ast.Attribute) else None
     maker = node if is_operator else maker
-    data = _job(arguments, _equal_machines(node, arguments, _container(maker, constants)))
+    data = _build_job(arguments, _build_equal_machines(node, arguments, _find_container(maker, constants)))
     if name == "from_local_script":
-        _in_region(data, arguments)
+        _add_region(data, arguments)
     elif isinstance(maker, ast.Call) and not is_operator:
-        _in_region(data, Arguments(maker, constants))
+        _add_region(data, Arguments(maker, constants))
     return SdkRequest(node.lineno, data, arguments.places)
 
 
@@ -133,14 +133,14 @@ def from_component(node: ast.Call, constants: Constants) -> SdkRequest | None:
         return None
     arguments = Arguments(node, constants)
     # The component's image is inserted when the pipeline is compiled.
-    spec = _equal_machines(node, arguments, {"containerSpec": {}})
+    spec = _build_equal_machines(node, arguments, {"containerSpec": {}})
     machine = spec["workerPoolSpecs"][0]["machineSpec"]
     if "acceleratorType" in machine:
         machine.setdefault("acceleratorCount", 1)
-    return SdkRequest(node.lineno, _job(arguments, spec), arguments.places)
+    return SdkRequest(node.lineno, _build_job(arguments, spec), arguments.places)
 
 
-def _equal_machines(node: ast.Call, arguments: Arguments, body: JsonObject) -> JsonObject:
+def _build_equal_machines(node: ast.Call, arguments: Arguments, body: JsonObject) -> JsonObject:
     """Returns the CustomJobSpec of a call with one machine type and a count: a chief, and the workers."""
     path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
     machine = arguments.add_fields({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
@@ -152,10 +152,10 @@ def _equal_machines(node: ast.Call, arguments: Arguments, body: JsonObject) -> J
     )
     several = isinstance(replicas, int) and replicas > 1
     pools = [pool, {**pool, "replicaCount": replicas - 1}] if several else [pool]
-    return {"workerPoolSpecs": pools, "scheduling": _scheduling(node, arguments.constants, arguments.places)}
+    return {"workerPoolSpecs": pools, "scheduling": _read_scheduling(node, arguments.constants, arguments.places)}
 
 
-def deployment(node: ast.Call, constants: Constants) -> SdkRequest | None:
+def read_deployment(node: ast.Call, constants: Constants) -> SdkRequest | None:
     """Reads model.deploy(machine_type=...), endpoint.deploy, batch_predict, their Ops and operators."""
     name = read_callable_name(node)
     names = {word.arg for word in node.keywords}
@@ -181,10 +181,10 @@ def deployment(node: ast.Call, constants: Constants) -> SdkRequest | None:
     return SdkRequest(node.lineno, data if is_batch else {"deployedModel": data}, arguments.places)
 
 
-CALLS = (custom_job, training_job, from_component, deployment)
+CALLS = (read_custom_job, read_training_job, from_component, read_deployment)
 
 
-def _job(arguments: Arguments, spec: JsonObject) -> JsonObject:
+def _build_job(arguments: Arguments, spec: JsonObject) -> JsonObject:
     return add_location(arguments, {"jobSpec": spec})
 
 
@@ -197,7 +197,7 @@ def add_location(arguments: Arguments, data: JsonObject) -> JsonObject:
     return data
 
 
-def _in_region(data: JsonObject, maker: Arguments) -> None:
+def _add_region(data: JsonObject, maker: Arguments) -> None:
     """Adds the region of an SDK job: that of the call that creates it, else that of the program's init."""
     inits = [each for each in maker.constants.calls if read_callable_name(each) == "init"]
     makers = [maker] if "location" in maker.nodes else [Arguments(each, maker.constants) for each in inits]
@@ -214,7 +214,7 @@ def read_text(arguments: Arguments, name: str) -> str | None:
     return value if isinstance(value, str) and not isinstance(value, Computed) else None
 
 
-def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> JsonObject:
+def _read_scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> JsonObject:
     """Returns timeout, strategy and waiting time of a call of run or submit, or of an Op."""
     arguments = Arguments(node, constants)
     path: FieldPath = ("jobSpec", "scheduling")
@@ -229,13 +229,13 @@ def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, in
     return scheduling
 
 
-def _stages(constants: Constants) -> bool:
+def _sets_staging_bucket(constants: Constants) -> bool:
     """Whether the file sets, or may set, a staging bucket for the SDK."""
     inits = [each for each in constants.calls if read_callable_name(each) == "init"]
     return any(word.arg in (None, "staging_bucket") for each in inits for word in each.keywords)
 
 
-def _container(maker: ast.AST | None, constants: Constants) -> JsonObject:
+def _find_container(maker: ast.AST | None, constants: Constants) -> JsonObject:
     """Returns the container of the job, if the file creates it."""
     words = {word.arg: word.value for word in maker.keywords if word.arg} if isinstance(maker, ast.Call) else {}
     uri = words.get("container_uri")
@@ -286,12 +286,12 @@ def ray_cluster(node: ast.Call, constants: Constants) -> SdkRequest | None:
             of_one = {path[is_list:]: line for path, line in inside.items() if not is_list or path[:1] == (index,)}
             places |= {(*at, *_RAY[path[0]]): line for path, line in of_one.items() if path and path[0] in _RAY}
             places[at] = of_one.get((), node.lineno)
-            pools.append(_pool(one) if isinstance(one, dict) else one)
+            pools.append(_build_pool(one) if isinstance(one, dict) else one)
     data = {"resourcePools": pools, "resourceRuntimeSpec": {"raySpec": {}}}
     return SdkRequest(node.lineno, add_location(arguments, data), places)
 
 
-def _pool(resources: JsonObject) -> JsonObject:
+def _build_pool(resources: JsonObject) -> JsonObject:
     """Returns Resources(...) as a pool of the cluster's persistent resource."""
     defaults = {"machine_type": "n1-standard-16", "node_count": 1, "boot_disk_type": "pd-ssd"}
     pool: JsonObject = {}

@@ -106,7 +106,9 @@ def _read_command(lines: Lines, first: int, start: int, variables: Variables) ->
         command.lines.append((number + 1, lines[number]))
         lines.use_budget(lines[number])
         number += 1
-    command.text = "\n".join([*(_join_next(part) for _, part in command.lines[:-1]), _bare(command.lines[-1][1])])
+    command.text = "\n".join(
+        [*(_join_next(part) for _, part in command.lines[:-1]), _strip_backslash(command.lines[-1][1])]
+    )
     if not may_ask(fill_variables(command.text, variables)):
         return None
     if len(command.text) <= MAX_COMMAND:
@@ -173,10 +175,10 @@ def _flag_follows(lines: list[str], number: int) -> bool:
 
 def _join_next(line: str) -> str:
     """Returns a line joined with the next one of the command, without a blank, as in bash."""
-    return line if line.endswith("\\") and not line.lstrip().startswith("#") else f"{_bare(line)} \\"
+    return line if line.endswith("\\") and not line.lstrip().startswith("#") else f"{_strip_backslash(line)} \\"
 
 
-def _bare(line: str) -> str:
+def _strip_backslash(line: str) -> str:
     """Returns a line without a misplaced backslash and the comment after it."""
     return "" if line.lstrip().startswith("#") else LATE_BACKSLASH.sub("", line)
 

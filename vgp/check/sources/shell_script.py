@@ -100,7 +100,7 @@ def documents(
         return [Document(file, None, "", fault=error, asks=may_ask(text))]
     commands.sort(key=lambda command: command.line)
     found = [_document(command, script) for command in commands[:MAX_COMMANDS]]
-    found += _posted_requests(text, script)
+    found += _find_posted_requests(text, script)
     if len(commands) > MAX_COMMANDS:
         fault = Exhausted(f"The script has more than {MAX_COMMANDS:,} commands of gcloud.")
         found.append(Document(file, None, "", above=at(commands[MAX_COMMANDS].line).line - 1, fault=fault))
@@ -119,12 +119,12 @@ def _document(command: Command, script: _Script) -> Document | None:
         text = fill_variables(variables.get(command.name) or command.text, variables)
         if len(text) > MAX_COMMAND:
             raise Exhausted(f"The command has more than {MAX_COMMAND:,} characters.")
-        line = _line(text)
+        line = _parse_line(text)
         if not gcloud_line.recognises(line.command):
             return None
         unknown = gcloud_line.take_unknown(line)
         unknown += [f"${command.name}"] if command.name and variables.get(command.name) is None else []
-        line.read = lambda path: _config(path, command.line, script)
+        line.read = lambda path: _read_config(path, command.line, script)
         data, dropped = gcloud_line.data(line)
         if not gcloud_line.has_machines(data) and (unknown or command.name):
             added = join_words(unknown or [f"${command.name}"], "and")
@@ -133,7 +133,7 @@ def _document(command: Command, script: _Script) -> Document | None:
         fault = error if isinstance(error, Exhausted) else Unreadable(f"{file}:{at(command.line).line}", str(error))
         above = at(command.line).line - 1
         return Document(file, None, "", above=above, fault=fault, places=places, broken=broken, fix=_FIX)
-    places |= {path: at(line) for path, line in _places(data, command).items()}
+    places |= {path: at(line) for path, line in _locate_flags(data, command).items()}
     texts = [f"Only the shell knows the value of {word}: it is not judged." for word in unknown]
     return Document(
         file, with_texts(data, mark_variables), "", places=places, broken=broken, unread=tuple(texts),
@@ -141,7 +141,7 @@ def _document(command: Command, script: _Script) -> Document | None:
     )  # fmt: skip
 
 
-def _posted_requests(text: str, script: _Script) -> Iterator[Document]:
+def _find_posted_requests(text: str, script: _Script) -> Iterator[Document]:
     """Yields the API's objects that curl sends: the text after -d, and files that the script writes."""
     if not posts_request(text):
         return
@@ -167,7 +167,7 @@ def _posted_requests(text: str, script: _Script) -> Iterator[Document]:
             yield replace(document, above=script.at(above + 1).line - 1 + document.above)
 
 
-def _line(text: str) -> command_line.Line:
+def _parse_line(text: str) -> command_line.Line:
     """Returns the flags of a gcloud command; raises RequestError if it cannot be split into words."""
     try:
         words = split(text).words
@@ -178,7 +178,7 @@ def _line(text: str) -> command_line.Line:
     return command_line.of_words(["gcloud" if words[0].startswith("$") else words[0], *words[1:]])
 
 
-def _config(path: str, line: int, script: _Script) -> list[Document]:
+def _read_config(path: str, line: int, script: _Script) -> list[Document]:
     """Returns the documents of a command's --config file: one that the script writes, or one in its folder."""
     if path in script.written:
         script.configs.add(path)
@@ -206,7 +206,7 @@ def _find_places(texts: list[tuple[int, str]], line: int) -> str:
     return texts[max(bisect_left(texts, line, key=itemgetter(0)) - 1, 0)][1]
 
 
-def _places(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
+def _locate_flags(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
     """Returns the lines of the flags behind the parts of the job."""
     at: dict[tuple[str | int, ...], int] = {}
     pools = [number for number, line in command.lines for _ in re.findall(r"--worker-pool-spec\b", line)]

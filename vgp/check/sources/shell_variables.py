@@ -105,7 +105,7 @@ def split(text: str, *, is_list: bool = False) -> Split:
             result.end = match.start()
             return result
         else:
-            piece, position = _piece(text, match.start(), kind, part, position)
+            piece, position = _expand_part(text, match.start(), kind, part, position)
             word = piece if word is None and kind != "continued" else word if kind == "continued" else f"{word}{piece}"
     if is_list:
         raise Unclosed("nothing closes the list")
@@ -123,7 +123,7 @@ def _finish(result: Split, word: str | None, is_target: bool) -> bool:
     return False
 
 
-def _piece(text: str, start: int, kind: str, part: str, end: int) -> tuple[str, int]:
+def _expand_part(text: str, start: int, kind: str, part: str, end: int) -> tuple[str, int]:
     """Returns the text that one part adds to a word, and the position of its end."""
     if kind == "escaped":
         return part[1:], end
@@ -238,7 +238,7 @@ def read_variables(lines: list[str], assignments: list[Assignment], start: int, 
         if each.is_array:
             value = None if each.words is None else shlex.join(each.words)
         else:
-            value = _text(each.text, each.name)
+            value = _read_assigned_text(each.text, each.name)
         before = last.get(each.name)
         known = values.get(each.name) if before and each.adds and _always_follows(lines, before, each) else None
         whole = None if value is None or known is None else _append_value(known, value, each)
@@ -252,28 +252,28 @@ def read_variables(lines: list[str], assignments: list[Assignment], start: int, 
     return {name: _limit_length(value) for name, value in values.items()}
 
 
-def _always_follows(lines: list[str], before: Assignment, each: Assignment) -> bool:
+def _always_follows(lines: list[str], before: Assignment, assignment: Assignment) -> bool:
     """Whether every run of the assignment follows one of the earlier: equal indentation, and no block ends between
     them."""
-    start, indent = before.line + before.lines - 1, len(each.indent)
-    between = lines[start : min(each.line - 1, start + _MAX_BETWEEN)]
+    start, indent = before.line + before.lines - 1, len(assignment.indent)
+    between = lines[start : min(assignment.line - 1, start + _MAX_BETWEEN)]
     return (
-        before.indent == each.indent
-        and each.line - start <= _MAX_BETWEEN
+        before.indent == assignment.indent
+        and assignment.line - start <= _MAX_BETWEEN
         and all(len(line) - len(line.lstrip()) >= indent for line in between if line.strip())
     )
 
 
-def _append_value(known: str, value: str, each: Assignment) -> str | None:
+def _append_value(known: str, value: str, assignment: Assignment) -> str | None:
     """Returns a variable after NAME+=VALUE, or after NAME="$NAME and more"; None if it is too long for a flag."""
     if len(known) * max(value.count("$"), 1) + len(value) > MAX_VARIABLE:
         return None
-    if each.is_array:
-        reference = shlex.quote(f"${{{each.name}[@]}}")
+    if assignment.is_array:
+        reference = shlex.quote(f"${{{assignment.name}[@]}}")
         return value.replace(reference, known) if reference in value else f"{known} {value}"
-    if not each.names_itself:
+    if not assignment.names_itself:
         return known + value
-    return VARIABLE.sub(lambda match: known if each.name in match.groups() else match.group(), value)
+    return VARIABLE.sub(lambda match: known if assignment.name in match.groups() else match.group(), value)
 
 
 def _limit_length(value: str | None) -> str | None:
@@ -281,7 +281,7 @@ def _limit_length(value: str | None) -> str | None:
     return value if value is not None and len(value) < MAX_VARIABLE else None
 
 
-def _text(value: str, name: str) -> str | None:
+def _read_assigned_text(value: str, name: str) -> str | None:
     """Returns the text that an assignment sets; None if the shell computes it."""
     value = fill_variables(value, {}, name)  # in GPU=${GPU:-NVIDIA_L4} the earlier value comes from the caller
     if "$(" in value or "`" in value:

@@ -68,26 +68,26 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
     `folder`: the folder of the files that set its variables.
     """
     commands = shell_script.documents(file, _HEREDOC.sub("", text), folder) if embedded_commands.may_ask(text) else []
-    return number_documents([*commands, *(_of_resources(file, text, folder) if _has_resources(text) else ())])
+    return number_documents([*commands, *(_read_resources(file, text, folder) if _has_resources(text) else ())])
 
 
-def _of_resources(file: str, text: str, folder: Path | None) -> list[Document]:
+def _read_resources(file: str, text: str, folder: Path | None) -> list[Document]:
     try:
         with bounded_text.document():
             own_blocks = blocks(file, text)
             module = hcl.module(file, own_blocks, folder)
             ours = [each for each in own_blocks if each.kind == "resource" and len(each.labels) == 2]
             ours = [each for each in ours if each.labels[0].startswith(PREFIX)]
-            resources = [each for block in ours for each in _instances(module, block)]
+            resources = [each for block in ours for each in _list_instances(module, block)]
             region = module.region()
-        return [each for resource in resources for each in _documents(file, resource, region)]
+        return [each for resource in resources for each in _build_documents(file, resource, region)]
     except (Unreadable, bounded_text.Exhausted) as error:
         return [Document(file, None, "", fault=error)]
     except RecursionError:
         return [Document(file, None, "", fault=bounded_text.Exhausted("The file is nested too deeply."))]
 
 
-def _instances(module: Module, block: Block) -> Iterator[_Resource]:
+def _list_instances(module: Module, block: Block) -> Iterator[_Resource]:
     """Yields the instances of count and for_each; if they are unknown or may be none, one with a note."""
     address, notes = ".".join(block.labels), []
     name = next((name for name in ("count", "for_each") if name in block.attributes), "")
@@ -95,7 +95,7 @@ def _instances(module: Module, block: Block) -> Iterator[_Resource]:
     if name:
         expression = block.attributes[name][0]
         value = module.value(expression, {})
-        known = _scopes(name, value)
+        known = _list_scopes(name, value)
         scopes = known or []
         if known is None or not known and "var." in hcl.source(expression):
             why = f"{name} is not checkable: {value}" if known is None else f"{name} is {value!r} by default"
@@ -106,27 +106,29 @@ def _instances(module: Module, block: Block) -> Iterator[_Resource]:
         notes.append(f"The resource has {len(scopes):,} instances; the first {MAX_INSTANCES} are judged.")
     for suffix, scope in scopes[:MAX_INSTANCES]:
         places: dict[FieldPath, int] = {(): block.line}
-        data = _fields(module, block, scope, (), places)
+        data = _read_fields(module, block, scope, (), places)
         yield _Resource(f"{address}{suffix}", data, places, notes)
 
 
-def _scopes(name: str, value: Any) -> list[tuple[str, Scope]] | None:
+def _list_scopes(name: str, value: Any) -> list[tuple[str, Scope]] | None:
     """Returns `count` or `each` for each instance; None if unknown."""
     if name == "count":
         is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10_000
         return [(f"[{index}]", {"count": {"index": index}}) for index in range(value)] if is_count else None
-    items = _items(value)
+    items = _list_items(value)
     return items and [(f'["{key}"]', {"each": {"key": key, "value": item}}) for key, item in items]
 
 
-def _items(value: object) -> list[tuple[Any, Any]] | None:
+def _list_items(value: object) -> list[tuple[Any, Any]] | None:
     """Returns (key, value) of the items of for_each; None if unknown."""
     if isinstance(value, dict):
         return list(value.items())
     return [(str(item), item) for item in value] if isinstance(value, list) else None
 
 
-def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places: dict[FieldPath, int]) -> JsonObject:
+def _read_fields(
+    module: Module, block: Block, scope: Scope, path: FieldPath, places: dict[FieldPath, int]
+) -> JsonObject:
     """Returns the attributes and blocks of a body as an object at `path`."""
     data: JsonObject = {}
     for name, (expression, line) in block.attributes.items():
@@ -144,11 +146,11 @@ def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places:
         places[at] = members[0][0].line
         if kind in _LISTS or len(members) > 1:
             data[kind] = [
-                _fields(module, each, inner, (*at, index), places) for index, (each, inner) in enumerate(members)
+                _read_fields(module, each, inner, (*at, index), places) for index, (each, inner) in enumerate(members)
             ]
             places |= {(*at, index): each.line for index, (each, _) in enumerate(members)}
         else:
-            data[kind] = _fields(module, *members[0], at, places)
+            data[kind] = _read_fields(module, *members[0], at, places)
     return data
 
 
@@ -174,7 +176,7 @@ def _expand_block(module: Module, block: Block, scope: Scope) -> Iterator[tuple[
         return
     collection = block.attributes.get("for_each", ([], 0))[0]
     value = module.value(collection, scope)
-    items, iterator = _items(value), block.labels[0]
+    items, iterator = _list_items(value), block.labels[0]
     if "iterator" in block.attributes:
         iterator = hcl.source(block.attributes["iterator"][0])
     if items is None:
@@ -183,29 +185,29 @@ def _expand_block(module: Module, block: Block, scope: Scope) -> Iterator[tuple[
         yield content, {**scope, iterator: {"key": key, "value": item}}
 
 
-def _documents(file: str, resource: _Resource, region: str | None) -> Iterator[Document]:
+def _build_documents(file: str, resource: _Resource, region: str | None) -> Iterator[Document]:
     """Yields a document for each request inside a resource."""
     data = resource.data
     where = next((data[name] for name in ("location", "region") if data.get(name) is not None), region)
-    for request, at, before in _requests(data, ()):
+    for request, at, before in _find_requests(data, ()):
         whole = {key: value for key, value in request.items() if key not in ("display_name", "displayName")}
         whole |= {"displayName": resource.address} | ({"location": where} if where is not None else {})
         size = len(at)
-        places: dict[FieldPath, Place] = {(): Place(_line(resource.places, at))}
+        places: dict[FieldPath, Place] = {(): Place(_find_line(resource.places, at))}
         places |= {(*before, *path[size:]): Place(line) for path, line in resource.places.items() if path[:size] == at}
         notes = tuple(((), note) for note in resource.notes)
         yield Document(file, whole, "", places=places, notes=notes)
 
 
-def _line(places: dict[FieldPath, int], at: FieldPath) -> int:
+def _find_line(places: dict[FieldPath, int], at: FieldPath) -> int:
     return next(places[at[:size]] for size in range(len(at), -1, -1) if at[:size] in places)
 
 
-def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldPath, FieldPath]]:
+def _find_requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldPath, FieldPath]]:
     """Yields (request, path of its data, path to strip) for each outermost request."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _requests(item, (*at, index))
+            yield from _find_requests(item, (*at, index))
     if not isinstance(value, dict):
         return
     machine = next((name for name in _MACHINE if name in value), None)
@@ -222,7 +224,7 @@ def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldP
         yield {"dedicated_resources": fields}, at, ("dedicated_resources",)
     else:
         for key, item in value.items():
-            yield from _requests(_decode_json(item), (*at, key))
+            yield from _find_requests(_decode_json(item), (*at, key))
 
 
 def _decode_json(value: object) -> Any:

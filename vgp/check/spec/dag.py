@@ -188,7 +188,7 @@ def evaluate_condition(condition: str, values: Mapping[str, object]) -> bool:
         tree = ast.parse(source, mode="eval")
     except (SyntaxError, ValueError):
         raise ValueError(f"cannot read the condition {condition!r}") from None
-    return bool(_value(tree.body, values, condition))
+    return bool(_evaluate(tree.body, values, condition))
 
 
 def names(condition: str) -> list[str]:
@@ -196,7 +196,7 @@ def names(condition: str) -> list[str]:
     return re.findall(r"inputs\.parameter_values\['([^']+)'\]", condition)
 
 
-def _value(node: ast.expr, values: Mapping[str, object], condition: str) -> Any:
+def _evaluate(node: ast.expr, values: Mapping[str, object], condition: str) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
@@ -207,23 +207,23 @@ def _value(node: ast.expr, values: Mapping[str, object], condition: str) -> Any:
                 raise ValueError(f"the condition {condition!r} needs {key}, which has no value")
             return values[key]
         case ast.Call(func=ast.Name(id=cast), args=[argument]) if cast in _CASTS:
-            return _CASTS[cast](_value(argument, values, condition))
+            return _CASTS[cast](_evaluate(argument, values, condition))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _value(operand, values, condition)
+            return not _evaluate(operand, values, condition)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, values, condition)
+            return -_evaluate(operand, values, condition)
         case ast.BoolOp(op=ast.And(), values=parts):
-            return all(_value(part, values, condition) for part in parts)
+            return all(_evaluate(part, values, condition) for part in parts)
         case ast.BoolOp(op=ast.Or(), values=parts):
-            return any(_value(part, values, condition) for part in parts)
+            return any(_evaluate(part, values, condition) for part in parts)
         case ast.Compare(left=left, ops=[comparison], comparators=[right]):
-            return _compare(comparison, _value(left, values, condition), _value(right, values, condition))
+            return _compare(comparison, _evaluate(left, values, condition), _evaluate(right, values, condition))
     raise ValueError(f"cannot read the condition {condition!r}")
 
 
 def _compare(comparison: ast.cmpop, left: Any, right: Any) -> bool:
     if isinstance(comparison, ast.Eq | ast.NotEq):
-        return _equal(left, right) == isinstance(comparison, ast.Eq)
+        return _is_equal(left, right) == isinstance(comparison, ast.Eq)
     if type(comparison) not in _COMPARISONS:
         raise ValueError(f"unknown comparison {type(comparison).__name__}")
     if isinstance(left, str) != isinstance(right, str):
@@ -231,7 +231,7 @@ def _compare(comparison: ast.cmpop, left: Any, right: Any) -> bool:
     return _COMPARISONS[type(comparison)](left, right)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _is_equal(left: Any, right: Any) -> bool:
     """Whether two values are equal to the author: kfp quotes values of unknown type, so `2` and `'2'` are equal."""
     if isinstance(left, str) == isinstance(right, str):
         return bool(left == right)

@@ -113,9 +113,9 @@ def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Membe
         if not equals:
             raise RequestError(f"--set {text}: write name=value.")
         if _is_member(name, parameters):
-            inner.append(_member(name, value, parameters))
+            inner.append(_parse_member(name, value, parameters))
         elif name not in parameters:
-            hint = _near(name, parameters, members(), "--set {way}=" + shlex.quote(value))
+            hint = _suggest_parameter(name, parameters, members(), "--set {way}=" + shlex.quote(value))
             raise RequestError(f"--set {text}: the pipeline has no parameter {name!r}. {hint}")
         elif name in values:
             raise RequestError(f"--set {name} is given twice.")
@@ -132,7 +132,7 @@ def check_arguments(parameters: Parameters, values: Mapping[str, object], member
     """
     for name, value in values.items():
         if name not in parameters:
-            hint = _near(name, parameters, members(), "{way} = " + _format_value(value))
+            hint = _suggest_parameter(name, parameters, members(), "{way} = " + _format_value(value))
             raise RequestError(f"the pipeline has no parameter {name!r}. {hint}")
         if not parameters[name].fits(value):
             raise RequestError(f"{name} = {_format_value(value)}: {name} takes {parameters[name].type_text}.")
@@ -151,7 +151,7 @@ def _is_member(name: str, parameters: Parameters) -> bool:
     return name not in parameters and "." in name and name.partition(".")[0] in parameters
 
 
-def _member(name: str, text: str, parameters: Parameters) -> tuple[str, Sequence[str], Any]:
+def _parse_member(name: str, text: str, parameters: Parameters) -> tuple[str, Sequence[str], Any]:
     """Returns the parameter, the path in its object, and the value: parsed if it is JSON, else the text."""
     owner, *way = name.split(".")
     if parameters[owner].type != "STRUCT":
@@ -229,7 +229,7 @@ def _complete(parameters: Parameters, values: Mapping[str, object]) -> JsonObjec
     return dict(values)
 
 
-def _near(name: str, parameters: Parameters, members: Mapping[str, Collection[str]], command: str) -> str:
+def _suggest_parameter(name: str, parameters: Parameters, members: Mapping[str, Collection[str]], command: str) -> str:
     """Returns a hint for an unknown name; `command` shows how to set a `{way}`."""
     ways = {member: f"{owner}.{member}" for owner, names in members.items() if owner in parameters for member in names}
     choices = {**ways, **{way: way for way in ways.values()}, **{known: known for known in parameters}}

@@ -220,7 +220,7 @@ def as_pinned(spec: PipelineSpec, *, otherwise: bool) -> PipelineSpec:
 
     `otherwise`: whether all tasks of a spec without a pinned one are cached.
     """
-    if otherwise and not any(map(_is_pinned, _tasks(spec))):
+    if otherwise and not any(map(_is_pinned, _list_tasks(spec))):
         return spec
     return _set_caching(spec, _is_pinned)
 
@@ -232,7 +232,7 @@ def switch_cache(spec: PipelineSpec, enabled: bool) -> PipelineSpec:
 
 def list_cached_tasks(spec: PipelineSpec) -> list[str]:
     """Returns the names of the tasks that may use results of earlier runs."""
-    return sorted({task.name for task in _tasks(spec) if task.is_cached})
+    return sorted({task.name for task in _list_tasks(spec) if task.is_cached})
 
 
 def pins_first(spec: PipelineSpec) -> bool:
@@ -263,13 +263,13 @@ def _is_pinned(task: Task) -> bool:
 
 def _set_caching(spec: PipelineSpec, enabled: Callable[[Task], bool]) -> PipelineSpec:
     changed = PipelineSpec(copy.deepcopy(spec.content))
-    for task in _tasks(changed):
+    for task in _list_tasks(changed):
         if isinstance(task.content, dict):
             options: JsonObject = {"enableCache": True} if enabled(task) else {}
             task.content["cachingOptions"] = options
     return changed
 
 
-def _tasks(spec: PipelineSpec) -> Iterator[Task]:
+def _list_tasks(spec: PipelineSpec) -> Iterator[Task]:
     for component in (spec.root, *spec.components.values()):
         yield from component.tasks.values()

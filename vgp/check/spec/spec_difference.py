@@ -37,7 +37,11 @@ def differences(
 
     Both are JSON objects. Any other difference has its path as name.
     """
-    result = [*_parameters(before, after), *_steps(before, after, machines), *_compare_remainder(before, after)]
+    result = [
+        *_compare_parameters(before, after),
+        *_compare_steps(before, after, machines),
+        *_compare_remainder(before, after),
+    ]
     if not result and before != after:
         result = [Difference("definition", None, "changed")]
     return result
@@ -49,13 +53,13 @@ def diff_texts(before: PipelineSpec, after: PipelineSpec) -> list[str]:
     return list(difflib.unified_diff(old, new, "live", "declared", lineterm=""))
 
 
-def _parameters(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
+def _compare_parameters(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
     for name in sorted(before.parameters.keys() | after.parameters.keys()):
-        old, new = (_parameter(spec.parameters.get(name)) for spec in (before, after))
+        old, new = (_describe_parameter(spec.parameters.get(name)) for spec in (before, after))
         yield from _compare_parts(f"parameter {name}", old, new)
 
 
-def _parameter(declared: Parameter | None) -> JsonObject | None:
+def _describe_parameter(declared: Parameter | None) -> JsonObject | None:
     if declared is None:
         return None
     return {
@@ -66,8 +70,10 @@ def _parameter(declared: Parameter | None) -> JsonObject | None:
     }
 
 
-def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines]) -> Iterator[Difference]:
-    handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # compared as the flow
+def _compare_steps(
+    before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines]
+) -> Iterator[Difference]:
+    handlers = {component.name for spec in (before, after) for component in _list_groups(spec)}  # compared as the flow
     for name in sorted((before.components.keys() | after.components.keys()) - handlers):
         step = name.removeprefix("comp-")
         sides = [
@@ -88,10 +94,10 @@ def _compare_parts(name: str, old: JsonObject | None, new: JsonObject | None) ->
         return
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
-            yield _difference(f"{name}: {key}", key, old.get(key), new.get(key))
+            yield _build_difference(f"{name}: {key}", key, old.get(key), new.get(key))
 
 
-def _difference(field: str, key: str, old: object, new: object) -> Difference:
+def _build_difference(field: str, key: str, old: object, new: object) -> Difference:
     return Difference(field, None, "changed") if key in _WITHOUT_VALUES else Difference(field, old, new)
 
 
@@ -101,16 +107,16 @@ def _compare_remainder(before: PipelineSpec, after: PipelineSpec) -> Iterator[Di
     for task in constants[0].keys() & constants[1].keys():
         yield from _compare_parts(task, constants[0][task], constants[1][task])
     old, new = _read_remainder(before), _read_remainder(after)
-    yield from (_difference(name, name, old[name], new[name]) for name in old if old[name] != new[name])
+    yield from (_build_difference(name, name, old[name], new[name]) for name in old if old[name] != new[name])
 
 
-def _handlers(spec: PipelineSpec) -> list[Component]:
+def _list_groups(spec: PipelineSpec) -> list[Component]:
     """Returns the groups of tasks in exit handlers and branches."""
     return [task.component for _, task in spec.walk() if task.component.is_group and not task.path_prefix]
 
 
 def _read_remainder(spec: PipelineSpec) -> JsonObject:
-    flows = [step_difference.flow(component) for component in (spec.root, *_handlers(spec))]
+    flows = [step_difference.strip_dag(component) for component in (spec.root, *_list_groups(spec))]
     return {
         "flow": (flows, spec.root.content.get("outputDefinitions")),
         "cached steps": ", ".join(list_cached_tasks(spec)) or "none",

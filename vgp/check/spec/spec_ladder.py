@@ -25,7 +25,7 @@ _PLAN = "--plan"
 
 def position(container: JsonView) -> int | None:
     """Returns the position of the plan among the container's arguments; None without a ladder."""
-    command, arguments = _words(container.get("command")), _words(container.get("args"))
+    command, arguments = _list_words(container.get("command")), _list_words(container.get("args"))
     if PROGRAM not in command or _PLAN not in arguments[:-1]:
         return None
     return arguments.index(_PLAN) + 1
@@ -35,7 +35,7 @@ def plan(container: JsonView) -> JsonObject | None:
     """Returns the plan with its shared texts inserted; None if it is missing or unreadable."""
     at = position(container)
     try:
-        value = json.loads(_words(container.get("args"))[at]) if at is not None else None
+        value = json.loads(_list_words(container.get("args"))[at]) if at is not None else None
     except (ValueError, RecursionError):
         return None
     return restore_plan(value) if isinstance(value, dict) else None
@@ -70,13 +70,13 @@ def worlds(spec: PipelineSpec) -> dict[str, dict[str, tuple[int, ...]]]:
     """
     worlds_by_step: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, component in spec.components.items():
-        for size, pools in _jobs(spec, component):
+        for size, pools in _list_jobs(spec, component):
             of_step = worlds_by_step.setdefault(name.removeprefix("comp-"), {})
-            of_step[size] = (*of_step.get(size, ()), _gpus(pools))
+            of_step[size] = (*of_step.get(size, ()), _count_gpus(pools))
     return worlds_by_step
 
 
-def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]:
+def _list_jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]:
     """Yields size and pools of every job of the step, for Google's launcher and for this library's."""
     ladder_plan = plan(table(spec.executor(component), "container"))
     for rung in ladder_plan.get("rungs", ()) if ladder_plan else ():
@@ -86,7 +86,7 @@ def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]
         yield "", pools["defaultValue"]
 
 
-def _gpus(pools: object) -> int:
+def _count_gpus(pools: object) -> int:
     """Returns the GPUs of the chief and the workers, one training process on each; 1 without GPUs."""
     total = 0
     for pool in filter(None, pools[:2] if isinstance(pools, list) else ()):
@@ -96,7 +96,7 @@ def _gpus(pools: object) -> int:
     return max(1, total)
 
 
-def _words(value: object) -> Sequence[str]:
+def _list_words(value: object) -> Sequence[str]:
     return [word if isinstance(word, str) else "" for word in value] if isinstance(value, list) else []
 
 
@@ -218,7 +218,7 @@ def _refuse_turns(task: Task, loop: str, items: list[Any] | None, inputs: Mappin
     if not members:
         raise RequestError(f"{task.name} has a ladder, and each iteration of {loop} has equal inputs: they {fix}")
     items_taken = [
-        json.dumps([_member(item, name) for name in sorted(members)], sort_keys=True) for item in items or ()
+        json.dumps([_get_member(item, name) for name in sorted(members)], sort_keys=True) for item in items or ()
     ]
     if twice := sorted({one for one in items_taken if items_taken.count(one) > 1}):
         examples = join_words(
@@ -229,7 +229,7 @@ def _refuse_turns(task: Task, loop: str, items: list[Any] | None, inputs: Mappin
         )
 
 
-def _member(item: object, name: str) -> Any:
+def _get_member(item: object, name: str) -> Any:
     return item.get(name) if name and isinstance(item, Mapping) else item
 
 
@@ -239,7 +239,7 @@ def _walk_ladders(
     """Yields every task with a ladder, with the groups around it and the origins of its inputs."""
     turns_by_task: dict[str, frozenset[tuple[str, str]]] = {}
     for task in group.tasks.values():
-        inputs = _inputs(task, around, turns_by_task)
+        inputs = _trace_inputs(task, around, turns_by_task)
         turns_by_task[task.name] = frozenset(turn for source in inputs.values() for turn in source.turns)
         if task.component.is_group and depth < 50:
             yield from _walk_ladders(
@@ -257,10 +257,12 @@ def _enter_group(task: Task, around: _Around, inputs: Mapping[str, _Source], val
     loop, name = task.loop, prefix.rstrip("/")
     item = loop.item if loop else str(table(task.content, "artifactIterator").get("itemInput", ""))
     turn = _Source(f"item of {name}", frozenset({(name, "")}))
-    return _Around(prefix, {**inputs, item: turn}, branches, {**around.loops, name: _items(task, inputs, values)})
+    return _Around(
+        prefix, {**inputs, item: turn}, branches, {**around.loops, name: _find_loop_items(task, inputs, values)}
+    )
 
 
-def _items(task: Task, inputs: Mapping[str, _Source], values: Mapping[str, object]) -> list[Any] | None:
+def _find_loop_items(task: Task, inputs: Mapping[str, _Source], values: Mapping[str, object]) -> list[Any] | None:
     """Returns the items of the loop, if they are known."""
     loop = task.loop
     if loop is None:
@@ -272,7 +274,9 @@ def _items(task: Task, inputs: Mapping[str, _Source], values: Mapping[str, objec
         return None
 
 
-def _inputs(task: Task, around: _Around, turns_by_task: Mapping[str, frozenset[tuple[str, str]]]) -> dict[str, _Source]:
+def _trace_inputs(
+    task: Task, around: _Around, turns_by_task: Mapping[str, frozenset[tuple[str, str]]]
+) -> dict[str, _Source]:
     sources: dict[str, _Source] = {}
     constants: dict[str, Mapping[str, object]] = {}
     for kind in ("parameters", "artifacts"):
@@ -290,7 +294,7 @@ def _inputs(task: Task, around: _Around, turns_by_task: Mapping[str, frozenset[t
                 )
             else:
                 constants[name] = source
-    return sources | {name: _constant(source, sources) for name, source in constants.items()}
+    return sources | {name: _trace_constant(source, sources) for name, source in constants.items()}
 
 
 def _select_member(source: _Source, member: str) -> _Source:
@@ -300,7 +304,7 @@ def _select_member(source: _Source, member: str) -> _Source:
     return _Source(f"{source.key}[{member}]", turns)
 
 
-def _constant(source: Mapping[str, object], inputs: Mapping[str, _Source]) -> _Source:
+def _trace_constant(source: Mapping[str, object], inputs: Mapping[str, _Source]) -> _Source:
     """Returns the origin of a constant value; a text may contain other inputs of the task."""
     value = table(source, "runtimeValue").get("constant", dict(source))
     names = _EMBEDDED.findall(value) if isinstance(value, str) else []

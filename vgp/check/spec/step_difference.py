@@ -15,19 +15,19 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 def read_task_constants(spec: PipelineSpec) -> dict[str, JsonObject]:
     """Returns the constant inputs of each task, such as prices, and its retries, by its path."""
     return {
-        path: leaves(_constants(task.content), "input ") | leaves({"retryPolicy": task.content.get("retryPolicy")})
+        path: leaves(_list_constants(task.content), "input ") | leaves({"retryPolicy": task.content.get("retryPolicy")})
         for path, task in spec.walk()
     }
 
 
-def flow(component: Component) -> JsonObject:
+def strip_dag(component: Component) -> JsonObject:
     """Returns the DAG of a component without the parts that are compared separately: constant inputs and cached
     steps."""
     tasks = {name: _remove_constants(task.content) for name, task in component.tasks.items()}
     return {**table(component.content, "dag"), "tasks": tasks}
 
 
-def _constants(task: JsonView) -> JsonObject:
+def _list_constants(task: JsonView) -> JsonObject:
     values = {name: table(source, "runtimeValue") for name, source in table(task, "inputs", "parameters").items()}
     return {name: value.get("constant", value) for name, value in values.items() if value}
 
@@ -79,41 +79,43 @@ def select_comparable(old: Side | None, new: Side | None) -> tuple[JsonObject | 
     """Returns the comparable parts of both steps; of a custom job or a ladder, only the parts that both have."""
     if old and new and old.start_kind != new.start_kind:
         return _start(old), _start(new)
-    return _parts(old) if old else None, _parts(new) if new else None
+    return _split_parts(old) if old else None, _split_parts(new) if new else None
 
 
 def _start(side: Side) -> JsonObject:
     rungs = rung_names(side.plan)
     starts = f"{side.start_kind} ({', '.join(rungs)})" if rungs else side.start_kind
-    return {"machine": side.machine, "starts": starts, "image": _image(side)}
+    return {"machine": side.machine, "starts": starts, "image": _find_image(side)}
 
 
-def _parts(side: Side) -> JsonObject:
+def _split_parts(side: Side) -> JsonObject:
     """Returns machine, image, program, inputs, outputs and all other parts."""
-    defaults, interface = _interface(side.component)
+    defaults, interface = _read_interface(side.component)
     container = {name: value for name, value in side.container.items() if name not in _COMPARED_APART}
     executor = {name: value for name, value in side.spec.executor(side.component).items() if name != "container"}
     programs = [[table(pool, "container_spec").get(key) for key in _PROGRAM] for pool in side.pools]
     launcher = {"image": side.container.get("image")} if side.pools else {}
     return {
         "machine": side.machine,
-        "image": _image(side),
-        "code": [_distinct(programs), side.container.get("command"), _arguments(side)],
-        **leaves({"env": side.container.get("env"), "pools": _distinct([_remainder(pool) for pool in side.pools])}),
+        "image": _find_image(side),
+        "code": [_drop_repeats(programs), side.container.get("command"), _list_arguments(side)],
+        **leaves(
+            {"env": side.container.get("env"), "pools": _drop_repeats([_strip_pool(pool) for pool in side.pools])}
+        ),
         **leaves(defaults, "input "),
         "inputs": interface,
-        "flow": flow(side.component),
+        "flow": strip_dag(side.component),
         **leaves({"container": container | launcher, "executor": executor}),
     }
 
 
-def _image(side: Side) -> Any:
+def _find_image(side: Side) -> Any:
     """Returns the image; for a custom job that of its pools, because its container is Google's launcher."""
     images = [table(pool, "container_spec").get("image_uri") for pool in side.pools]
     return ", ".join(dict.fromkeys(str(image) for image in images if image)) or side.container.get("image")
 
 
-def _arguments(side: Side) -> Any:
+def _list_arguments(side: Side) -> Any:
     """Returns the arguments without the plan of a ladder, whose rungs are compared separately."""
     at, words = spec_ladder.position(side.container), side.container.get("args")
     if at is None or words is None or not side.plan:
@@ -121,18 +123,18 @@ def _arguments(side: Side) -> Any:
     return [*words[:at], ladder_program(side.plan), *words[at + 1 :]]
 
 
-def _remainder(pool: JsonView) -> JsonObject:
+def _strip_pool(pool: JsonView) -> JsonObject:
     """Returns a worker pool without machine, image and code, which are compared separately: its disk, for example."""
     rest = {key: value for key, value in pool.items() if key not in ("machine_spec", "replica_count", "container_spec")}
     return rest | {"env": table(pool, "container_spec").get("env")}
 
 
-def _distinct(values: list[Any]) -> list[Any]:
+def _drop_repeats(values: list[Any]) -> list[Any]:
     """Returns the distinct values; additional machines add equal pools, which are part of the machine."""
     return [json.loads(text) for text in dict.fromkeys(json.dumps(value, sort_keys=True) for value in values)]
 
 
-def _interface(component: Component) -> tuple[JsonObject, Any]:
+def _read_interface(component: Component) -> tuple[JsonObject, Any]:
     """Returns the defaults of its inputs, such as the region of a custom job, and its inputs and outputs without
     them."""
     names = ("inputDefinitions", "outputDefinitions")
@@ -151,31 +153,31 @@ _PROGRAM = ("command", "args")
 def ladder_differences(before: JsonView, after: JsonView) -> Iterator[tuple[str, Any, Any]]:
     """Yields fields with both values: `rungs`, or `rung 2-spot-us-central1: machineSpec.machineType`; one for several
     rungs."""
-    old, new = _rungs(before), _rungs(after)
+    old, new = _name_rungs(before), _name_rungs(after)
     if rung_names(before) != rung_names(after):
         yield "rungs", ", ".join(rung_names(before)), ", ".join(rung_names(after))
     common = [key for key in new if key in old]
     where: dict[str, list[str]] = {}
     for key in common:
-        for change in _changed_leaves(_flatten_rung(old[key]), _flatten_rung(new[key])):
+        for change in _compare_leaves(_flatten_rung(old[key]), _flatten_rung(new[key])):
             where.setdefault(json.dumps(change), []).append(_name(new[key]))
     for key, rungs in where.items():
         field, old_value, new_value = json.loads(key)
         whose = "every rung" if len(rungs) == len(common) > 1 else f"rung {', '.join(rungs)}"
         yield f"{whose}: {field}", old_value, new_value
-    yield from _changed_leaves(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
+    yield from _compare_leaves(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
 
 
 def rung_names(plan: JsonView) -> list[str]:
-    return [_name(rung) for rung in _rungs(plan).values()]
+    return [_name(rung) for rung in _name_rungs(plan).values()]
 
 
 def ladder_program(plan: JsonView) -> list[Any]:
     """Returns the program of the jobs, which all rungs share."""
-    return list({json.dumps(_split_program(rung)[1]): None for rung in _rungs(plan).values()})
+    return list({json.dumps(_split_program(rung)[1]): None for rung in _name_rungs(plan).values()})
 
 
-def _rungs(plan: JsonView) -> dict[str, JsonView]:
+def _name_rungs(plan: JsonView) -> dict[str, JsonView]:
     """Returns the rungs by size, provisioning and region, numbered if equal, because positions change with other
     rungs."""
     rungs_by_name: dict[str, JsonView] = {}
@@ -211,7 +213,7 @@ def _split_program(rung: JsonView) -> tuple[JsonObject, JsonObject]:
     return {path: value for path, value in every.items() if path not in programs}, programs
 
 
-def _changed_leaves(old: JsonObject, new: JsonObject) -> Iterator[tuple[str, Any, Any]]:
+def _compare_leaves(old: JsonObject, new: JsonObject) -> Iterator[tuple[str, Any, Any]]:
     for path in dict.fromkeys([*old, *new]):
         if old.get(path) != new.get(path):
             yield path, old.get(path), new.get(path)
@@ -223,19 +225,19 @@ def leaves(value: object, prefix: str = "") -> JsonObject:
     Members of a list go by their names where they are name and value, as environment variables are, else by their
     numbers; one alone needs none.
     """
-    return {f"{prefix}{path}": leaf for path, leaf in _leaves(value, "")}
+    return {f"{prefix}{path}": leaf for path, leaf in _walk_leaves(value, "")}
 
 
-def _leaves(value: object, path: str) -> Iterator[tuple[str, Any]]:
+def _walk_leaves(value: object, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(inner, _extend_path(path, key))
+            yield from _walk_leaves(inner, _extend_path(path, key))
     elif isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value):
         for number, each in enumerate(value):
             if isinstance(each, Mapping) and each.keys() == {"name", "value"}:
                 yield _extend_path(path, each["name"]), each["value"]
             else:
-                yield from _leaves(each, _extend_path(path, number) if len(value) > 1 else path)
+                yield from _walk_leaves(each, _extend_path(path, number) if len(value) > 1 else path)
     else:
         yield path, value
 

@@ -33,7 +33,7 @@ Written = tuple[int, dict[str, ShardFile]]
 def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Shard]) -> None:
     """Adds the preparation of these shards to the pipeline."""
     numbered = pipeline | "shards" >> beam.Create(list(enumerate(shards)))
-    statistics = AsSingleton(_statistics(pipeline, work, numbered))
+    statistics = AsSingleton(_combine_statistics(pipeline, work, numbered))
     rows = numbered | "make rows" >> beam.ParDo(_MakeRows(work), statistics).with_outputs("ids", main="figures")
     compared = rows["ids"] | "ids by part" >> beam.GroupByKey() | "compare ids" >> beam.FlatMap(_compare_ids, work)
     figures = _merge_all("figures", rows["figures"], work.shards, work.merge_figures)
@@ -42,10 +42,10 @@ def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Shard]) -> None:
     )
     plan = AsSingleton(planned["plan"])
     files = planned["orders"] | "spread" >> beam.Reshuffle() | "write" >> beam.Map(_write, work, plan)
-    _ = files | "files" >> beam.GroupBy(_nothing) | "finish" >> beam.Map(_finish, work, statistics, plan)
+    _ = files | "files" >> beam.GroupBy(_return_zero) | "finish" >> beam.Map(_finish, work, statistics, plan)
 
 
-def _statistics(
+def _combine_statistics(
     pipeline: beam.Pipeline, work: Work, numbered: beam.PCollection[Numbered]
 ) -> beam.PCollection[Statistics]:
     if type(work.task).scan is Task.scan and type(work.task).combine is Task.combine:
@@ -53,7 +53,7 @@ def _statistics(
     scans = numbered | "scan" >> beam.Map(_scan, work)
     if whole.merges(work.task):
         scans = _merge_all("scans", scans, work.shards, work.merge_scans)
-    return scans | "scans" >> beam.GroupBy(_nothing) | "combine" >> beam.Map(_combine, work)
+    return scans | "scans" >> beam.GroupBy(_return_zero) | "combine" >> beam.Map(_combine, work)
 
 
 def _merge_all(
@@ -68,7 +68,7 @@ def _merge_all(
         level, count = level + 1, -(-count // tree.FAN_IN)
         numbered = (
             numbered
-            | f"{title} by group {level}" >> beam.Map(_in_group)
+            | f"{title} by group {level}" >> beam.Map(_key_by_group)
             | f"group {title} {level}" >> beam.GroupByKey()
             | f"merge {title} {level}" >> beam.Map(_merge, merge)
         )
@@ -86,7 +86,7 @@ def _count(title: str) -> None:
     Metrics.counter("training", title).inc()
 
 
-def _in_group(item: tuple[int, Value]) -> tuple[int, tuple[int, Value]]:
+def _key_by_group(item: tuple[int, Value]) -> tuple[int, tuple[int, Value]]:
     return item[0] // tree.FAN_IN, item
 
 
@@ -96,7 +96,7 @@ def _merge(
     return group[0], merge(group[1])
 
 
-def _nothing(_: object) -> int:
+def _return_zero(_: object) -> int:
     return 0
 
 

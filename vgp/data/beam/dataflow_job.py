@@ -71,9 +71,13 @@ def submit(
 
     from vgp.data.beam.beam_pipeline import build
 
-    pipeline = beam.Pipeline(runner=DataflowRunner(), options=_options(work, title, labels, settings))
+    pipeline = beam.Pipeline(runner=DataflowRunner(), options=_build_options(work, title, labels, settings))
     build(pipeline, work, shards)
-    with _quiet(), _explaining_refusals(work.folder), explain_errors(jobs.project, jobs.region, "dataflow.jobs.create"):
+    with (
+        _silence_beam(),
+        _explaining_refusals(work.folder),
+        explain_errors(jobs.project, jobs.region, "dataflow.jobs.create"),
+    ):
         request = _Submission(pipeline)
         request.start()
         deadline = time.monotonic() + CREATED_WITHIN_S
@@ -117,7 +121,7 @@ def _give_up(title: str, stop: threading.Event) -> NoReturn:
     raise StoreDown(f"Dataflow did not confirm the start of {title} within {CREATED_WITHIN_S / 60:.0f} minutes.")
 
 
-def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> "PipelineOptions":
+def _build_options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> "PipelineOptions":
     """Returns Beam's options for the job (https://cloud.google.com/dataflow/docs/reference/pipeline-options)."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -145,7 +149,7 @@ def _find_active(jobs: Jobs, title: str) -> Job | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_beam() -> Iterator[None]:
     """Silences Beam's log of errors, which this module reports."""
     logger = logging.getLogger("apache_beam")
     level = logger.level
@@ -227,7 +231,7 @@ def follow(jobs: Jobs, job: Job, folder: str, shards: int, max_hours: float, sto
         if final := [failure for failure in failures(folder) if failure.final]:
             jobs.cancel(job)
             raise UserError(final[0].words)
-        if time.monotonic() - printed_at >= LINE_EVERY_S and (line := _progress(jobs, job, shards)) != last_line:
+        if time.monotonic() - printed_at >= LINE_EVERY_S and (line := _format_progress(jobs, job, shards)) != last_line:
             printed_at, last_line = time.monotonic(), line
             print(line, file=sys.stderr, flush=True)
         stop.wait(LOOK_EVERY_S)
@@ -236,7 +240,7 @@ def follow(jobs: Jobs, job: Job, folder: str, shards: int, max_hours: float, sto
         raise _explain_failure(jobs, job, folder)
 
 
-def _progress(jobs: Jobs, job: Job, shards: int) -> str:
+def _format_progress(jobs: Jobs, job: Job, shards: int) -> str:
     _, workers = jobs.messages(job)
     counts = jobs.counters(job)
     done = ", ".join(f"{title} {counts[title]:,}" for title in ("scanned", "made", "written") if title in counts)
@@ -252,12 +256,12 @@ def _explain_failure(jobs: Jobs, job: Job, folder: str) -> Exception:
     if job.state == "CANCELLED":  # Dataflow was still retrying a failure that was not final
         hint = f" A worker had failed before, which may be the reason: {known[0].words}" if known else ""
         return ProcessFailed(f"the Dataflow job {job.name} was cancelled, not by this step: {jobs.link(job)}.{hint}")
-    reason = known[0].words if known else _last_words(_errors(jobs, job))
+    reason = known[0].words if known else _format_last_error(_list_errors(jobs, job))
     fix = next((fix for pattern, fix in CAUSES.items() if not known and re.search(pattern, reason)), "")
     return ProcessFailed(f"the Dataflow job {job.name} failed: {reason} {fix}".rstrip() + f" Its log: {jobs.link(job)}")
 
 
-def _errors(jobs: Jobs, job: Job) -> list[Message]:
+def _list_errors(jobs: Jobs, job: Job) -> list[Message]:
     deadline = time.monotonic() + REASON_WITHIN_S
     while True:
         errors = [message for message in jobs.messages(job)[0] if message.error]
@@ -266,7 +270,7 @@ def _errors(jobs: Jobs, job: Job) -> list[Message]:
         time.sleep(min(LOOK_EVERY_S, 2))
 
 
-def _last_words(errors: list[Message]) -> str:
+def _format_last_error(errors: list[Message]) -> str:
     """Returns the end of a worker's traceback, or else the service's first error; its last one only counts attempts."""
     if not errors:
         return "the service gave no reason."

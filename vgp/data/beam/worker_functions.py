@@ -74,17 +74,17 @@ class Work:
         return min(MOST_PARTS, self.shards)
 
     def scan(self, item: Numbered) -> NumberedScan:
-        return item[0], self._on_shard("scanning", partial(_scan, self.task), item)
+        return item[0], self._run_on_shard("scanning", partial(_scan, self.task), item)
 
     def statistics(self, scans: Iterable[NumberedScan]) -> Statistics:
         """Combines all scans, or the single merged scan."""
         with self._failures("combining", "all"):
-            return self.task.combine(scan for _, scan in sorted(scans, key=_number))
+            return self.task.combine(scan for _, scan in sorted(scans, key=_get_number))
 
     def prepare(self, item: Numbered, statistics: Statistics) -> tuple[int, Prepared]:
         sample = shards.sample_rows(self.shards)
         make = partial(_prepare, self.task, statistics, sample, self.folder)
-        return item[0], self._on_shard("making rows", make, item)
+        return item[0], self._run_on_shard("making rows", make, item)
 
     def ids(self, item: Numbered, prepared: Prepared) -> Iterable[tuple[int, ShardIds]]:
         """Yields the ids that the task set in the rows of a shard, by part."""
@@ -108,29 +108,29 @@ class Work:
     def finish(self, statistics: Statistics, plan: Plan, files: Iterable[tuple[int, dict[str, ShardFile]]]) -> None:
         """Writes notes and manifest to the folder of the job, after all shards are written."""
         with self._failures("finishing", "all"):
-            in_order = [shard for _, shard in sorted(files, key=_number)]
+            in_order = [shard for _, shard in sorted(files, key=_get_number)]
             dataset = shards.manifest_of(self.name, self.task, statistics, plan, in_order)
             write_file(f"{self.folder}/{NOTES_FILE}", json.dumps(plan.notes).encode())
             write_file(f"{self.folder}/{FILE_NAME}", dataset.model_dump_json().encode())
 
     def merge_figures(self, group: Iterable[tuple[int, Figures]]) -> Figures:
         with self._failures("merging figures", "all"):
-            whole = tree.merge_in_tree((figures for _, figures in sorted(group, key=_number)), Figures.merge)
+            whole = tree.merge_in_tree((figures for _, figures in sorted(group, key=_get_number)), Figures.merge)
             assert whole is not None
             return whole
 
     def merge_scans(self, group: Iterable[NumberedScan]) -> Scan:
         with self._failures("merging scans", "all"):
-            return tree.merge_in_tree((scan for _, scan in sorted(group, key=_number)), self.task.merge)
+            return tree.merge_in_tree((scan for _, scan in sorted(group, key=_get_number)), self.task.merge)
 
-    def _on_shard(self, title: str, function: Callable[[Numbered], Result], item: Numbered) -> Result:
+    def _run_on_shard(self, title: str, function: Callable[[Numbered], Result], item: Numbered) -> Result:
         number, shard = item
         with self._failures(title, str(number), f"shard {number}, {shards.format_shard(shard)}"):
             current_place.forget_place()
             if not self.apart:
                 return function(item)
             with _one_at_a_time:
-                return _child().call(title, function, item)
+                return _get_child_pool().call(title, function, item)
 
     def _failures(self, title: str, number: str, shard: str = "") -> "_FailureWriter":
         return _FailureWriter(f"{self.folder}/{FAILURES}/{title.replace(' ', '-')}-{number}.json", title, shard)
@@ -193,7 +193,7 @@ def _prepare(task: Task, statistics: Statistics, sample: int, folder: str, item:
     return prepare_shard(task, item[0], item[1], statistics, sample, folder)
 
 
-def _number(item: tuple[int, object]) -> int:
+def _get_number(item: tuple[int, object]) -> int:
     return item[0]
 
 
@@ -221,7 +221,7 @@ _one_at_a_time = threading.Lock()
 
 
 @cache
-def _child() -> WorkerPool:
+def _get_child_pool() -> WorkerPool:
     return WorkerPool(1, _scratch())
 
 

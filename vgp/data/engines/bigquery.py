@@ -80,7 +80,7 @@ class BigQuery:
 
     def create(self, name: str, expression: ir.Table) -> ir.Table:
         with _explaining_refusals():
-            table = self._jobs.table(name, self._sql(expression), name)
+            table = self._jobs.table(name, self._compile_sql(expression), name)
         self._own[table.table] = table
         return ibis.table(expression.schema(), name=table.table, catalog=table.project, database=table.dataset)
 
@@ -92,11 +92,11 @@ class BigQuery:
 
     def read(self, expression: ir.Table) -> pa.Table:
         with _explaining_refusals():
-            rows = self._jobs.rows("a query of the data", self._sql(expression))
+            rows = self._jobs.rows("a query of the data", self._compile_sql(expression))
         return pa.Table.from_batches([_cast(batch, expression) for batch in rows.to_batches()],
-                                     _schema(expression))  # fmt: skip
+                                     _build_schema(expression))  # fmt: skip
 
-    def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+    def has_few_values(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         """Returns True, because a query over counts is billed for fewer bytes than one over the source."""
         return True
 
@@ -108,7 +108,7 @@ class BigQuery:
         operation = expression.op()
         existing = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None
         with _explaining_refusals():
-            table = existing or self._jobs.table("rows", self._sql(expression), "rows")
+            table = existing or self._jobs.table("rows", self._compile_sql(expression), "rows")
         rows = stream.open_rows(table.uri, self._jobs.project, table, expression.columns)
         for batch in rows.batches():
             if batch.num_rows:
@@ -117,7 +117,7 @@ class BigQuery:
     def place(self, row: Row) -> str:
         return row_of(", ".join(source.name for source in self._relations), row)
 
-    def _sql(self, expression: ir.Table) -> str:
+    def _compile_sql(self, expression: ir.Table) -> str:
         """Returns the expression's SQL, with the relations at their pinned moments as its source."""
         text = str(ibis.to_sql(expression, dialect="bigquery"))
         names = {table.name for table in expression.op().find(ops.UnboundTable)}
@@ -141,9 +141,9 @@ class BigQuery:
         for i, (name, condition) in enumerate(conditions.items()):
             if counts[f"n{i}"]:
                 row = self.read(self._source.filter(condition).limit(1)).to_pylist()[0]
-                raise UserError(self._complaint(name, row, counts[f"n{i}"]))
+                raise UserError(self._describe_failure(name, row, counts[f"n{i}"]))
 
-    def _complaint(self, name: str, row: Row, count: int) -> str:
+    def _describe_failure(self, name: str, row: Row, count: int) -> str:
         field = next(field for field in self._fields if field.name == name)
         value = row[name]
         others = {column: value for column, value in row.items() if column != name and value not in (None, "")}
@@ -199,14 +199,14 @@ def _is_rounded(column: ir.FloatingValue, kind: pa.DataType) -> ir.BooleanValue:
     return cast(ir.BooleanValue, ((near * scale).round() / scale != near) | (column.abs() >= bound))
 
 
-def _schema(expression: ir.Table) -> pa.Schema:
+def _build_schema(expression: ir.Table) -> pa.Schema:
     return arrow_schema(expression.schema())
 
 
 def _cast(batch: pa.RecordBatch, expression: ir.Table) -> pa.RecordBatch:
     """Casts the batch to the expression's types and order, because BigQuery has one integer and one float type, and
     ignores the case of names."""
-    schema = _schema(expression)
+    schema = _build_schema(expression)
     positions = {name.lower(): position for position, name in enumerate(batch.schema.names)}
     columns = [
         batch.column(positions[f.name.lower()]).cast(f.type, safe=not pa.types.is_floating(f.type)) for f in schema

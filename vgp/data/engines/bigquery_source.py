@@ -207,13 +207,13 @@ class TableRows:
 def _with_places(
     source: Source, batch: pa.RecordBatch, fields: Sequence[Field], number: int, first: int
 ) -> pa.RecordBatch:
-    columns = [_column(source, batch, field, fields) for field in fields]
+    columns = [_cast_column(source, batch, field, fields) for field in fields]
     count = batch.num_rows
     places = [pa.array(np.full(count, number, np.int32)), pa.array(np.arange(first, first + count))]
     return pa.record_batch([*columns, *places], [*(field.name for field in fields), "_file", "_record"])
 
 
-def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequence[Field]) -> pa.Array:
+def _cast_column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequence[Field]) -> pa.Array:
     """Casts a column to its declared type. Raises UserError for a value that does not fit, or is missing."""
     if not source.holds(field):
         typed = pa.nulls(batch.num_rows, field.type)

@@ -131,7 +131,7 @@ class DuckDB:
             return self.read_files(files, fields, numbers)
         extra = {**dict.fromkeys(PLACE, "int64"), **computed.schema()}
         columns += [f"{_cast(name, str(kind))} AS {_quote(name)}" for name, kind in extra.items()]
-        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
+        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_quote_path(path)})')
         self._files, self._rows = files, pq.read_metadata(path).num_rows
         self._source = ibis.table(ibis.schema({**kinds, **extra}), name=SOURCE)
 
@@ -161,12 +161,12 @@ class DuckDB:
         condition = " AND ".join(f"{place} IS NOT NULL" for place in places)
         order = ", ".join([*places, "_hour"])
         sql = f"SELECT {order}, {figures} FROM ({self._sql(sums)}) WHERE {condition} ORDER BY {order}"
-        rows = compute_window_sums(self._batches(sql, SUMS_ROWS), name, events)
+        rows = compute_window_sums(self._read_batches(sql, SUMS_ROWS), name, events)
         if (first := next(rows, None)) is None:
             return self.create(f"{name}_none", sum_windows(sums, name, events))
         path, view = self._scratch / f"lately-{next(self._stored)}.parquet", f"{name}_lately"
         store(chain([first], rows), path)
-        self._run(f"CREATE OR REPLACE TEMP VIEW {_quote(view)} AS SELECT * FROM read_parquet({_file(path)})")
+        self._run(f"CREATE OR REPLACE TEMP VIEW {_quote(view)} AS SELECT * FROM read_parquet({_quote_path(path)})")
         kinds = {f"_{name}_{i}": sums[by].type() for i, by in enumerate(events.by)}
         windows = dict.fromkeys(first.schema.names[len(kinds) + 1 :], "float64")
         return ibis.table(ibis.schema({**kinds, f"_{name}_hour": "int64", **windows}), name=view)
@@ -174,7 +174,7 @@ class DuckDB:
     def read(self, expression: ir.Table) -> pa.Table:
         return self._read(self._sql(expression))
 
-    def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+    def has_few_values(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         distinct = ibis.struct({name: rows[name] for name in columns}).approx_nunique()
         (counts,) = self.read(rows.agg(distinct=distinct, rows=rows.count())).to_pylist()
         return bool(counts["distinct"] < FEW * counts["rows"])
@@ -192,9 +192,9 @@ class DuckDB:
             return self._connection.sql(sql).to_arrow_table()
 
     def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
-        yield from self._batches(self._sql(expression), rows)
+        yield from self._read_batches(self._sql(expression), rows)
 
-    def _batches(self, sql: str, rows: int) -> Generator[pa.RecordBatch]:
+    def _read_batches(self, sql: str, rows: int) -> Generator[pa.RecordBatch]:
         with _explaining_errors():
             yield from self._connection.sql(sql).to_arrow_reader(rows)
 
@@ -239,7 +239,7 @@ def _sql(expression: ir.Table) -> str:
     try:
         return str(ibis.to_sql(expression, dialect="duckdb"))
     except ibis.IbisError as error:
-        raise Uncomputable(f"DuckDB cannot compute that: {_first_line(error)}", _first_line(error)) from None
+        raise Uncomputable(f"DuckDB cannot compute that: {_read_first_line(error)}", _read_first_line(error)) from None
 
 
 def _quote(name: str) -> str:
@@ -255,7 +255,7 @@ def _cast(name: str, kind: str) -> str:
     return f"{_quote(name)}::{_NAMES[kind]}" if kind in _NAMES else _quote(name)
 
 
-def _file(path: Path) -> str:
+def _quote_path(path: Path) -> str:
     """Returns the path as an SQL text for `read_parquet`, with `*`, `?` and `[` escaped."""
     return "'" + glob.escape(str(path)).replace("'", "''") + "'"
 
@@ -267,14 +267,14 @@ def _explaining_errors() -> Iterator[None]:
         yield
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise UserError(
-            f"DuckDB needs more memory or scratch disk than it may use: {_first_line(error)} Raise memory_gb, or set "
-            "TMPDIR to a larger disk."
+            f"DuckDB needs more memory or scratch disk than it may use: {_read_first_line(error)} Raise memory_gb, or "
+            "set TMPDIR to a larger disk."
         ) from None
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except duckdb.Error as error:
-        raise Uncomputable(f"DuckDB cannot compute that: {_first_line(error)}", _first_line(error)) from None
+        raise Uncomputable(f"DuckDB cannot compute that: {_read_first_line(error)}", _read_first_line(error)) from None
 
 
-def _first_line(error: Exception) -> str:
+def _read_first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]

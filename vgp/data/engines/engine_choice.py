@@ -42,8 +42,8 @@ class Source:
 
 def resolve_source(task: TabularTask, data: str, allowed: BigQuery) -> Source:
     """Returns the source that `data` names. Raises UserError if nothing matches, or a match cannot be read."""
-    if pinned.digest(data):
-        document = pinned.of_data(data, storage.read(data, most=pinned.MOST_BYTES))
+    if pinned.read_digest(data):
+        document = pinned.parse_data_pins(data, storage.read(data, most=pinned.MOST_BYTES))
         files = task.files(data) if document.objects or document.files else ()
         return Source(files, document.relations)
     tables, rest = names.split_bigquery(data)

@@ -34,20 +34,20 @@ def store(
     """
     writer = None
     try:
-        for batch in _group_batches(map(_plain, batches)):
+        for batch in _group_batches(map(_simplify_types, batches)):
             rows = pa.table(batch)
             more = computed(batch) if computed else pa.table({})
             for name, values in zip(more.column_names, more.columns, strict=True):
                 rows = rows.append_column(name, values)
             schema = pa.schema([field.with_nullable(field.name not in present) for field in rows.schema])
-            writer = writer or _writer(path, schema)
+            writer = writer or _open_writer(path, schema)
             writer.write_table(pa.Table.from_arrays(rows.columns, schema=schema), row_group_size=GROUP_ROWS)
     finally:
         if writer:
             writer.close()
 
 
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def _open_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,
@@ -71,20 +71,20 @@ def _group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     yield pa.concat_batches(waiting)
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _simplify_types(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Converts the batch to types that DuckDB reads without a conversion, and text to dictionaries without nulls."""
-    columns = [_plain_column(column) for column in batch.columns]
+    columns = [_simplify_column(column) for column in batch.columns]
     return pa.record_batch(columns, names=batch.schema.names)
 
 
-def _plain_column(column: pa.Array) -> pa.Array:
+def _simplify_column(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us"), safe=False)
     if kind == TEXT and not column.null_count:
         return column
     if pa.types.is_dictionary(kind):
-        return _plain_column(column.cast(kind.value_type))
+        return _simplify_column(column.cast(kind.value_type))
     if is_text(kind):
         return pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
     if pa.types.is_float16(kind):

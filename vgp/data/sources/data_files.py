@@ -63,17 +63,17 @@ def resolve(data: str) -> list[File]:
     files: dict[tuple[str | int, ...], File] = {}
     for part in parts:
         matches = storage.find(part, (*SUFFIXES, *map(str.upper, SUFFIXES)))
-        if not pinned.digest(part):
+        if not pinned.read_digest(part):
             matches = without_leftovers(part, matches)
             _require_one_of_each(matches)
         for file in matches:
-            files.setdefault(_identity(file), file)
+            files.setdefault(_identify_file(file), file)
     for file in files.values():
         suffix(storage.plain(file.path))
     return list(files.values())
 
 
-def _identity(file: File) -> tuple[str | int, ...]:
+def _identify_file(file: File) -> tuple[str | int, ...]:
     """Returns a key of the file itself, equal for all links and paths to a local file."""
     if file.version is None:
         return (file.path,)
@@ -112,9 +112,9 @@ def without_leftovers(part: str, files: Sequence[File]) -> list[File]:
     part = os.path.expanduser(part)
     if [file.path for file in files] == [part]:  # the part is the path of the file
         return list(files)
-    root = _root(part)
+    root = _find_root(part)
     named = [name for name in part[len(root) :].split("/") if name[:1] in ("_", ".")]
-    kept = [file for file in files if all(_is_named(name, named) for name in _hidden(file, root))]
+    kept = [file for file in files if all(_is_named(name, named) for name in _list_hidden_names(file, root))]
     if not kept:
         raise UserError(
             f"{part} matches only files such as {storage.plain(files[0].path)}. Files whose names begin with _ or . "
@@ -124,14 +124,14 @@ def without_leftovers(part: str, files: Sequence[File]) -> list[File]:
     return kept
 
 
-def _root(part: str) -> str:
+def _find_root(part: str) -> str:
     """Returns the folder of a part, or the folder before the first wildcard."""
     if storage.WILDCARDS & set(part) and not os.path.isdir(part):
         return re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]
     return part.rstrip("/")
 
 
-def _hidden(file: File, root: str) -> Iterator[str]:
+def _list_hidden_names(file: File, root: str) -> Iterator[str]:
     """Yields the hidden names in the path of a file below the root."""
     below = storage.plain(file.path)[len(root) :] if root else storage.plain(file.path)
     for name in below.split("/"):
@@ -147,7 +147,7 @@ def _require_no_log(files: Sequence[File]) -> None:
     """Raises UserError if the files belong to a table whose log shows which of their rows are valid."""
     parquet = (storage.plain(file.path) for file in files if storage.plain(file.path).endswith(".parquet"))
     tables = dict.fromkeys(re.sub(r"(/[^/]+=[^/]*)+$", "", path.rpartition("/")[0]) for path in parquet)
-    folders = [folder or "." for table in list(tables)[:MOST_FOLDERS] for folder in _table_folders(table)]
+    folders = [folder or "." for table in list(tables)[:MOST_FOLDERS] for folder in _list_table_folders(table)]
     for folder, (log, ending, kind) in product(folders, LOGS):
         if _holds(f"{folder}/{log}", ending):
             raise UserError(
@@ -157,7 +157,7 @@ def _require_no_log(files: Sequence[File]) -> None:
             )
 
 
-def _table_folders(files_folder: str) -> list[str]:
+def _list_table_folders(files_folder: str) -> list[str]:
     """Returns the folders that may hold the table's log; for Iceberg it is the folder above `data`."""
     return [files_folder, *([files_folder.removesuffix("/data")] if files_folder.endswith("/data") else [])]
 

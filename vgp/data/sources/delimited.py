@@ -31,7 +31,7 @@ REPEATED = (
 )
 
 
-def _nulls(missing: Sequence[str], blanks: bool = True) -> list[str]:
+def _list_null_texts(missing: Sequence[str], blanks: bool = True) -> list[str]:
     """Returns the texts for a missing value, with and without blanks around them: Arrow strips numbers but not these.
 
     Args:
@@ -95,7 +95,7 @@ class Delimited:
     def _lines(self, data: bytes) -> Iterator[int]:
         if self._quote_in(data):
             return (line for _, line in records.read_records(data, self.separator, self.quote))
-        return _not_blank(data)
+        return _number_lines(data)
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """Reads the fields of all records. Raises pa.ArrowInvalid with the number of the record, or Mistake."""
@@ -120,7 +120,7 @@ class Delimited:
                 include_columns=list(types),
                 include_missing_columns=True,  # those that the header may lack: it was checked
                 decimal_point=self.decimal,
-                null_values=_nulls(self.missing, b" " in data),
+                null_values=_list_null_texts(self.missing, b" " in data),
             ),
         )
 
@@ -187,7 +187,7 @@ class Delimited:
             value = self._fields(data, record)[int(column[1])]
             reason = f"{quote(value)} has more decimals than its type, and none is rounded."
         name = f", column {join_names([self.columns[int(column[1])]])}" if column else ""
-        text = f"{name}: {self._reason(data, record, reason)}"
+        text = f"{name}: {self._explain_reason(data, record, reason)}"
         field = next((field for field in fields if column and field.name == self.columns[int(column[1])]), None)
         if column and field and (field.declared or "zone offset" not in reason):
             text += format_advice(self._fields(data, record)[int(column[1])], field)
@@ -197,7 +197,7 @@ class Delimited:
         rows = (tuple(fields) for fields, _ in records.read_records(data, self.separator, self.quote))
         return next(islice(rows, record, None), ())
 
-    def _reason(self, data: bytes, record: int, reason: str) -> str:
+    def _explain_reason(self, data: bytes, record: int, reason: str) -> str:
         if value := re.match(r"CSV conversion error to (.+?): invalid value '(.*)'", reason, re.DOTALL):
             hint = ""
             if self.decimal == "." and re.fullmatch(r"-?\d+,\d+", value[2]):
@@ -205,7 +205,8 @@ class Delimited:
             return f"{quote(value[2])} is not of type {value[1]}.{hint}"
         if value := re.match(r"CSV conversion error to (.+?): expected (a|no) zone offset in '(.*?)'", reason):
             has, other = ("no", 'pa.timestamp("us")') if value[2] == "a" else ("a", 'pa.timestamp("us", tz="UTC")')
-            return f"{quote(value[3])} has {has} zone (as Z or +01:00), and is to be {value[1]}: declare {other}."
+            seen = f"{quote(value[3])} has {has} zone (as Z or +01:00)"
+            return f"{seen}, but the column is declared as {value[1]}: declare {other}."
         if "UTF8" in reason:
             try:
                 data.decode()
@@ -214,7 +215,7 @@ class Delimited:
         return reason[:300]
 
 
-def _not_blank(data: bytes) -> Iterator[int]:
+def _number_lines(data: bytes) -> Iterator[int]:
     """Yields the line number, from 0, of each non-blank line; a file may have hundreds of millions of blank ones."""
     line = end = 0
     for text in re.finditer(rb"[^\r\n]+", data) if data.strip(b"\r\n") else ():

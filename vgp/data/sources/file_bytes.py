@@ -103,7 +103,7 @@ def stage_files(files: Sequence[File], scratch: Path) -> Generator[tuple[int, Fi
         coming = iter(enumerate(files))
         try:
             for number, file in coming:
-                waiting.append((number, file, pool.submit(_local, file, _staging_path(scratch, number))))
+                waiting.append((number, file, pool.submit(_download_if_remote, file, _staging_path(scratch, number))))
                 while len(waiting) >= AHEAD or sum(file.bytes for _, file, _ in waiting) > AHEAD_BYTES:
                     yield from _yield_and_remove(waiting.popleft())
             while waiting:
@@ -118,7 +118,7 @@ def _staging_path(scratch: Path, number: int) -> Path:
     return scratch / f"object-{number}"
 
 
-def _local(file: File, target: Path) -> str:
+def _download_if_remote(file: File, target: Path) -> str:
     if not storage.is_remote(file.path):
         return file.path
     download.copy(file.path, target)

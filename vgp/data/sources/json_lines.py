@@ -38,7 +38,7 @@ class JsonLines:
 
     def line(self, data: bytes, record: int) -> int:
         number = -1
-        for number, (line, _) in enumerate(_lines(data)):
+        for number, (line, _) in enumerate(_number_lines(data)):
             if number == record:
                 return line
         return -2 - number
@@ -51,31 +51,31 @@ class JsonLines:
             pa.BufferReader(data),
             pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pyarrow.json.ParseOptions(
-                explicit_schema=pa.schema([(field.name, _json_type(field.type)) for field in fields]),
+                explicit_schema=pa.schema([(field.name, _find_json_type(field.type)) for field in fields]),
                 unexpected_field_behavior="ignore",
             ),
         )
         if table.num_rows != sum(map(bool, map(bytes.strip, data.split(b"\n")))):
             raise pa.ArrowInvalid("a line does not hold one object")
-        columns = {field.name: _column(table[field.name], field) for field in fields}
+        columns = {field.name: _convert_column(table[field.name], field) for field in fields}
         if _has_other_case(data, [field.name for field in fields if table[field.name].null_count]):
             raise pa.ArrowInvalid("a member has another name")
         return pa.table(columns)
 
     def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
         """Finds the first line that cannot be read, by bisection, and explains its mistake."""
-        lines = [text for _, text in _lines(data)]
+        lines = [text for _, text in _number_lines(data)]
         good, bad = 0, len(lines)
         while bad - good > 1:
             middle = (good + bad) // 2
-            if self._readable(b"\n".join(lines[good:middle]), fields):
+            if self._is_readable(b"\n".join(lines[good:middle]), fields):
                 good = middle
             else:
                 bad = middle
         cut_off = " The file seems to be cut off there." if last and bad == len(lines) and data[-1:] != b"\n" else ""
         return Mistake(good, self._explain(lines[good], fields, message, cut_off))
 
-    def _readable(self, data: bytes, fields: Sequence[Field]) -> bool:
+    def _is_readable(self, data: bytes, fields: Sequence[Field]) -> bool:
         try:
             self.read(data, fields)
         except (pa.ArrowException, UnicodeDecodeError):
@@ -104,19 +104,19 @@ class JsonLines:
                 "no text."
             )
         for field in fields:
-            if not self._readable(line, [field]):
+            if not self._is_readable(line, [field]):
                 return self._describe_error(members, field, message)
         return f": {message[:300]}"
 
     def _describe_error(self, members: JsonObject, field: Field, message: str) -> str:
         name, value = join_names([field.name]), members.get(field.name)
         if field.name not in members:
-            return f" {schema.lacking(list(members), [field.name])}"
+            return f" {schema.missing_columns_message(list(members), [field.name])}"
         if value is None or value == "":
             return f": column {name} is empty, but the schema does not allow missing values."
         if "twice" in message:
             return f", column {name} occurs twice."
-        return f", column {name}: {_format(value)} is not of type {field.type}.{_advice(value, field)}"
+        return f", column {name}: {_format(value)} is not of type {field.type}.{_suggest_type(value, field)}"
 
 
 def require_lines(name: str, head: bytes) -> None:
@@ -132,7 +132,7 @@ def _has_other_case(data: bytes, names: Sequence[str]) -> bool:
         written = json.dumps(name, ensure_ascii=False).encode()
         if lower.count(written.lower()) == data.count(written):  # true of nearly all blocks
             continue
-        texts = (text for _, text in _lines(data) if written not in text and written.lower() in text.lower())
+        texts = (text for _, text in _number_lines(data) if written not in text and written.lower() in text.lower())
         if any(
             name not in members and name.casefold() in map(str.casefold, members) for members in map(json.loads, texts)
         ):
@@ -140,7 +140,7 @@ def _has_other_case(data: bytes, names: Sequence[str]) -> bool:
     return False
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _number_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yields the non-blank lines with their numbers from 0."""
     return ((number, text) for number, text in enumerate(data.split(b"\n")) if text.strip())
 
@@ -153,7 +153,7 @@ def _is_text(*values: object) -> bool:
     return True
 
 
-def _advice(value: object, field: Field) -> str:
+def _suggest_type(value: object, field: Field) -> str:
     if isinstance(value, dict | list):
         return f" Write its parts as members of their own.{field.fix}"
     if isinstance(value, str) and not field.declared and not pa.types.is_temporal(field.type):
@@ -167,7 +167,7 @@ def _format(value: object) -> str:
     return quote(value) if isinstance(value, str) else quote(json.dumps(value))[1:-1]
 
 
-def _json_type(declared: pa.DataType) -> pa.DataType:
+def _find_json_type(declared: pa.DataType) -> pa.DataType:
     """Returns the type in which JSON writes values of a declared type."""
     kinds = pa.types
     if kinds.is_integer(declared) or kinds.is_floating(declared) or kinds.is_boolean(declared):
@@ -175,7 +175,7 @@ def _json_type(declared: pa.DataType) -> pa.DataType:
     return declared if kinds.is_decimal(declared) else pa.string()
 
 
-def _column(written: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+def _convert_column(written: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     if pa.types.is_time(field.type):
         day = pc.binary_join_element_wise("1970-01-01T", written, "")
         written = day.cast(pa.timestamp(field.type.unit))

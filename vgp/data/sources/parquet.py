@@ -61,7 +61,7 @@ class Types:
         also = f"; in {other[1]} it is {other[0]}" if other else ""
         raise UserError(
             f"{name}: column {join_names([field.name])} is {stored}, but the schema has {field.type}{also}."
-            + (f" Change {field.declared}." if field.declared else _fix(stored, field))
+            + (f" Change {field.declared}." if field.declared else _suggest_fix(stored, field))
         )
 
 
@@ -95,7 +95,7 @@ def read_parts(
         UserError: the file is damaged or cut off, lacks a column, or has a column of another type.
     """
     small = opened.version.bytes <= BLOCK_BYTES
-    with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
+    with _convert_damage_errors(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
         words = [field.name for field in fields if is_text(field.type)]
         file = _open(source, words)
         texts = Texts(opened.name, opened.version.bytes)
@@ -110,10 +110,10 @@ def read_parts(
         # No names if all columns are read: finding columns by name takes as long as reading a small file.
         present = [field.name for field in fields if field.name in stored.names]
         names = None if len(stored) == len(present) else present
-        if small and file.metadata.num_rows <= ROWS and (table := _whole(file, names)) is not None:
+        if small and file.metadata.num_rows <= ROWS and (table := _read_whole(file, names)) is not None:
             yield Stored(number, texts.add(table).replace_schema_metadata())
             return
-        by_differences = _by_differences(file.metadata, words)
+        by_differences = _list_delta_columns(file.metadata, words)
         rows = DIFFERENCES_ROWS if by_differences else ROWS
         if plain_words := [*parquet_pages.find_plain_columns(source, file.metadata, words, rows), *by_differences]:
             file = _open(source, [name for name in words if name not in plain_words], file.metadata)
@@ -134,7 +134,7 @@ def _open(
         return pyarrow.parquet.ParquetFile(source)
 
 
-def _whole(file: pyarrow.parquet.ParquetFile, names: Sequence[str] | None) -> pa.Table | None:
+def _read_whole(file: pyarrow.parquet.ParquetFile, names: Sequence[str] | None) -> pa.Table | None:
     """Reads all of a small file; returns None if Arrow cannot read a text as a dictionary.
 
     Checking the encodings first would take as long as reading.
@@ -147,7 +147,7 @@ def _whole(file: pyarrow.parquet.ParquetFile, names: Sequence[str] | None) -> pa
         raise
 
 
-def _by_differences(footer: pyarrow.parquet.FileMetaData, words: Sequence[str]) -> list[str]:
+def _list_delta_columns(footer: pyarrow.parquet.FileMetaData, words: Sequence[str]) -> list[str]:
     """Returns the text columns with one of the encodings `DIFFERENCES`."""
     places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
     encodings = {
@@ -175,7 +175,7 @@ def fits(stored: pa.DataType, declared: pa.DataType) -> bool:
     return next((kind for kind, is_one in kinds if is_one(stored)), "") in (wanted, *WIDER.get(wanted, ()))
 
 
-def _fix(stored: pa.DataType, field: Field) -> str:
+def _suggest_fix(stored: pa.DataType, field: Field) -> str:
     if pa.types.is_nested(stored):
         return " Write its parts as columns of their own."
     if pa.types.is_timestamp(stored) and pa.types.is_timestamp(field.type):
@@ -188,15 +188,15 @@ def _fix(stored: pa.DataType, field: Field) -> str:
 
 def convert_table(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """Converts the columns to the types of the fields. Raises Mistake for a value that would change."""
-    return pa.table({field.name: _column(table[field.name], field) if field.name in table.column_names
+    return pa.table({field.name: _convert_column(table[field.name], field) if field.name in table.column_names
                      else pa.nulls(table.num_rows, field.type) for field in fields})  # fmt: skip
 
 
-def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+def _convert_column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     try:
         return _cast(stored, field)
     except pa.ArrowInvalid as error:
-        record = _first(stored, field)
+        record = _find_first(stored, field)
         lost = "UTF8" not in str(error)
         reason = (
             f"{quote(format_value(stored, record))} is not of type {field.type} without a loss"
@@ -219,7 +219,7 @@ def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     return fill_missing(values)
 
 
-def _first(stored: pa.ChunkedArray, field: Field) -> int:
+def _find_first(stored: pa.ChunkedArray, field: Field) -> int:
     """Returns the position of the first value that cannot be converted, by bisection."""
     good, bad = 0, len(stored)
     while bad - good > 1:
@@ -241,7 +241,7 @@ def plain_type(stored: pa.DataType) -> pa.DataType:
 
 
 @contextmanager
-def _damage_named(opened: OpenedFile) -> Iterator[None]:
+def _convert_damage_errors(opened: OpenedFile) -> Iterator[None]:
     """Turns errors of Arrow about a damaged, foreign or encrypted file into UserErrors."""
     if not opened.version.bytes:
         raise UserError(f"{opened.name} is empty: a Parquet file has at least its columns.")

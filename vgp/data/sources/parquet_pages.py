@@ -53,14 +53,14 @@ def find_plain_columns(
         except (LookupError, ValueError, ArithmeticError, OSError, struct.error):
             continue  # an unknown encoding, or damage that reading reports
         differing = sum(page.values for page in pages if not page.longest)
-        most = _most(pages, rows)
+        most = _bound_bytes(pages, rows)
         if 2 * differing >= sum(page.values for page in pages) and most <= left:
             left -= most
             good.append(name)
     return good
 
 
-def _most(pages: Sequence[Page], rows: int) -> int:
+def _bound_bytes(pages: Sequence[Page], rows: int) -> int:
     """Returns an upper bound of the bytes of `rows` consecutive values: of all pages that they may span.
 
     Each value of a dictionary counts as its longest text.
@@ -88,25 +88,25 @@ class _Walk:
         at = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
         seen, longest = 0, 0
         while seen < chunk.num_values:
-            header, start = self._header(at)
-            packed, unpacked = _size(header[3]), _size(header[2])
+            header, start = self._read_header(at)
+            packed, unpacked = _check_size(header[3]), _check_size(header[2])
             if header[1] == _DICTIONARY_PAGE and not longest:
-                longest = self._longest(start, packed, unpacked, chunk.compression)
+                longest = self._find_longest(start, packed, unpacked, chunk.compression)
             elif header[1] == _DATA_PAGE:
-                page = _page(header[5], max(packed, unpacked), longest)
+                page = _read_page(header[5], max(packed, unpacked), longest)
                 seen += page.values
                 yield page
             else:
                 raise ValueError(f"a page of kind {header[1]}")
             at = start + packed
 
-    def _header(self, at: int) -> tuple[dict[int, object], int]:
+    def _read_header(self, at: int) -> tuple[dict[int, object], int]:
         """Returns the fields of a page header by their numbers, and the offset of the page's content."""
         self._spend(_HEADER_BYTES)
         compact = Compact(self.source.read_at(_HEADER_BYTES, at))
         return compact.fields(), at + compact.at
 
-    def _longest(self, start: int, packed: int, unpacked: int, codec: str) -> int:
+    def _find_longest(self, start: int, packed: int, unpacked: int, codec: str) -> int:
         """Returns the length in bytes of the longest text in a dictionary page, at least 1."""
         if codec not in _CODECS:
             raise ValueError(codec)
@@ -126,10 +126,10 @@ class _Walk:
         self.left -= size
 
 
-def _page(header: object, size: int, longest: int) -> Page:
+def _read_page(header: object, size: int, longest: int) -> Page:
     if not isinstance(header, dict):
         raise ValueError("a page without a header of its kind")
-    values, encoding = _size(header[1]), header[2]
+    values, encoding = _check_size(header[1]), header[2]
     if encoding == _PLAIN:
         return Page(values, bytes=size)
     if encoding in _DICTIONARY and longest:
@@ -137,7 +137,7 @@ def _page(header: object, size: int, longest: int) -> Page:
     raise ValueError(f"encoding {encoding}")
 
 
-def _size(value: object) -> int:
+def _check_size(value: object) -> int:
     """Returns a size as it is. Raises ValueError unless it is a non-negative 32-bit integer."""
     if type(value) is not int or not 0 <= value < 1 << 31:
         raise ValueError(f"a size of {value}")
@@ -161,14 +161,14 @@ class Compact:
             raise ValueError("structs in structs")
         fields: dict[int, object] = {}
         number = 0
-        while head := self._byte():
+        while head := self._read_byte():
             if not head >> 4:
                 raise ValueError("a number of its own")
             number += head >> 4
-            fields[number] = self._value(head & 15, depth)
+            fields[number] = self._read_value(head & 15, depth)
         return fields
 
-    def _value(self, kind: int, depth: int) -> object:
+    def _read_value(self, kind: int, depth: int) -> object:
         if kind in (_TRUE, _FALSE):
             return kind == _TRUE
         if kind in _NUMBERS:
@@ -184,11 +184,11 @@ class Compact:
 
     def _read_unsigned(self) -> int:
         value = shift = 0
-        while (byte := self._byte()) & 128:
+        while (byte := self._read_byte()) & 128:
             value, shift = value | (byte & 127) << shift, shift + 7
         return value | byte << shift
 
-    def _byte(self) -> int:
+    def _read_byte(self) -> int:
         byte = self.content[self.at]
         self.at += 1
         return byte

@@ -32,7 +32,7 @@ def find_last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) 
     """Returns where the last whole record ends in a block that begins with a record; 0 if none ends."""
     if not quote or quote.encode() not in block:
         return block.rfind(b"\n") + 1
-    edges, end = _edges(block, quote, separators), len(block)
+    edges, end = _find_edges(block, quote, separators), len(block)
     while end:
         before = int(np.searchsorted(edges, end))
         if before % 2:  # inside quotes: continue before the opening quote
@@ -48,7 +48,7 @@ def find_last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) 
 
 def find_first_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
     """Returns where the first record ends; 0 if it does not."""
-    edges = _edges(block, quote, separators)
+    edges = _find_edges(block, quote, separators)
     end = block.find(b"\n")
     while end >= 0:
         before = int(np.searchsorted(edges, end))
@@ -65,17 +65,17 @@ def count(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
     if not quote or quote.encode() not in block:
         return block.count(b"\n")
     newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-    return int(np.count_nonzero(np.searchsorted(_edges(block, quote, separators), newlines) % 2 == 0))
+    return int(np.count_nonzero(np.searchsorted(_find_edges(block, quote, separators), newlines) % 2 == 0))
 
 
 def is_open(text: bytes, quote: str = '"', separators: str = SEPARATORS) -> bool:
     """Whether a text that starts with a record ends inside a quoted field."""
-    return len(_edges(text, quote, separators)) % 2 == 1
+    return len(_find_edges(text, quote, separators)) % 2 == 1
 
 
 def find_closing_quotes(text: bytes, quote: str, separators: str) -> list[int]:
     """Returns the positions of closing quotes; the first of a doubled quote may be among them."""
-    return list(_edges(text, quote, separators)[1::2].tolist())
+    return list(_find_edges(text, quote, separators)[1::2].tolist())
 
 
 def read_records(data: bytes, separator: str = ",", quote: str = '"') -> Iterator[tuple[list[str], int]]:
@@ -96,7 +96,7 @@ def dialect(separator: str, quote: str) -> Any:
     return {"delimiter": separator, "quotechar": quote or None, "quoting": quoting}
 
 
-def _edges(block: bytes, quote: str, separators: str) -> Positions:
+def _find_edges(block: bytes, quote: str, separators: str) -> Positions:
     """Returns the positions where quoted fields begin and end, alternately; a doubled quote may end and begin one."""
     if not quote or quote.encode() not in block:
         return np.zeros(0, np.int64)
@@ -108,10 +108,10 @@ def _edges(block: bytes, quote: str, separators: str) -> Positions:
     doubled = np.append(False, np.diff(quotes) == 1)
     if (starts | doubled)[::2].all():
         return quotes
-    return _edges_in_turn(quotes.tolist(), starts.tolist())
+    return _alternate_edges(quotes.tolist(), starts.tolist())
 
 
-def _edges_in_turn(quotes: list[int], starts: list[bool]) -> Positions:
+def _alternate_edges(quotes: list[int], starts: list[bool]) -> Positions:
     edges: list[int] = []
     inside, skip = False, -1
     for place, (mark, start) in enumerate(zip(quotes, starts, strict=True)):
@@ -149,7 +149,7 @@ def find_header_end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -
     if (at or len(head)) > MAX_HEADER_BYTES:
         raise UserError(f"{name}, line 1: the names of the columns are longer than {MAX_HEADER_BYTES >> 20} MiB.")
     if not at and b"\r" in head and b"\n" not in head:
-        raise UserError(_old_mac(name))
+        raise UserError(_old_mac_message(name))
     if not at and is_open(head, quote):
         raise UserError(f"{name}, line 1: a quote in the names of the columns is never closed.")
     return at or len(head), head
@@ -173,7 +173,7 @@ def read_header(
     quotes = [_mark(reading.quote)] if reading.quote else ['"', "'"]
     usual_names = _split(written, separators[0], quotes[0])
     if "\r" in written.rstrip("\r\n") and not usual_names:
-        raise UserError(_old_mac(name))
+        raise UserError(_old_mac_message(name))
     if not any(column.strip() for column in usual_names):
         raise UserError(f"{name} is empty: the first line must name the columns. Write it again, or move it away.")
     declared = {field.name for field in fields}
@@ -252,7 +252,7 @@ def check_names(where: str, names: Sequence[str]) -> None:
         )
 
 
-def _old_mac(name: str) -> str:
+def _old_mac_message(name: str) -> str:
     return (
         f"{name} ends its lines with CR alone, as Excel for Mac does in 'CSV (Macintosh)': save it as 'CSV UTF-8', "
         "or convert it: tr '\\r' '\\n' < OLD > NEW."

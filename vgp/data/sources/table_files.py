@@ -73,12 +73,15 @@ class Files:
     @property
     def schema(self) -> pa.Schema:
         """The schema of full batches: the declared columns, with text as dictionaries, and `_file` and `_record`."""
-        return _schema(self.fields)
+        return _build_schema(self.fields)
 
     def check_first(self) -> None:
         """Raises UserError unless the first file is readable and has the declared columns. Checks no values."""
         first = Files(self.files[:1], self.fields, self.reading, self.scratch)
-        with closing(first._parts(self.fields, Layouts(self.fields, self.reading), [])) as parts, suppress(Mistake):
+        with (
+            closing(first._list_parts(self.fields, Layouts(self.fields, self.reading), [])) as parts,
+            suppress(Mistake),
+        ):
             next(parts, None)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -96,7 +99,9 @@ class Files:
         fields = [field for field in self.fields if columns is None or field.name in columns]
         rows = Counter[int]()
         try:
-            yield from _merge_tables(_number_rows(in_order(self._tasks(fields), self.threads), rows), _schema(fields))
+            yield from _merge_tables(
+                _number_rows(in_order(self._list_tasks(fields), self.threads), rows), _build_schema(fields)
+            )
         except Mistake as mistake:
             record = rows[mistake.file] + mistake.record
             raise UserError(f"{self.place(mistake.file, record)}{mistake.text}") from None
@@ -113,16 +118,16 @@ class Files:
             _, chosen, path = next(local)
             with open_local(chosen, path, data_files.suffix(name)) as stream:
                 blocks = text_blocks.read_blocks(file, stream, Layouts(self.fields, self.reading))
-                return f"{name}, line {_line(blocks, record)}"
+                return f"{name}, line {_find_line(blocks, record)}"
 
-    def _tasks(self, fields: Sequence[Field]) -> Generator[Task]:
+    def _list_tasks(self, fields: Sequence[Field]) -> Generator[Task]:
         """Yields the reading tasks for all rows in order."""
         sources: list[SourceFile] = []
         layouts = Layouts(self.fields, self.reading)
-        yield from read_tasks(self._parts(fields, layouts, sources), fields)
+        yield from read_tasks(self._list_parts(fields, layouts, sources), fields)
         self.sources, self.notes = tuple(sources), (*_note_formats(self.files), *layouts.notes())
 
-    def _parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Generator[Part]:
+    def _list_parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Generator[Part]:
         types = parquet.Types()
         with closing(file_bytes.stage_files(self.files, self.scratch)) as local:
             for number, file, path in local:
@@ -171,11 +176,11 @@ def _batch(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch
         yield from pa.concat_tables(typed).combine_chunks().to_batches(rows)
 
 
-def _schema(fields: Sequence[Field]) -> pa.Schema:
+def _build_schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([*build_memory_schema(fields), (FILE, pa.int32()), (RECORD, pa.int64())])
 
 
-def _line(parts: Iterator[Block], record: int) -> int:
+def _find_line(parts: Iterator[Block], record: int) -> int:
     """Returns the line number, from 1, at which a record of a file starts."""
     lines = 1
     try:
@@ -221,7 +226,7 @@ def read(group: Sequence[Part], fields: Sequence[Field]) -> list[Rows]:
     for part in group:
         before = sum(count for done in rows for file, count in done.runs if file == part.file)
         try:
-            table = _table(part, fields)
+            table = _read_table(part, fields)
         except Mistake as mistake:
             raise mistake.after(before, part.file) from None
         rows.append(Rows(table, ((part.file, table.num_rows),)))
@@ -252,7 +257,7 @@ def _read_group(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
     return Rows(table, tuple(zip((part.file for part in group), counts, strict=True)))
 
 
-def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
+def _read_table(part: Part, fields: Sequence[Field]) -> pa.Table:
     """Reads the rows of one part. Raises Mistake."""
     if isinstance(part, Stored):
         table = parquet.convert_table(part.table, fields)

@@ -108,7 +108,7 @@ def decimal_mark(name: str, text: bytes, layout: Delimited, fields: Sequence[Fie
     broken = [field.name for field in fields if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)]
     if not broken or not _may_have_commas(text, layout):
         return "."
-    shown = dict(_numbers(text, layout, broken))
+    shown = dict(_list_numbers(text, layout, broken))
     commas = [value for value in shown if WITH_COMMA.fullmatch(value)]
     if not commas or any(WITH_POINT.fullmatch(value) for value in shown):
         return "."
@@ -129,7 +129,7 @@ def _may_have_commas(text: bytes, layout: Delimited) -> bool:
     return bool(quote) and re.search(quote + rb"\s*[+-]?\d+,\d+\s*" + quote, text) is not None
 
 
-def _numbers(text: bytes, layout: Delimited, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _list_numbers(text: bytes, layout: Delimited, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields the texts in the columns, with the names of the columns."""
     places = {layout.columns.index(name): name for name in columns}
     for row, _ in records.read_records(text[: layout.last_end(text)] or text, layout.separator, layout.quote):
@@ -215,7 +215,7 @@ def read_blocks(number: int, opened: OpenedFile, layouts: Layouts) -> Iterator[B
     lines, texts = head.count(b"\n", 0, end), chain([head[end:]], texts)
     held = None
     try:
-        for data in _whole(texts, layout):
+        for data in _cut_whole_records(texts, layout):
             if held is not None and len(held) < MAX_RECORD_BYTES and not layout.find_filled_end(data):
                 held += data  # empty rows, dropped if the file ends with them
                 continue
@@ -233,7 +233,7 @@ def read_blocks(number: int, opened: OpenedFile, layouts: Layouts) -> Iterator[B
         yield Block(number, held[:end], layout, lines, last=True)
 
 
-def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:
+def _cut_whole_records(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:
     """Yields blocks of whole records. Raises Mistake for a record that does not end, positioned after all blocks."""
     rest = b""
     for text in texts:

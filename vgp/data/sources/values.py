@@ -74,14 +74,14 @@ def check(table: pa.Table, fields: Sequence[Field]) -> None:
             raise Mistake(
                 record, f": column {field.name} is empty, but the schema does not allow missing values{where}."
             )
-        for wrong, text in _beyond(values):
+        for wrong, text in _find_unrepresentable(values):
             if (record := int(pc.index(wrong, True).as_py())) >= 0:
                 raise Mistake(
                     record, f", column {join_names([field.name])}: {text.format(format_value(values, record))}"
                 )
 
 
-def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
+def _find_unrepresentable(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
     """Yields masks of values that engines cannot hold, each with its message.
 
     Engines hold days and microseconds of the years 1 to 9999, and signed 64-bit integers.
@@ -145,7 +145,7 @@ class Texts:
         thousands of files.
         """
         most = table.num_rows * table.get_total_buffer_size()
-        self.bytes += most if most <= self.most >> 10 else sum(map(_size, table.columns))
+        self.bytes += most if most <= self.most >> 10 else sum(map(_count_text_bytes, table.columns))
         if self.bytes > self.most:
             raise UserError(
                 f"{self.name} holds more than {self.most >> 20:,} MiB of text ({self.packed_bytes:,} bytes packed): if "
@@ -154,19 +154,19 @@ class Texts:
         return table
 
 
-def _size(column: pa.ChunkedArray) -> int:
+def _count_text_bytes(column: pa.ChunkedArray) -> int:
     """Returns the bytes of a column's texts, each as often as it occurs; 0 for columns of other types."""
     if pa.types.is_dictionary(column.type):
-        if not _variable(column.type.value_type):
+        if not _has_variable_width(column.type.value_type):
             return 0
-        return sum(map(_occurring, column.chunks))
-    return int(column.nbytes) if _variable(column.type) else 0
+        return sum(map(_count_occurring_bytes, column.chunks))
+    return int(column.nbytes) if _has_variable_width(column.type) else 0
 
 
-def _occurring(chunk: pa.DictionaryArray) -> int:
+def _count_occurring_bytes(chunk: pa.DictionaryArray) -> int:
     lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())
     return pc.sum(lengths.take(chunk.indices)).as_py() or 0
 
 
-def _variable(kind: pa.DataType) -> bool:
+def _has_variable_width(kind: pa.DataType) -> bool:
     return is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)

@@ -46,13 +46,13 @@ def make_agree(expression: Expression, never_null: frozenset[str]) -> Expression
     def one(node: ops.Node, changed: Mapping[str, object] | None) -> ops.Node:
         node = node.__recreate__(changed) if changed else node
         if isinstance(node, (ops.Greatest, ops.Least)):
-            return node.copy(arg=_not_null(node.arg))
+            return node.copy(arg=_replace_nulls(node.arg))
         if isinstance(node, _OF_EQUALS) and node.arg.dtype.is_floating():
             return node.copy(arg=ops.Add(node.arg, ops.Literal(0.0, dt.float64)))  # -0.0 + 0.0 is 0.0
         if isinstance(node, ops.ExtractEpochSeconds) and node.arg.dtype.is_timestamp():
             return ops.Floor(node)  # truncating the moment would take DuckDB three times as long
         if isinstance(node, ops.RegexExtract):
-            return _first_group(node)
+            return _extract_only_group(node)
         if isinstance(node, ops.WindowFunction):
             return _place_nulls(node, never_null)
         return node
@@ -60,7 +60,7 @@ def make_agree(expression: Expression, never_null: frozenset[str]) -> Expression
     return cast(Expression, expression.op().replace(one).to_expr())
 
 
-def _not_null(values: tuple[ops.Value, ...]) -> tuple[ops.Value, ...]:
+def _replace_nulls(values: tuple[ops.Value, ...]) -> tuple[ops.Value, ...]:
     """Replaces each null by another value that is not null, so that nulls are ignored unless all values are null."""
     if len(values) < 2:
         return values
@@ -75,7 +75,7 @@ def _place_nulls(window: ops.WindowFunction, never_null: frozenset[str]) -> ops.
     include; so rows with nulls become a separate group.
     """
     keys = [key for key in window.order_by if _may_be_null(key.arg, never_null)]
-    if not _by_offset(window):
+    if not _is_offset_range(window):
         nulls = {key: ops.SortKey(ops.IsNull(key.arg), ascending=not key.nulls_first) for key in keys}
         return window.copy(order_by=tuple(part for key in window.order_by for part in (nulls.get(key), key) if part))
     if window.start and window.end:
@@ -87,13 +87,13 @@ def _may_be_null(value: ops.Value, never_null: frozenset[str]) -> bool:
     return not (isinstance(value, ops.IsNull) or isinstance(value, ops.Field) and value.name in never_null)
 
 
-def _by_offset(window: ops.WindowFunction) -> bool:
+def _is_offset_range(window: ops.WindowFunction) -> bool:
     """Whether the window is a range of key values around the row's own, other than 0."""
     ends = [end.value for end in (window.start, window.end) if end]
     return window.how == "range" and any(not isinstance(end, ops.Literal) or end.value for end in ends)
 
 
-def _first_group(node: ops.RegexExtract) -> ops.Node:
+def _extract_only_group(node: ops.RegexExtract) -> ops.Node:
     """Extracts the group with a pattern in which it is the only one; "" without a match."""
     pattern = _capture_only(node.pattern.value, node.index.value)
     return ops.Coalesce((_extract_group(node.arg.to_expr(), pattern, 1).op(), ops.Literal("", dt.string)))
@@ -150,11 +150,11 @@ _ORDERED = (ops.First, ops.Last, ops.ArrayCollect, ops.GroupConcat)
 
 def check_order(where: str, expression: ir.Expr) -> None:
     """Raises UserError for an expression whose values are not deterministic."""
-    for problem in _problems(expression):
+    for problem in _find_disagreements(expression):
         raise UserError(f"{where} {problem} The same input must give the same dataset.")
 
 
-def _problems(expression: ir.Expr) -> Iterator[str]:
+def _find_disagreements(expression: ir.Expr) -> Iterator[str]:
     operation = expression.op()
     if impure := [found for found in operation.find(ops.Impure) if not isinstance(found, ops.ScalarUDF)]:
         yield f"uses {type(impure[0]).__name__}, which is another value every time."
@@ -176,7 +176,7 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
             yield f"has a re_extract of group {pattern.index.value}, where its pattern has {most}."
     if several := operation.find(_ANY_OF):
         yield f"uses {type(several[0]).__name__}, which returns any of several equal rows: use first(order_by=...)."
-    for first, second in _in_other_letters(expression):
+    for first, second in _find_case_twins(expression):
         yield f"makes a table with both {first} and {second}: no two names may differ in case only."
     if operation.find(ops.Arbitrary):
         yield "takes an arbitrary value of some rows: take the `min` or the `max`, or the `first` by an order."
@@ -194,7 +194,7 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
             yield f"uses {type(reduction).__name__} on rows without an order: add order_by, without ties."
 
 
-def _in_other_letters(expression: ir.Expr) -> Iterator[tuple[str, str]]:
+def _find_case_twins(expression: ir.Expr) -> Iterator[tuple[str, str]]:
     """Yields pairs of columns of an intermediate table that differ only in case, which engines confuse."""
     for table in expression.op().find(ops.Relation):
         spelled = dict[str, str]()

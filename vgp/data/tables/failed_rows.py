@@ -47,7 +47,7 @@ class TaskExpression:
     @property
     def columns(self) -> list[str]:
         """The columns of the rows that the expression uses."""
-        names = _columns(self.value.op(), self.rows.op())
+        names = _list_columns(self.value.op(), self.rows.op())
         return [name for name in self.rows.columns if name in names and name not in features.INTERNAL]
 
 
@@ -79,9 +79,9 @@ class _Search:
 
     def uncomputable(self, error: Uncomputable) -> str:
         try:
-            for said in self._expressions():
-                if self._failure(said, said.rows):
-                    return self._complaint(said)
+            for said in self._list_expressions():
+                if self._find_failure(said, said.rows):
+                    return self._describe_failure(said)
         except Uncomputable as other:  # all events together
             return str(other)
         except UserError:  # the search would exceed a limit on the bytes read
@@ -89,8 +89,8 @@ class _Search:
         return str(error)
 
     def infinite(self, error: Infinite) -> str:
-        for said in self._expressions():
-            if said.name == self._title("features", error.column):
+        for said in self._list_expressions():
+            if said.name == self._format_title("features", error.column):
                 value = said.value.cast("float64").isinf()
                 rows = said.rows.filter(value).order_by(self._order)
                 return f"{error} The first is in {self._locate(said, rows.limit(1))}."
@@ -98,10 +98,10 @@ class _Search:
 
     # ---- the expressions of the task
 
-    def _title(self, method: str, name: str) -> str:
+    def _format_title(self, method: str, name: str) -> str:
         return f"{type(self._task).__name__}.{method}" + (f": {name}" if name else "")
 
-    def _expressions(self) -> Iterator[TaskExpression]:
+    def _list_expressions(self) -> Iterator[TaskExpression]:
         """Yields the expressions in the order of computation. Raises Uncomputable for the events as a whole."""
         task, rows = self._task, self._rows
         names = [field.name for field in task.schema if field.name in rows.columns]
@@ -109,62 +109,64 @@ class _Search:
         whole = len(names) == len(task.schema)  # otherwise the source has only the columns of `days`
         for method in ["days"] * bool(task.time) + ["labels"] * whole:
             value = task_methods.move_to(rows, seen, task_methods.call_method(task, method, seen))
-            yield TaskExpression(self._title(method, ""), rows, rows, value)
+            yield TaskExpression(self._format_title(method, ""), rows, rows, value)
         if whole:
-            yield from self._of_features(seen)
+            yield from self._list_feature_expressions(seen)
 
-    def _of_features(self, seen: ir.Table) -> Iterator[TaskExpression]:
+    def _list_feature_expressions(self, seen: ir.Table) -> Iterator[TaskExpression]:
         task, rows = self._task, self._rows
         for name, events in task_methods.call_method(task, "events", seen).items():
-            yield from self._of_events(name, replace(events, table=task_methods.move_to(rows, seen, events.table)))
+            yield from self._list_event_expressions(
+                name, replace(events, table=task_methods.move_to(rows, seen, events.table))
+            )
         joined = self._join_events()
-        for name, value in features.values_of(task, joined).items():
-            yield TaskExpression(self._title("features", name), joined, joined, value)
+        for name, value in features.compute_values(task, joined).items():
+            yield TaskExpression(self._format_title("features", name), joined, joined, value)
 
-    def _of_events(self, name: str, events: Events) -> Iterator[TaskExpression]:
+    def _list_event_expressions(self, name: str, events: Events) -> Iterator[TaskExpression]:
         for column in (*events.by, events.hour, *([events.value] if events.value else [])):
-            title = f"{self._title('events', name)}, {column}"
+            title = f"{self._format_title('events', name)}, {column}"
             yield TaskExpression(title, self._rows, events.table, events.table[column])
 
     def _join_events(self) -> ir.Table:
         try:
             return features.join_events(self._task, self._engine, self._rows)
         except Uncomputable as error:
-            message = f"{self._title('events', '')} cannot be computed: {error.reason}"
+            message = f"{self._format_title('events', '')} cannot be computed: {error.reason}"
             raise Uncomputable(message, error.reason) from None
 
     # ---- the search for the row
 
-    def _failure(self, said: TaskExpression, rows: ir.Table) -> str:
+    def _find_failure(self, expression: TaskExpression, rows: ir.Table) -> str:
         """Returns the reason why the expression cannot be computed for these rows, or "" if it can."""
-        values = said.over(rows)
+        values = expression.over(rows)
         try:
             self._engine.read(values.agg(**{VALUE: values[VALUE].max()}))
         except Uncomputable as error:
             return error.reason
         return ""
 
-    def _complaint(self, said: TaskExpression) -> str:
-        for part in (*_parts(said), said):
-            row = self._row(part)
-            if row is not None and (reason := self._failure(part, row)):
-                return f"{said.name} cannot be computed for {self._locate(part, row)}: {_sentence(reason)}"
-        reason = self._failure(said, said.rows)
-        return f"{said.name} cannot be computed: {_sentence(reason)}"
+    def _describe_failure(self, expression: TaskExpression) -> str:
+        for part in (*_split_expression(expression), expression):
+            row = self._find_failing_row(part)
+            if row is not None and (reason := self._find_failure(part, row)):
+                return f"{expression.name} cannot be computed for {self._locate(part, row)}: {_explain_reason(reason)}"
+        reason = self._find_failure(expression, expression.rows)
+        return f"{expression.name} cannot be computed: {_explain_reason(reason)}"
 
-    def _row(self, said: TaskExpression) -> ir.Table | None:
+    def _find_failing_row(self, expression: TaskExpression) -> ir.Table | None:
         """Returns the first row for which the expression fails, as a table, or None if the search reads too much."""
-        rows = said.rows
+        rows = expression.rows
         try:
             for column in self._order:
-                rows = self._narrow(said, rows, column)
+                rows = self._narrow(expression, rows, column)
         except Uncomputable:
             raise
         except UserError:  # the search would exceed a limit on the bytes read
             return None
         return rows
 
-    def _narrow(self, said: TaskExpression, rows: ir.Table, column: str) -> ir.Table:
+    def _narrow(self, expression: TaskExpression, rows: ir.Table, column: str) -> ir.Table:
         """Returns the rows with the first value of the column for which the expression fails."""
         while True:
             ends = rows.agg(low=rows[column].min(), high=rows[column].max())
@@ -173,45 +175,45 @@ class _Search:
                 return rows
             for _ in range(HALVED):
                 middle = (low + high) // 2
-                if self._failure(said, rows.filter(rows[column].between(low, middle))):
+                if self._find_failure(expression, rows.filter(rows[column].between(low, middle))):
                     high = middle
                 elif low < high:
                     low = middle + 1
             self._kept += 1
             rows = self._engine.create(f"blamed_{self._kept}", rows.filter(rows[column].between(low, high)))
 
-    def _locate(self, said: TaskExpression, row: ir.Table) -> str:
+    def _locate(self, expression: TaskExpression, row: ir.Table) -> str:
         """Returns the place of a row and the inputs of the expression: "churn.csv, line 7 (plan = 'x')"."""
         key = [name for name in self._task.key if name in row.columns]
-        own = list(PLACE) if self._order == list(PLACE) else key or said.columns or row.columns
-        values = self._engine.read(row.select(*dict.fromkeys([*own, *said.columns]))).to_pylist()[0]
+        own = list(PLACE) if self._order == list(PLACE) else key or expression.columns or row.columns
+        values = self._engine.read(row.select(*dict.fromkeys([*own, *expression.columns]))).to_pylist()[0]
         place = self._engine.place({name: values[name] for name in own})
-        shown = [f"{name} = {_format(values[name])}" for name in said.columns[:MOST_SHOWN] if name not in own]
+        shown = [f"{name} = {_format(values[name])}" for name in expression.columns[:MOST_SHOWN] if name not in own]
         return f"{place} ({', '.join(shown)})" if shown else place
 
 
-def _columns(node: ops.Node, rows: ops.Node) -> set[str]:
+def _list_columns(node: ops.Node, rows: ops.Node) -> set[str]:
     """Returns the columns of `rows` that a value uses, through the tables in between."""
     if not isinstance(node, ops.Field):
-        return set().union(*(_columns(child, rows) for child in node.__children__ if isinstance(child, ops.Value)))
+        return set().union(*(_list_columns(child, rows) for child in node.__children__ if isinstance(child, ops.Value)))
     if node.rel == rows:
         return {node.name}
     value = node.rel.values.get(node.name)
-    return _columns(value, rows) if value else set()
+    return _list_columns(value, rows) if value else set()
 
 
-def _parts(said: TaskExpression) -> Iterator[TaskExpression]:
+def _split_expression(expression: TaskExpression) -> Iterator[TaskExpression]:
     """Yields the largest parts of an expression over several rows that depend on a single row each."""
-    waiting = [said.value.op()]
+    waiting = [expression.value.op()]
     while waiting:
         node = waiting.pop(0)
         if isinstance(node, ops.SortKey) or engine_agreement.takes_several_rows(node):
             waiting += [child for child in node.__children__ if isinstance(child, ops.Value)]
         elif not isinstance(node, ops.Field) and node.find(ops.Field):
-            yield replace(said, value=node.to_expr())
+            yield replace(expression, value=node.to_expr())
 
 
-def _sentence(reason: str) -> str:
+def _explain_reason(reason: str) -> str:
     """Returns the reason of the engine, with a fix."""
     said = reason.rstrip(".!") + "."
     if "the TOML's" in said:

@@ -67,7 +67,7 @@ def day(task: TabularTask, rows: ir.Table) -> ir.IntegerValue:
     return task_methods.call_value(task, "days", rows, ir.DateValue).epoch_days().cast("int32")
 
 
-def days(task: TabularTask, source: ir.Table) -> ir.Table:
+def compute_days(task: TabularTask, source: ir.Table) -> ir.Table:
     """Returns `_file` and `day`, the day since 1970-01-01, from a source with the columns of `find_day_columns`."""
     rows = task_methods.visible_table(source, (name for name in source.columns if name not in PLACE))
     day = task_methods.move_to(source, rows, task_methods.call_value(task, "days", rows, ir.DateValue)).epoch_days()
@@ -75,7 +75,7 @@ def days(task: TabularTask, source: ir.Table) -> ir.Table:
 
 
 def find_day_columns(task: TabularTask) -> list[Field]:
-    """Returns the columns that `days` uses."""
+    """Returns the columns that `days` of the task uses."""
     rows = task_methods.visible_table(ibis.table(canonical_schema(task.schema)), (field.name for field in task.schema))
     named = {field.name for field in task_methods.call_value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
     return [field for field in task.schema if field.name in named or field.name == task.time]
@@ -142,7 +142,7 @@ def join_events(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table
 def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
     """Returns sums of events by place and hour. Many rows with few distinct places are first reduced to these."""
     places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
-    if engine.few(rows, [*places, HOUR]):
+    if engine.has_few_values(rows, [*places, HOUR]):
         rows = engine.create("asked", lookback.select_row_hours(rows, places, rows[HOUR]))
         happened = _sum_events(engine, placed)
     else:
@@ -174,20 +174,20 @@ def finish_rows(
     planned: Planned,
     dialect: str,
     past: tuple[int, int] | None = None,
-    said: "TaskFeatures | None" = None,
+    task_features: "TaskFeatures | None" = None,
 ) -> ir.Table:
     """Returns the finished rows: `row_id`, `_split`, the group, the features and the label.
 
     Args:
         table: Marked rows with ids, the figures of events and, if declared columns decide the split, `_kind`.
         past: (moment, id): keeps all rows before this moment with ids below this one, marked by `_past`.
-        said: The features; None = call the task.
+        task_features: The features; None = call the task.
     """
-    features = (said or ask_features(task, table)).over(table)
+    features = (task_features or ask_features(task, table)).over(table)
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     for group in task.groups:
         if group not in features:
-            values[group] = _group(task, group, table, _visible(task, table), dialect)
+            values[group] = _group(task, group, table, _list_visible(task, table), dialect)
     values |= features
     values[task.label] = table[LABEL]
     if past:
@@ -222,21 +222,21 @@ def ask_features(task: TabularTask, table: ir.Table) -> TaskFeatures:
     Raises:
         UserError: the method `features` fails, or returns invalid features.
     """
-    rows = task_methods.visible_table(table, _visible(task, table))
+    rows = task_methods.visible_table(table, _list_visible(task, table))
     return TaskFeatures(rows, _check_features(task, task_methods.call_method(task, "features", rows)))
 
 
-def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
+def compute_values(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
     """Returns the features by name over `table`. Raises the errors of `ask_features`."""
     return ask_features(task, table).over(table)
 
 
-def list_notes(task: TabularTask, said: TaskFeatures, dialect: str) -> tuple[str, ...]:
+def list_notes(task: TabularTask, task_features: TaskFeatures, dialect: str) -> tuple[str, ...]:
     """Returns notes on expressions that nothing checks: those that this engine may compute differently and, without a
     time, those over several rows, which include test rows."""
     # Over the task's own columns: ids and the figures of events are the same on every engine.
-    values = said.values
-    return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_across_rows(values, bool(task.time)))
+    values = task_features.values
+    return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_find_aggregates(values, bool(task.time)))
 
 
 def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str]:
@@ -256,7 +256,7 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
         )
 
 
-def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
+def _find_aggregates(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
     several = [name for name, value in values.items() if engine_agreement.takes_several_rows(value.op())]
     if several and not has_time:
         yield (
@@ -265,7 +265,7 @@ def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str
         )
 
 
-def _visible(task: TabularTask, table: ir.Table) -> list[str]:
+def _list_visible(task: TabularTask, table: ir.Table) -> list[str]:
     hidden = {field.name for field in task.schema if field.known == "after"}
     return [name for name in table.columns if name not in hidden and name not in INTERNAL]
 
@@ -286,15 +286,15 @@ def _check_features(task: TabularTask, features: Mapping[str, object]) -> dict[s
             raise UserError(f"{type(task).__name__}.features calls a feature {name!r}: its name must be a text.")
         other = spelled.setdefault(str(name).lower(), name)
         if not name or RESERVED.fullmatch(str(name).lower()):
-            raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
+            raise UserError(f"{name!r} cannot be a feature: the name is empty or reserved. Rename the feature.")
         if other != name:
             raise UserError(f"the features {other} and {name}: no two names may differ in case only.")
     if lacking := [name for name in task.slices if name not in features]:
         raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")
-    return {name: _feature(name, value) for name, value in features.items()}
+    return {name: _check_feature(name, value) for name, value in features.items()}
 
 
-def _feature(name: str, given: object) -> ir.Value:
+def _check_feature(name: str, given: object) -> ir.Value:
     try:
         value = given if isinstance(given, ir.Value) else ibis.literal(given)
     except Exception:  # of Ibis, in many kinds

@@ -75,10 +75,10 @@ class Past:
         place = [name for name in PLACE if name in source.columns] or list(self.task.key) or source.columns
         where = self.engine.place(self.engine.read(source.select(place).limit(1)).to_pylist()[0])
         change, look = ("change", "they look") if len(names) > 1 else ("changes", "it looks")
+        moment = _format_moment(self.moment, self.marked[self.task.time].type())
         return (
             f"the feature{'s' * (len(names) > 1)} {join_names(names)} of the row in {where} {change} when the "
-            "rows from "
-            f"{_moment_text(self.moment, self.marked[self.task.time].type())} on are left out: {look} into the future. "
+            f"rows from {moment} on are left out: {look} into the future. "
             "Features may use the rows before, in a stated order; `events` has what lately happened."
         )
 
@@ -87,7 +87,7 @@ def compute_past(task: TabularTask, engine: Engine, marked: ir.Table, planned: P
     """Computes the features of the rows before an early moment; None without a time, or with a single moment."""
     if not task.time:
         return None
-    moment, before = _moment(engine, marked, marked[task.time].type())
+    moment, before = _choose_moment(engine, marked, marked[task.time].type())
     if not before:
         return None
     early = engine.create("past_rows", marked.filter(marked[features.WHEN] < moment))
@@ -99,7 +99,7 @@ def compute_past(task: TabularTask, engine: Engine, marked: ir.Table, planned: P
     return Past(task, engine, marked, moment, below, engine.read(alone).sort_by(features.ROW_ID))
 
 
-def _moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, int]:
+def _choose_moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, int]:
     """Returns a moment and the number of rows before it, if possible at most half of all; 0 if all have one time."""
     moment, before = 0, 0
     for length in _MICROS if kind.is_timestamp() else _DAYS:
@@ -130,7 +130,7 @@ def _differ(left: pa.Array, right: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(~np.isclose(first, second, rtol=TOLERANCE, atol=small, equal_nan=True))
 
 
-def _moment_text(moment: int, kind: dt.DataType) -> str:
+def _format_moment(moment: int, kind: dt.DataType) -> str:
     if not kind.is_timestamp():
         return str(date(1970, 1, 1) + timedelta(days=moment))
     zone = " UTC" * bool(kind.timezone)

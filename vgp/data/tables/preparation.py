@@ -62,7 +62,7 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
         statistics = {
             **counted,
             "notes": notes,
-            "doubts": (*doubts, *dataset_checks.warn_missing_classes(task, _counts(finished))),
+            "doubts": (*doubts, *dataset_checks.warn_missing_classes(task, _count_classes(finished))),
         }
         dataset_checks.print_notes([*statistics["notes"], *statistics["doubts"]])
         return _write_dataset(name, task, finished, statistics, sample, target, workers or cores())
@@ -91,7 +91,7 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
             if batch.num_rows:
                 finished.add(batch)
     found = features.list_notes(task, said, engine.dialect)
-    alone = split_hash.notes_on_ungrouped(next(iter(task.split.deciding), ""), counted.ungrouped, counted.rows)
+    alone = split_hash.describe_ungrouped(next(iter(task.split.deciding), ""), counted.ungrouped, counted.rows)
     notes = (*engine.notes, *planned.get("notes", ()), *alone, *found, *task.remarks)
     return {**planned, "rows_read": counted.rows, "notes": notes}
 
@@ -118,7 +118,7 @@ def _write_dataset(
     return made
 
 
-def _counts(finished: Sorting) -> dict[str, dict[int, int]]:
+def _count_classes(finished: Sorting) -> dict[str, dict[int, int]]:
     """Returns the number of rows by split and class."""
     return {split: dict(finished.labels[code]) for code, split in enumerate(NAMES)}
 
@@ -133,7 +133,7 @@ def _check(
     """
     dataset_checks.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
     dataset_checks.require_repeated_classes(task, finished.labels.values())
-    dataset_checks.require_classes(task, _counts(finished))
+    dataset_checks.require_classes(task, _count_classes(finished))
     sample = finished.first(leaks.SAMPLE_ROWS)
     columns: dict[str, NDArray[np.generic]] = {
         name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID
@@ -178,10 +178,10 @@ def count_rows(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     )
     marks = engine.read(counted).to_pylist()
     if any(row["wrong"] for row in marks):
-        row = _first(engine, task, marked.filter(wrong))
-        raise UserError(f"{engine.place(row)}: {_no_label(task, row)}")
+        row = _find_first_row(engine, task, marked.filter(wrong))
+        raise UserError(f"{engine.place(row)}: {_missing_label_message(task, row)}")
     if any(row["_mark"] is None or not first <= row["_mark"] <= last for row in marks):
-        row = _first(engine, task, marked.filter(mark.isnull() | ~mark.between(first, last)))
+        row = _find_first_row(engine, task, marked.filter(mark.isnull() | ~mark.between(first, last)))
         raise UserError(f"{engine.place(row)}: {task.split.wrong(row)}")
     labelled = {row["_mark"]: row["labelled"] for row in marks}
     unlabelled = {row["_mark"]: row["rows"] - row["labelled"] for row in marks}
@@ -191,7 +191,7 @@ def count_rows(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     )  # fmt: skip
 
 
-def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> Row:
+def _find_first_row(engine: Engine, task: TabularTask, rows: ir.Table) -> Row:
     """Returns the first row in the order of the files, or of the key."""
     place = [name for name in ("_file", "_record") if name in rows.columns]
     names = [field.name for field in task.schema]
@@ -199,7 +199,7 @@ def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> Row:
     return dict(engine.read(first).to_pylist()[0])
 
 
-def _no_label(task: TabularTask, row: Row) -> str:
+def _missing_label_message(task: TabularTask, row: Row) -> str:
     label = row[task.target] if task.target else row["_label"]
     shown = quote(label) if isinstance(label, str) else label
     if task.regression:

@@ -66,7 +66,8 @@ class Sorting:
         if not self._stored_type:
             self._begin(batch.schema)
         columns = {
-            name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            name: self._encode_column(name, column)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
         }
         splits, labels = (columns[name].to_numpy() for name in (SPLIT, self._label))
         for split in np.unique(splits).tolist():
@@ -93,7 +94,7 @@ class Sorting:
         if self._waiting:
             self._deal()
         self._close()
-        final = {name: self._final(name, values) for name, values in self.values().items()}
+        final = {name: self._final_codes(name, values) for name, values in self.values().items()}
         for number in sorted(self._files):
             with pa.memory_map(str(self._folder / str(number))) as stored:
                 rows = pa.ipc.open_stream(stored).read_all().combine_chunks()
@@ -131,18 +132,18 @@ class Sorting:
         rows, ranges = _take_rows(rows, order), ranges[order]
         starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
         for start, end in pairwise(starts):
-            self._file(int(ranges[start])).write_batch(rows.slice(start, end - start))
+            self._open_range_file(int(ranges[start])).write_batch(rows.slice(start, end - start))
 
     def _close(self) -> None:
         for file in self._files.values():
             file.close()
 
-    def _file(self, number: int) -> pa.ipc.RecordBatchStreamWriter:
+    def _open_range_file(self, number: int) -> pa.ipc.RecordBatchStreamWriter:
         if number not in self._files:
             self._files[number] = pa.ipc.new_stream(str(self._folder / str(number)), self._stored_type)
         return self._files[number]
 
-    def _plain(self, name: str, column: pa.Array) -> pa.Array:
+    def _encode_column(self, name: str, column: pa.Array) -> pa.Array:
         if name in self._carried:
             return column
         if name in self._codes:
@@ -161,7 +162,7 @@ class Sorting:
         require_few_values(name, known)
         return pa.array(codes[encoded.indices.to_numpy()])
 
-    def _final(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
+    def _final_codes(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
         """Returns the final code of each provisional one."""
         code = {value: i for i, value in enumerate(values)}
         return np.array([code[value] for value in self._codes[name]], np.int32)

@@ -142,11 +142,11 @@ def format_error(error: BaseException) -> str:
     """Formats an error as `churn.py:31: ValueError: ...`, without a place if no line of the user's code is involved."""
     message = " ".join(str(error).split())
     what = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    place = _line(error)
+    place = _find_user_line(error)
     return f"{place}: {what}" if place else what
 
 
-def _line(error: BaseException) -> str:
+def _find_user_line(error: BaseException) -> str:
     """Returns the innermost line of the user's code, such as `file.py:12`, or ""."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
@@ -178,7 +178,7 @@ TAKEN = re.compile(
 
 def check_bigquery_names(task: TabularTask) -> None:
     """Raises UserError for a declared or computed column whose name BigQuery refuses."""
-    for what, name in _feature_titles(task):
+    for what, name in _list_feature_titles(task):
         if wrong := NEVER.search(name):
             why = f"holds {quote(wrong[0])}, which a column of BigQuery cannot"
         elif taken := TAKEN.match(name):
@@ -190,7 +190,7 @@ def check_bigquery_names(task: TabularTask) -> None:
         raise UserError(f"{type(task).__name__}: the name of {what} {quote(name)} {why}. Rename it.")
 
 
-def _feature_titles(task: TabularTask) -> Iterator[tuple[str, str]]:
+def _list_feature_titles(task: TabularTask) -> Iterator[tuple[str, str]]:
     yield from (("the column", field.name) for field in task.schema)
     yield "the label", task.label
     events = call_method(task, "events", rows_of(task.schema))

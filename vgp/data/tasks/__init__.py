@@ -39,10 +39,10 @@ def load(name: str, options: Options | None = None) -> Task:
 def find(name: str) -> type[Task]:
     """Imports the class of a task and checks that it implements `Task`. Raises UserError as `load` does."""
     module_name, class_name = task_names.parts(name)
-    return _check_class(name, _member(_module(name, module_name), class_name))
+    return _check_class(name, _find_member(_import_module(name, module_name), class_name))
 
 
-def _module(name: str, module_name: str) -> ModuleType:
+def _import_module(name: str, module_name: str) -> ModuleType:
     if os.getcwd() not in sys.path:  # for the user's module in the current folder, also in a child process
         sys.path.insert(0, os.getcwd())
     try:
@@ -55,7 +55,7 @@ def _module(name: str, module_name: str) -> ModuleType:
         raise UserError(f"task {name!r}: {module_name} cannot be imported: {error}") from None
 
 
-def _member(module: ModuleType, class_name: str) -> object:
+def _find_member(module: ModuleType, class_name: str) -> object:
     if not hasattr(module, class_name):
         near = nearest(class_name, [name for name, value in vars(module).items() if inspect.isclass(value)])
         hint = f" Did you mean {near}?" if near else ""
@@ -85,11 +85,11 @@ def is_file(task: str) -> bool:
     return task.strip().endswith(ENDING)
 
 
-def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str, object]:
+def file_options(task: str, options: Options, folder: str | Path = "") -> dict[str, object]:
     """Returns the options of the task `table` for a task.toml: the user's options and the text of the file.
 
     Args:
-        given: The user's options.
+        options: The user's options.
         folder: The folder of a relative path; "" = the current folder.
 
     Raises:
@@ -98,23 +98,23 @@ def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str
     from vgp.data.tasks.table.parsing import MOST_BYTES, parse
 
     path = Path(folder) / os.path.expanduser(task.strip())
-    if "declaration" in given:
+    if "declaration" in options:
         raise UserError(f"task = {task} and task_options.declaration both declare the table: remove one of them.")
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         text = data.decode("utf-8-sig") if len(data) <= MOST_BYTES else data.decode(errors="replace")
     except FileNotFoundError:
-        raise UserError(_absent(task, path)) from None
+        raise UserError(_missing_file_message(task, path)) from None
     except UnicodeDecodeError as error:
         raise UserError(f"task = {task}: the file is not UTF-8 text: {error.reason} at byte {error.start}.") from None
     except OSError as error:
         raise UserError(f"task = {task}: {error.strerror or error}.") from None
     parse(text, task.strip())
-    return {**given, "declaration": text}
+    return {**options, "declaration": text}
 
 
-def _absent(task: str, path: Path) -> str:
+def _missing_file_message(task: str, path: Path) -> str:
     names = sorted(file.name for file in path.parent.glob(f"*{ENDING}")) if path.parent.is_dir() else []
     hint = f" The folder has {', '.join(names[:5])}." if names else ""
     return (

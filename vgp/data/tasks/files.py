@@ -72,7 +72,7 @@ def find_files(data: str) -> dict[str, File]:
     Raises:
         UserError: a part matches nothing, two files have one relative path, or a path leads out of the folder.
     """
-    matches = {file.path: (name, file) for part in storage.parts(data) for name, file in _below(part)}
+    matches = {file.path: (name, file) for part in storage.parts(data) for name, file in _list_below(part)}
     names: dict[str, File] = {}
     for path, (name, file) in sorted(matches.items()):
         _require_safe(name, path)
@@ -109,21 +109,21 @@ def copy_files(name: str, task: Task, data: str, target: Destination) -> Manifes
     return dataset
 
 
-def _below(part: str) -> Iterable[tuple[str, File]]:
+def _list_below(part: str) -> Iterable[tuple[str, File]]:
     """Returns the files of one part of `data`, with paths relative to the folder or to what precedes the wildcards."""
-    if pinned.digest(part):
+    if pinned.read_digest(part):
         return [(file.title or os.path.basename(storage.plain(file.path)), file) for file in storage.find(part)]
     part = os.path.expanduser(part)
     if storage.WILDCARDS & set(part) and not os.path.exists(part):
         root = re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]
-        return _relative_names(root, storage.find(part))
+        return _relative_to(root, storage.find(part))
     if below := storage.below(part, links=True):
-        return _relative_names(storage.uri(part), below)
+        return _relative_to(storage.uri(part), below)
     plain = storage.plain(part)
     return [(os.path.basename(plain), file) for file in storage.find(part)]
 
 
-def _relative_names(root: str, matches: Sequence[File]) -> list[tuple[str, File]]:
+def _relative_to(root: str, matches: Sequence[File]) -> list[tuple[str, File]]:
     prefix = "" if not root else root if root.endswith("/") else f"{root}/"
     return [(file.path.removeprefix(prefix), file) for file in matches]
 

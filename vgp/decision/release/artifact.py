@@ -38,11 +38,11 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, fl
     dataset = manifest.load(data)
     work = tasks.load(task_names.require_trusted(dataset.task, data, task), dataset.options)
     if not (Path(evaluation) / predictions.FILE_NAME).exists():  # a script's model: a person decides
-        return _seen(0, 0, 0, 0.0)
+        return _build_check_fields(0, 0, 0, 0.0)
     header = predictions.read(evaluation).header
     saved = pq.read_table(Path(evaluation) / predictions.FILE_NAME, columns=["challenger"]).column(0)
     if work.as_they_are:
-        return _seen(0, 0, 0, 0.0)
+        return _build_check_fields(0, 0, 0, 0.0)
     scorer: Scorer
     if collected.is_script(folder):
         scorer, _ = script_model.load(folder, work).scorer(data, dataset, work, header.split)
@@ -54,7 +54,7 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, fl
     for number, batch in enumerate(Shards(Path(data), dataset, header.split).batches(work.batch_rows)):
         count = len(batch["row_id"])
         if number % every == 0:
-            ours, theirs = _as_saved(scorer(batch), header), _numbers(saved.slice(start, count), header)
+            ours, theirs = _as_saved(scorer(batch), header), _read_numbers(saved.slice(start, count), header)
             apart = np.abs(ours - theirs) / np.maximum(1.0, np.abs(theirs))
             rows, equal = rows + count, equal + int((ours == theirs).all(axis=1).sum())
             difference = max(difference, float(apart.max()))
@@ -64,10 +64,10 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, fl
             f"the copied model's predictions differ from the evaluated ones by up to {difference:.3g} in {rows:,} "
             f"rows; {TOLERANCE:g} is allowed."
         )
-    return _seen(rows, start, equal, difference)
+    return _build_check_fields(rows, start, equal, difference)
 
 
-def _seen(rows: int, of: int, equal: int, difference: float) -> dict[str, float]:
+def _build_check_fields(rows: int, of: int, equal: int, difference: float) -> dict[str, float]:
     """Returns the fields of `release.Checked`."""
     return {"rows": rows, "of": of, "equal": equal, "difference": difference}
 
@@ -79,7 +79,7 @@ def _as_saved(table: np.ndarray, header: Header) -> np.ndarray:
     return np.asarray(table, np.float64).reshape(len(table), -1)
 
 
-def _numbers(column: pa.ChunkedArray, header: Header) -> np.ndarray:
+def _read_numbers(column: pa.ChunkedArray, header: Header) -> np.ndarray:
     part = column.combine_chunks()
     values = part.flatten() if pa.types.is_fixed_size_list(part.type) else part
     return np.asarray(values.to_numpy(zero_copy_only=False), np.float64).reshape(len(column), -1)

@@ -64,7 +64,7 @@ def done(record: Record, key: str) -> bool:
     return record.find_key(key) is not None or record.event("kept", key) is not None
 
 
-def applied(record: Record, release: Release) -> Record:
+def apply_release(record: Record, release: Release) -> Record:
     """Returns the record after the release, or the unchanged record if it holds the release already.
 
     A better model is promoted only if the champion that it was compared with is still the champion. It waits for a
@@ -74,14 +74,14 @@ def applied(record: Record, release: Release) -> Record:
     """
     if done(record, release.key):
         return record
-    record = _weighed(record, release)
+    record = _weigh_evidence(record, release)
     why, used_up = release.version.reason, _used_up(record, release)
     if not release.registers:
         record = changes.keep(record, who=release.who, why=why, key=release.key) if release.decided else record
     elif taken_back := _taken_back(record, release.version):
         record = changes.keep(record, who=release.who, why=f"{NOT_REGISTERED}{taken_back}.", key=release.key)
     else:
-        record = _registered(record, release, why, used_up)
+        record = _register(record, release, why, used_up)
     if release.level is None:
         return record
     level, outcome = 0.0 if used_up else release.level, "promote" if release.promote else "keep"
@@ -91,7 +91,7 @@ def applied(record: Record, release: Release) -> Record:
     ))  # fmt: skip
 
 
-def _weighed(record: Record, release: Release) -> Record:
+def _weigh_evidence(record: Record, release: Release) -> Record:
     """Adds the night's new days to the evidence, unless another model is champion by now."""
     check = release.evidence
     if check is None or not release.decided or release.version.champion != record.aliases.get(CHAMPION):
@@ -102,14 +102,14 @@ def _weighed(record: Record, release: Release) -> Record:
     return record if after == before else changes.weigh(record, after)
 
 
-def _proved(record: Record, release: Release) -> bool:
+def _is_proved(record: Record, release: Release) -> bool:
     """Whether the evidence promotes the model, by the decision and with the days that the record took."""
     check = release.evidence
     return check is not None and check.passes and record.evidence_now().total >= check.needed
 
 
-def _registered(record: Record, release: Release, why: str, used_up: str) -> Record:
-    proved = _proved(record, release)
+def _register(record: Record, release: Release, why: str, used_up: str) -> Record:
+    proved = _is_proved(record, release)
     used_up = "" if proved else used_up
     waits = release.approve == "manual" or release.candidate or bool(used_up)
     version = release.version.model_copy(update={"state": "candidate" if waits else "registered"})
@@ -184,7 +184,7 @@ def key_of(model: Mapping[str, VersionFile], champion: ChampionPins | None, data
     """
     asked: list[float | str] = [decision.margin, decision.confidence, decision.nights]
     asked += [decision.approve] if decision.overrides else []
-    text = json.dumps([weights_key(model), _of_champion(champion), data, asked])
+    text = json.dumps([weights_key(model), _format_champion_key(champion), data, asked])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -193,7 +193,7 @@ def weights_key(model: Mapping[str, VersionFile]) -> dict[str, str]:
     return {name: file.sha256 for name, file in sorted(model.items()) if not name.startswith(f"{ABOUT}/")}
 
 
-def _of_champion(champion: ChampionPins | None) -> str:
+def _format_champion_key(champion: ChampionPins | None) -> str:
     """Returns the champion's part of a key: the version's key and problem, or the files of a folder."""
     if champion is None:
         return ""

@@ -56,11 +56,11 @@ class Outcome:
 
 def of(record: Record, key: str, who: str) -> Outcome:
     """Returns the outcome of the release with this key, for the run `who`."""
-    event = _first(record, key)
+    event = _find_first_event(record, key)
     if event is None:
         return Outcome("not decided", "not registered: there are no predictions to judge the model by", None, record)
     version = record.find_key(key)
-    code, words = _registered(record, version, key) if version else ("kept", _kept(record, event))
+    code, words = _describe_registered(record, version, key) if version else ("kept", _describe_kept(record, event))
     if code != "promoted" and record.evidence and CHAMPION in record.aliases:
         evidence = record.evidence_now().words
         words = f"{words}; {evidence[:1].lower()}{evidence[1:]}"
@@ -70,24 +70,24 @@ def of(record: Record, key: str, who: str) -> Outcome:
     return Outcome(code, words, version, record)
 
 
-def _first(record: Record, key: str) -> Event | None:
+def _find_first_event(record: Record, key: str) -> Event | None:
     return next((event for event in record.events if event.key == key and event.what in ("registered", "kept")), None)
 
 
-def _kept(record: Record, event: Event) -> str:
+def _describe_kept(record: Record, event: Event) -> str:
     why = event.why.removeprefix(NOT_REGISTERED).removesuffix(".") if event.why.startswith(NOT_REGISTERED) else ""
-    return f"not registered{_stays(record, event)}{f': {why}' if why else ''}"
+    return f"not registered{_describe_unchanged(record, event)}{f': {why}' if why else ''}"
 
 
-def _stays(record: Record, event: Event) -> str:
+def _describe_unchanged(record: Record, event: Event) -> str:
     if event.before is None:
         return "; there is no champion"
     if record.aliases.get(CHAMPION) != event.before:
-        return f"; the champion was {named(event.before)}, and is {_now(record)}"
+        return f"; the champion was {named(event.before)}, and is {_describe_champion(record)}"
     return f", {named(event.before)} stays the champion, since {_last(record, event.before).at}"
 
 
-def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
+def _describe_registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
     number, reigns = version.number, record.aliases.get(CHAMPION)
     promoted = record.event("promoted", key)
     if version.state in ("deleted", "rejected"):
@@ -96,14 +96,11 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
         instead = f" in place of version {promoted.before}" if promoted.before else ""
         return "promoted", f"registered as version {number}, champion since {_last(record, number).at}{instead}"
     if (back := _rolled_back(record, number)) and reigns != number:
-        return "promoted" if promoted else "registered", (
-            f"registered as version {number}, rolled back on {back.at} by {back.who}; the champion is {_now(record)}"
-        )
+        words = f"registered as version {number}, rolled back on {back.at} by {back.who}"
+        return "promoted" if promoted else "registered", f"{words}; the champion is {_describe_champion(record)}"
     if promoted:
-        return (
-            "promoted",
-            f"registered as version {number}, champion from {promoted.at}; the champion is {_now(record)}",
-        )
+        words = f"registered as version {number}, champion from {promoted.at}"
+        return "promoted", f"{words}; the champion is {_describe_champion(record)}"
     if version.state == "candidate":
         event = record.event("registered", key)
         why = event.why.partition(NOT_CHAMPION)[2].removesuffix(".") if event else ""
@@ -116,7 +113,7 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
         return "registered", f"registered as version {number}, champion since {event.at} by {event.who}"
     return "registered", (
         f"registered as version {number}, not champion: compared with {compared(version.champion)}; "
-        f"the champion is {_now(record)}"
+        f"the champion is {_describe_champion(record)}"
     )
 
 
@@ -127,7 +124,7 @@ def _rolled_back(record: Record, number: int) -> Event | None:
     return last if last and last.what == "rolled_back" and last.before == number else None
 
 
-def _now(record: Record) -> str:
+def _describe_champion(record: Record) -> str:
     return f"{named(record.aliases.get(CHAMPION))} now"
 
 

@@ -82,19 +82,19 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     champion = store.load(inputs.champion, ChampionPins) if inputs.champion else None
     described = effects.key_of_files(inputs.model)
     release = Release(
-        _version(inputs, registry, described, champion, dataset, gate),
+        _build_version(inputs, registry, described, champion, dataset, gate),
         gate.promote, approve, inputs.run or "a person", gate.spends, gate.decided, gate.candidate,
         gate.confidence, gate.evidence, gate.evidence is None or gate.better_tonight,
     )  # fmt: skip
     record = registry.read()
-    if not effects.done(record, release.key) and effects.applied(record, release).find_key(release.key):
-        release = _copied(release, registry, inputs)
-    record = registry.change(lambda newer: effects.applied(newer, release))
+    if not effects.done(record, release.key) and effects.apply_release(record, release).find_key(release.key):
+        release = _copy_files(release, registry, inputs)
+    record = registry.change(lambda newer: effects.apply_release(newer, release))
     result = outcome.of(record, release.key, release.who)
     return replace(result, read=lambda: registry.with_present_folders(registry.read()).model_dump(mode="json"))
 
 
-def _version(
+def _build_version(
     inputs: Inputs, registry: Registry, described: dict[str, VersionFile], champion: ChampionPins | None,
     dataset: Manifest, gate: Decision,
 ) -> Version:  # fmt: skip
@@ -125,7 +125,7 @@ def _version(
     )
 
 
-def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
+def _copy_files(release: Release, registry: Registry, inputs: Inputs) -> Release:
     """Copies the release's files into the registry and checks them; returns the release with these files."""
     version = release.version
     if any(name.startswith(f"{effects.ABOUT}/") for name in version.files):
@@ -173,7 +173,7 @@ def _origin(release: Release, registry: Registry) -> "Origin":
 # ---- warnings before the training
 
 
-def foreseen(record: Record, confidence: float, nights: int) -> tuple[str, ...]:
+def warn_of_spent_error(record: Record, confidence: float, nights: int) -> tuple[str, ...]:
     """Returns a warning if the year's error budget is used up, so that no test of this run can promote."""
     level, now = levels.tonight(confidence, nights), datetime.now(UTC)
     why = tests_spent.used_up(record.spent, "", level, confidence, now)

@@ -22,7 +22,7 @@ from vgp.protocol.manifest import Manifest
 
 #: Name of the card in a version's folder.
 FILE_NAME = "card.html"
-#: Most slices in the table, the largest ones.
+#: Maximum number of slices in the table, the largest ones.
 MOST_SLICES = 40
 
 
@@ -93,7 +93,7 @@ def write(
         "origin": known,
         "facts": _facts(known),
         "script": making.script(measured),
-        "made": making.made(dataset, card),
+        "made": making.describe_reproduction(dataset, card),
     }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     files.write(Path(path), page.environment().get_template("card.html").render(context))
@@ -135,7 +135,7 @@ def _facts(origin: Origin) -> dict[str, str]:
 # ---- intended use and limits, in sentences that follow from measurements
 
 
-#: Most names that a sentence lists.
+#: Maximum number of names that a sentence lists.
 MOST_NAMES = 12
 
 
@@ -145,12 +145,12 @@ def intended_uses(dataset: Manifest, measured: Evaluation) -> list[str]:
     columns = [name for name in columns if name != measured.target]
     learned = f"{dataset.rows('train'):,} of {dataset.split['train']}" if "train" in dataset.split else ""
     sentences = [
-        _predicts(measured),
+        _describe_predictions(measured),
         f"It uses {_names(columns)} of a row; a value that the training data lacks counts as missing."
         if columns
         else "",
         f"It is meant for rows like its training data: {learned}." if learned else "",
-        _operating(measured),
+        _describe_operating_point(measured),
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -159,31 +159,31 @@ def known_limits(measured: Evaluation, decision: Decision | None) -> list[str]:
     """Returns sentences on uses that the measurements do not support."""
     sentences = [
         "Not for rows unlike its data: nothing was measured for other places, times or kinds of rows.",
-        _drift(measured),
+        _describe_drift(measured),
         "Not as an explanation: it shows correlations, not the effect of changing a value.",
-        _worse(decision),
+        _describe_worse_slices(decision),
         _weakest(measured),
-        _unknown(measured, decision),
-        _calibration(decision),
+        _describe_unknowns(measured, decision),
+        _describe_calibration(decision),
         "" if measured.scored else "Nothing was measured, because there were no predictions.",
     ]
     return [sentence for sentence in sentences if sentence]
 
 
-def _predicts(measured: Evaluation) -> str:
+def _describe_predictions(measured: Evaluation) -> str:
     target = measured.target or "the label"
     if measured.regression:
-        return f"It predicts {target}, a number{_unit(measured.regression)}: its mean and quantiles."
+        return f"It predicts {target}, a number{_describe_unit(measured.regression)}: its mean and quantiles."
     if measured.classes:
         return f"It predicts {target}, as a probability for each of {_names(list(measured.classes))}."
     return f"It predicts how likely a row is, in bits per {measured.unit}." if measured.scored else ""
 
 
-def _unit(regression: RegressionFigures) -> str:
+def _describe_unit(regression: RegressionFigures) -> str:
     return f" in {regression.unit}" if regression.unit else ""
 
 
-def _operating(measured: Evaluation) -> str:
+def _describe_operating_point(measured: Evaluation) -> str:
     point = measured.thresholds.operating if measured.thresholds else None
     chosen = measured.thresholds.chosen if measured.thresholds else None
     if point is None or chosen is None:
@@ -196,7 +196,7 @@ def _operating(measured: Evaluation) -> str:
     )
 
 
-def _drift(measured: Evaluation) -> str:
+def _describe_drift(measured: Evaluation) -> str:
     if not measured.drift:
         return ""
     shifted = [column.column for column in measured.drift.shifted]
@@ -205,7 +205,7 @@ def _drift(measured: Evaluation) -> str:
     return f"Check new data for drift: from training to test {_names(shifted)} shifted."
 
 
-def _worse(decision: Decision | None) -> str:
+def _describe_worse_slices(decision: Decision | None) -> str:
     if not decision or not decision.worse_slices:
         return ""
     where = [check.name for check in decision.worse_slices]
@@ -231,7 +231,7 @@ def _weakest(measured: Evaluation) -> str:
     )
 
 
-def _unknown(measured: Evaluation, decision: Decision | None) -> str:
+def _describe_unknowns(measured: Evaluation, decision: Decision | None) -> str:
     columns = list(dict.fromkeys(row.column for row in measured.slices))
     if not columns:
         return (
@@ -242,7 +242,7 @@ def _unknown(measured: Evaluation, decision: Decision | None) -> str:
     return f"Slices were measured by {_names(columns)} only{small}."
 
 
-def _calibration(decision: Decision | None) -> str:
+def _describe_calibration(decision: Decision | None) -> str:
     if not decision or not decision.calibration or not decision.calibration.worse:
         return ""
     check = decision.calibration

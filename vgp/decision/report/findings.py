@@ -53,7 +53,7 @@ def split_summaries(directory: str | Path, manifest: Manifest) -> list[SplitSumm
     order = {"train": 0, "validation": 1, "test": 2}
     names = sorted(manifest.splits, key=lambda name: order.get(name, len(order)))
     return [
-        SplitSummary(name, manifest.rows(name), _class_shares(Path(directory), manifest.splits[name], label))
+        SplitSummary(name, manifest.rows(name), _count_class_shares(Path(directory), manifest.splits[name], label))
         for name in names
     ]
 
@@ -63,10 +63,10 @@ def column_summaries(directory: str | Path, manifest: Manifest, split: str) -> l
     shown = [column for column in manifest.columns if column.kind in ("number", "category", "vector")]
     train = read_sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
     test = read_sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
-    return [_column(column, train.get(column.name), test.get(column.name)) for column in shown]
+    return [_summarize_column(column, train.get(column.name), test.get(column.name)) for column in shown]
 
 
-def _class_shares(folder: Path, files: tuple[ShardFile, ...], label: Column | None) -> tuple[float, ...]:
+def _count_class_shares(folder: Path, files: tuple[ShardFile, ...], label: Column | None) -> tuple[float, ...]:
     if label is None or not label.values or not files:
         return ()
     counts = np.zeros(len(label.values), np.int64)
@@ -76,15 +76,17 @@ def _class_shares(folder: Path, files: tuple[ShardFile, ...], label: Column | No
     return tuple((counts / max(1, counts.sum())).tolist())
 
 
-def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -> ColumnSummary:
+def _summarize_column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -> ColumnSummary:
     bars = _category_bars if column.kind == "category" else _number_bars
     trained, tested = bars(column, train, test)
     total = column.count + column.missing
     kind = f"vector of {column.width}" if column.kind == "vector" else column.kind
-    return ColumnSummary(column.name, kind, column.missing / total if total else 0.0, _text(column), trained, tested)
+    return ColumnSummary(
+        column.name, kind, column.missing / total if total else 0.0, _describe_column(column), trained, tested
+    )
 
 
-def _text(column: Column) -> str:
+def _describe_column(column: Column) -> str:
     if column.kind != "category":
         least, most = format_significant(column.minimum), format_significant(column.maximum)
         if column.minimum == column.maximum:  # its `std` is 1, since rows are divided by it
@@ -93,11 +95,11 @@ def _text(column: Column) -> str:
     known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
     top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
     total = max(1, sum(column.counts))
-    shown = ", ".join(f"{value} {_percent(count / total)}" for count, value in top)
+    shown = ", ".join(f"{value} {_format_percent(count / total)}" for count, value in top)
     return f"{len(known):,} value{'s' * (len(known) != 1)}: {shown}" + (", ..." if len(known) > len(top) else "")
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
@@ -107,8 +109,12 @@ def _category_bars(
     """Returns the shares of the most frequent values, in descending order of the train split."""
     frequent = np.argsort(-np.asarray(column.counts), kind="stable")[:BARS]
     frequent = frequent[np.asarray(column.counts)[frequent] > 0]
-    return _scaled(*(None if codes is None else np.bincount(codes, minlength=len(column.values))[frequent] / len(codes)
-                     for codes in (train, test)))  # fmt: skip
+    return _scale_counts(
+        *(
+            None if codes is None else np.bincount(codes, minlength=len(column.values))[frequent] / len(codes)
+            for codes in (train, test)
+        )
+    )
 
 
 def _number_bars(
@@ -120,10 +126,10 @@ def _number_bars(
     low, high = np.nanquantile(train, [0.005, 0.995])
     edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
     known = [None if v is None else np.clip(v[np.isfinite(v)], edges[0], edges[-1]) for v in (train, test)]
-    return _scaled(*(None if v is None else np.histogram(v, edges)[0] / max(1, len(v)) for v in known))
+    return _scale_counts(*(None if v is None else np.histogram(v, edges)[0] / max(1, len(v)) for v in known))
 
 
-def _scaled(train: np.ndarray | None, test: np.ndarray | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _scale_counts(train: np.ndarray | None, test: np.ndarray | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
     tallest = max((float(shares.max(initial=0)) for shares in (train, test) if shares is not None), default=0.0)
     bars = [() if s is None or not tallest else tuple((s / tallest).tolist()) for s in (train, test)]
     return bars[0], bars[1]
@@ -191,12 +197,12 @@ def _what(column: ColumnDrift, withheld: Sequence[str]) -> str:
     before, after = column.missing
     changes = [f"missing {before:.1%} before, {after:.1%} now"] if abs(after - before) >= 0.01 else []
     if column.unseen:
-        names = "" if hidden(column.column, withheld) else f" ({', '.join(column.unseen_values)})"
+        names = "" if is_private(column.column, withheld) else f" ({', '.join(column.unseen_values)})"
         changes.append(f"{column.unseen:.1%} of the rows have values that the training data lacks{names}")
     return "; ".join(changes)
 
 
-def hidden(column: str, withheld: Sequence[str]) -> bool:
+def is_private(column: str, withheld: Sequence[str]) -> bool:
     """Whether the task keeps the column's values out of reports."""
     return column in withheld
 

@@ -1,4 +1,4 @@
-"""The report's section on the way up a ladder: the attempts of the step that made the model, from `ladder.json`."""
+"""The report's section on the capacity ladder: the attempts of the step that made the model, from `ladder.json`."""
 
 import json
 import sys
@@ -9,16 +9,16 @@ from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.text.figures import format_count, format_duration, format_usd
 from vgp.protocol import file_names, run_folder
-from vgp.protocol.capacity.ladder_view import Attempt, Way, read
+from vgp.protocol.capacity.ladder_view import Attempt, LadderView, read
 
 NAME = file_names.LADDER
-#: Bytes of a document that is read, and attempts that are shown.
+#: Maximum bytes of a document, and maximum number of attempts in the table.
 _MOST_BYTES, MOST_ROWS = 4_000_000, 50
 
 
 @dataclass(frozen=True)
 class Row:
-    """An attempt, or all of them, as the table has it."""
+    """A row of the table: one attempt, or the total of all."""
 
     number: str
     rung: str
@@ -32,55 +32,55 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """The way of one step."""
+    """The table of one step's ladder."""
 
     step: str
-    #: The run that climbed it: an earlier one, where this run took the model from the cache.
+    #: The run of the attempts; an earlier run if this run took the model from the cache.
     run: str
     deadline: str
     rows: tuple[Row, ...]
     left_out: int
     total: Row
-    #: The jobs that waited for Spot meanwhile, in words; empty where there were none.
+    #: A sentence about the jobs that waited for Spot; "" if there were none.
     waiting: str
-    #: Of which days the prices are: `2026-07-09 to 2026-07-30`; empty where they are not known.
+    #: Days of the prices, such as `2026-07-09 to 2026-07-30`; "" if unknown.
     price_days: str
 
 
 def context(model: str | Path) -> dict[str, object]:
-    """What the page shows of the ladders of the run that made the model; nothing where there was none.
+    """Returns the template values of the ladders of the run that made the model; no sections without a ladder.
 
     Args:
-        model: The path of the model, as the step was given it.
+        model: The path of the model, as passed to the step.
     """
     run = run_folder.parse(model)
     if run is None:
         return {"ways": []}
     try:
         paths = [file.path for file in storage.below(f"{run.root}/capacity/{run.run}")]
-        found = [way for path in paths if path.endswith(f"/{NAME}") and (way := _way(path)) and way.attempts]
+        found = [way for path in paths if path.endswith(f"/{NAME}") and (way := _read_ladder(path)) and way.attempts]
     except (UserError, OSError) as error:
-        print(f"warning: the report lacks the way up the ladder: {error}", file=sys.stderr, flush=True)
+        print(f"warning: the report lacks the attempts of the ladder: {error}", file=sys.stderr, flush=True)
         found = []
-    return {"ways": [_section(way) for way in sorted(found, key=lambda way: way.step)]}
+    return {"ways": [_build_section(way) for way in sorted(found, key=lambda way: way.step)]}
 
 
-def _way(path: str) -> Way | None:
+def _read_ladder(path: str) -> LadderView | None:
     try:
         return read(json.loads(storage.read(path, most=_MOST_BYTES, links=False)))
     except ValueError:
         return None
 
 
-def _section(way: Way) -> Section:
-    rows = tuple(map(_row, way.attempts[-MOST_ROWS:]))
+def _build_section(way: LadderView) -> Section:
+    rows = tuple(map(_build_row, way.attempts[-MOST_ROWS:]))
     deadline = f"{way.deadline:%Y-%m-%d %H:%M}" if way.deadline else ""
     days = " to ".join(dict.fromkeys([*way.price_dates[:1], *way.price_dates[-1:]]))
     left_out = len(way.attempts) - len(rows)
-    return Section(way.step, way.run, deadline, rows, left_out, _total(way), _waiting(way), days)
+    return Section(way.step, way.run, deadline, rows, left_out, _build_total(way), _describe_waiting(way), days)
 
 
-def _row(attempt: Attempt) -> Row:
+def _build_row(attempt: Attempt) -> Row:
     succeeded = attempt.outcome == "succeeded" or not attempt.words
     return Row(
         number=str(attempt.number),
@@ -94,7 +94,7 @@ def _row(attempt: Attempt) -> Row:
     )
 
 
-def _total(way: Way) -> Row:
+def _build_total(way: LadderView) -> Row:
     rungs = format_count(len({attempt.rung for attempt in way.attempts}), "rung")
     hours = sum(attempt.hours for attempt in way.attempts) + way.waiting.hours
     cost = format_usd(way.usd) if way.is_priced else f"at least {format_usd(way.usd)}"
@@ -103,7 +103,7 @@ def _total(way: Way) -> Row:
     )
 
 
-def _waiting(way: Way) -> str:
+def _describe_waiting(way: LadderView) -> str:
     waiting = way.waiting
     if not waiting.asked:
         return ""

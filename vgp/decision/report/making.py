@@ -46,33 +46,33 @@ def script(measured: Evaluation) -> dict[str, object] | None:
     }
 
 
-def trained(card: ModelCard) -> dict[str, str]:
+def describe_training(card: ModelCard) -> dict[str, str]:
     return {
         "task": card.task,
         **{f"option {name}": str(value) for name, value in sorted(card.options.items())},
         "parameters": f"{card.parameters:,}",
         "steps": f"{card.steps:,}",
         **({"weights": str(card.shipped)} if card.shipped and str(card.shipped) else {}),
-        "trained on data": _short(card.data),
+        "trained on data": _shorten(card.data),
     }
 
 
-def settings(card: ModelCard) -> dict[str, str]:
+def list_settings(card: ModelCard) -> dict[str, str]:
     return {name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")}
 
 
-def made(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]]:
+def describe_reproduction(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]]:
     """Returns everything that reproduces the model, by heading."""
     return {
-        **({"Model": trained(card), "Training": settings(card)} if card else {}),
+        **({"Model": describe_training(card), "Training": list_settings(card)} if card else {}),
         "Data": {
             **{f"split {name}": text for name, text in dataset.split.items()},
-            "fingerprint": _short(dataset.fingerprint),
+            "fingerprint": _shorten(dataset.fingerprint),
             **_sources(dataset),
         },
         "Versions" if card else "Versions of the evaluation": {
             "python": platform.python_version(),
-            **{name: _version(name) for name in PACKAGES},
+            **{name: _find_version(name) for name in PACKAGES},
         },
     }
 
@@ -88,7 +88,7 @@ def _sources(dataset: Manifest) -> dict[str, str]:
     }
 
 
-def _short(fingerprint: str) -> str:
+def _shorten(fingerprint: str) -> str:
     return f"{fingerprint[:16]}..." if len(fingerprint) > 16 else fingerprint or "unknown"
 
 
@@ -97,7 +97,7 @@ def _file_name(path: str) -> str:
     return path if storage.is_remote(path) else Path(path).name
 
 
-def _version(package: str) -> str:
+def _find_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -123,7 +123,7 @@ class Row:
 
 
 def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> dict[str, object]:
-    """What the page shows of earlier versions: nothing where the champion is no version of a registry.
+    """Returns the template values of earlier versions; empty if the champion is not a version of a registry.
 
     Args:
         data: The window of this run's data, in words.
@@ -159,7 +159,7 @@ def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> d
 
 
 def _browser_page(report: str) -> str:
-    """Where a browser opens a report; "" if there is none."""
+    """Returns the URL at which a browser opens a report; "" if there is none."""
     if not report:
         return ""
     if storage.is_remote(report):

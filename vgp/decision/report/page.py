@@ -74,7 +74,7 @@ def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
     if evaluation.classes:
         return FIGURES
     if evaluation.regression:
-        return _of_regression(evaluation.regression)
+        return _list_regression_figures(evaluation.regression)
     unit = evaluation.unit
     losses = (
         Figure("bits", f"Bits per {unit}", ".4f", False, f"mean negative log2-likelihood of each {unit}"),
@@ -84,7 +84,7 @@ def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
     return (*losses, compression) if unit == "byte" else losses
 
 
-def _of_regression(regression: RegressionFigures) -> tuple[Figure, ...]:
+def _list_regression_figures(regression: RegressionFigures) -> tuple[Figure, ...]:
     unit = f", in {regression.unit}" if regression.unit else ""
     return (
         Figure("rmse", "RMSE", "", False, f"root mean squared error{unit}"),
@@ -125,16 +125,16 @@ def figure_rows(evaluation: Evaluation) -> list[FigureRow]:
     """Returns the table of figures, one row a figure; empty if nothing was scored."""
     if not evaluation.scored:
         return []
-    return [_figure_row(evaluation, figure) for figure in figures(evaluation)]
+    return [_build_figure_row(evaluation, figure) for figure in figures(evaluation)]
 
 
-def _figure_row(evaluation: Evaluation, figure: Figure) -> FigureRow:
+def _build_figure_row(evaluation: Evaluation, figure: Figure) -> FigureRow:
     values = {model: value(evaluation, model, figure) for model in evaluation.models}
     known = [number for number in values.values() if number is not None]
     best = format_value(figure, max(known) if figure.higher_is_better else min(known)) if len(known) > 1 else ""
     texts = {model: format_value(figure, number) for model, number in values.items()}
     cells = tuple(Cell(model, text, best=text == best) for model, text in texts.items())
-    return FigureRow(figure, _interval(figure, evaluation), cells)
+    return FigureRow(figure, _format_interval(figure, evaluation), cells)
 
 
 def format_value(figure: Figure, value: float | None) -> str:
@@ -144,7 +144,7 @@ def format_value(figure: Figure, value: float | None) -> str:
     return format(value, figure.format) if figure.format else format_significant(value, 5)
 
 
-def _interval(figure: Figure, evaluation: Evaluation) -> str:
+def _format_interval(figure: Figure, evaluation: Evaluation) -> str:
     ours = evaluation.models["challenger"]
     intervals = {"auc": ours.auc_interval, "bits": ours.bits_interval}
     if evaluation.regression:
@@ -172,7 +172,7 @@ def checks(decision: Decision) -> list[Check]:
     evidence = [Check(check.total >= check.needed, describe_evidence(decision))] if check else []
     if decision.difference is None or not (decision.level or evidence):
         return evidence
-    calibrated = [_calibration_check(decision)] if decision.calibration else []
+    calibrated = [_build_calibration_check(decision)] if decision.calibration else []
     return [_gain_check(decision), *evidence, *calibrated, *_slice_checks(decision), *_simple_checks(decision)]
 
 
@@ -196,11 +196,11 @@ def _describe_gain(decision: Decision, value: float) -> str:
     return f"{format_loss(decision, abs(value), 3)} {'better' if value >= 0 else 'worse'}"
 
 
-def _signed(decision: Decision, value: float) -> str:
+def _format_signed(decision: Decision, value: float) -> str:
     return with_sign(format_loss(decision, value, 3))
 
 
-def _calibration_check(decision: Decision) -> Check:
+def _build_calibration_check(decision: Decision) -> Check:
     check = decision.calibration
     assert check is not None
     text = (
@@ -218,7 +218,7 @@ def _slice_checks(decision: Decision) -> list[Check]:
     text = f"Slices: significantly worse than {name_reference(decision)} on {len(worse) or 'none'} of {len(tested)}"
     if worse:
         loss = name_metric(decision)
-        text += ": " + ", ".join(f"{s.name} ({loss} {_signed(decision, s.loss_increase)})" for s in worse)
+        text += ": " + ", ".join(f"{s.name} ({loss} {_format_signed(decision, s.loss_increase)})" for s in worse)
     if skipped:
         names = ", ".join(check.name for check in skipped[:8])
         text += f"; {len(skipped)} with too few rows, or too few of a class, to test ({names}"
@@ -228,7 +228,7 @@ def _slice_checks(decision: Decision) -> list[Check]:
 
 def _simple_checks(decision: Decision) -> list[Check]:
     """Returns the comparisons with simple models and constants that are not the model to beat."""
-    checks = [_simple_check(decision, rival) for rival in decision.rivals]
+    checks = [_build_rival_check(decision, rival) for rival in decision.rivals]
     for constant in decision.constants:
         loss = f"{LOSSES[constant.metric]} in {constant.unit}" if constant.metric in LOSSES else "log loss"
         ours, theirs = (format_loss(decision, value) for value in (constant.challenger, constant.constant))
@@ -237,7 +237,7 @@ def _simple_checks(decision: Decision) -> list[Check]:
     return checks
 
 
-def _simple_check(decision: Decision, rival: RivalCheck) -> Check:
+def _build_rival_check(decision: Decision, rival: RivalCheck) -> Check:
     ends = (format_loss(decision, abs(end), 3) for end in (rival.lower_bound, rival.upper_bound))
     template = (
         "worse by {} to {}" if rival.better else "{} better to {} worse" if rival.tied else "better by {1} to {0}"

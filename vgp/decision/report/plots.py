@@ -160,7 +160,7 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
         ylim=(len(lines) - 0.4, -0.7),
         xlabel=f"{slice_metric_name(evaluation)} on the slice's rows",
     )
-    axes.set_yticks(range(len(lines)), [_shortened(item if isinstance(item, str) else item.value) for item in lines])
+    axes.set_yticks(range(len(lines)), [_shorten(item if isinstance(item, str) else item.value) for item in lines])
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     for text, item in zip(axes.get_yticklabels(), lines, strict=True):
@@ -201,7 +201,7 @@ MARKS: dict[str, dict[str, Any]] = {
 }
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= NAME_LETTERS else f"{name[: NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -225,7 +225,7 @@ def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:
 # ---- the plots of a regression
 
 
-def of_regression(regression: RegressionFigures) -> dict[str, Markup]:
+def draw_regression_plots(regression: RegressionFigures) -> dict[str, Markup]:
     """Returns the plots by their names in the page's template."""
     return {
         "residual_histogram": histogram(regression),

@@ -52,17 +52,17 @@ def write(
     dataset, measured = manifest.load(data), record.load(evaluation)
     card = None if measured.script or collected.is_script(str(model)) else bundle.load_card(model)
     context = {
-        **_headline(dataset, measured, decision),
-        **_plots(card, measured, decision),
+        **_build_headline(dataset, measured, decision),
+        **_draw_plots(card, measured, decision),
         "sample": card.sample if card else "",
         "script": making.script(measured),
         "slice_metric_name": plots.slice_metric_name(measured),
-        **_tables(measured, decision),
-        **_data(data, dataset, measured),
-        **_findings(data, dataset, measured),
-        **making.context(_pins(champion), measured, dataset.window),
+        **_build_tables(measured, decision),
+        **_build_data_section(data, dataset, measured),
+        **_build_findings(data, dataset, measured),
+        **making.context(_read_pins(champion), measured, dataset.window),
         **ladder.context(model),
-        "made": making.made(dataset, card),
+        "made": making.describe_reproduction(dataset, card),
     }
     html = page.environment().get_template("template.html").render(context)
     path = Path(path)
@@ -70,8 +70,8 @@ def write(
     files.write(path, html)
 
 
-def _pins(champion: str) -> ChampionPins | None:
-    return store.load(champion, ChampionPins) if pinned.digest(champion) else None
+def _read_pins(champion: str) -> ChampionPins | None:
+    return store.load(champion, ChampionPins) if pinned.read_digest(champion) else None
 
 
 def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str:
@@ -121,7 +121,7 @@ def task_name(task: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, object]:
+def _build_headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     reason = decision.reason.partition(": ")[2] if decision else ""  # its first words are the heading
     first, dot, rest = reason.partition(". ")
     return {
@@ -136,32 +136,32 @@ def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None
     }
 
 
-def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | None) -> dict[str, object]:
+def _draw_plots(card: ModelCard | None, measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     worse = {(s.column, s.value) for s in decision.worse_slices} if decision else set()
-    plotted = _most_frequent(measured.slices)
+    plotted = _select_most_frequent(measured.slices)
     with svg.style():
         return {
             "learning_curve": plots.learning_curve(card.history) if card and card.history else None,
             "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
-            **(plots.of_regression(measured.regression) if measured.regression else {}),
-            "precision_recall": _precision_recall(measured),
+            **(plots.draw_regression_plots(measured.regression) if measured.regression else {}),
+            "precision_recall": _draw_precision_recall(measured),
             "calibration": plots.calibration(measured) if measured.classes and measured.scored else None,
             "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,
             "unplotted": len(measured.slices) - len(plotted),
         }
 
 
-def _precision_recall(measured: Evaluation) -> Markup | None:
+def _draw_precision_recall(measured: Evaluation) -> Markup | None:
     known = any(model.precision_recall for model in measured.models.values())
     return plots.precision_recall(measured) if known else None
 
 
-def _most_frequent(rows: tuple[SliceMetrics, ...]) -> list[SliceMetrics]:
+def _select_most_frequent(rows: tuple[SliceMetrics, ...]) -> list[SliceMetrics]:
     kept = sorted(rows, key=lambda row: -row.rows)[:MOST_PLOTTED_SLICES]
     return [row for row in rows if row in kept]
 
 
-def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, object]:
+def _build_tables(measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     by_column: dict[str, list[SliceMetrics]] = {}
     for row in measured.slices:
         by_column.setdefault(row.column, []).append(row)
@@ -171,15 +171,15 @@ def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, object
     }
 
 
-def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, object]:
+def _build_data_section(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, object]:
     return {"splits": findings.split_summaries(data, dataset)}
 
 
-def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, object]:
+def _build_findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, object]:
     columns = findings.column_summaries(data, dataset, measured.split)
     withheld = measured.examples.withheld if measured.examples else ()
     return {
-        "columns": [c.withheld() if findings.hidden(c.name, withheld) else c for c in columns],
+        "columns": [c.withheld() if findings.is_private(c.name, withheld) else c for c in columns],
         "bars": findings.bars(measured),
         "shifts": findings.shifts(measured, columns),
         "steady": findings.steady(measured) if measured.drift else "",

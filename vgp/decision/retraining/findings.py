@@ -81,19 +81,19 @@ def look_at(champion: Reigning, pins: str, task: str, rules: Policy, run: str) -
         )  # fmt: skip
     except CannotLook as reason:
         return Findings(notes=(str(reason),))
-    shifts, notes = _shifts(champion, new)
-    rows = _live(champion, new, notes)
+    shifts, notes = _test_shifts(champion, new)
+    rows = _score_champion(champion, new, notes)
     found = Findings(
         what=new.what, rows=new.rows, sample=new.columns.num_rows, notes=tuple(notes), shifts=shifts, live=rows
     )
-    return judged(found, rules)
+    return judge_findings(found, rules)
 
 
-def judged(findings: Findings, rules: Policy) -> Findings:
+def judge_findings(findings: Findings, rules: Policy) -> Findings:
     """Returns the findings with their verdicts: half of the error goes to the champion's loss, half to all columns
     (Holm)."""
     adjusted = holm([one.p_value for one in findings.shifts]) if findings.shifts else []
-    shifts = shift.judged(findings.shifts, adjusted, rules.drift_threshold, rules.level / 2)
+    shifts = shift.judge_shifts(findings.shifts, adjusted, rules.drift_threshold, rules.level / 2)
     rows = findings.live
     if rows:
         worse = rows.p_value <= rules.level / 2 and rows.rise >= rules.loss_rise
@@ -101,7 +101,7 @@ def judged(findings: Findings, rules: Policy) -> Findings:
     return findings.model_copy(update={"shifts": shifts, "live": rows})
 
 
-def _shifts(champion: Reigning, new: Look) -> tuple[tuple[Shift, ...], list[str]]:
+def _test_shifts(champion: Reigning, new: Look) -> tuple[tuple[Shift, ...], list[str]]:
     count = len(np.unique(new.days)) if new.days is not None else shift.FEWEST_DAYS
     if count < shift.FEWEST_DAYS:
         return (), [f"drift needs {shift.FEWEST_DAYS} new days; there are {count}"]
@@ -109,24 +109,24 @@ def _shifts(champion: Reigning, new: Look) -> tuple[tuple[Shift, ...], list[str]
         c for c in champion.card.columns if c.kind in ("number", "category") and c.name in new.columns.column_names
     ]
     compared: list[Shift | None] = [
-        _of_feature(champion, new, column) for column in there if shift.is_comparable(column)
+        _test_feature(champion, new, column) for column in there if shift.is_comparable(column)
     ]
-    compared += [_of_label(champion, new, column) for column in champion.card.columns if column.kind == "label"]
+    compared += [_test_label(champion, new, column) for column in champion.card.columns if column.kind == "label"]
     old = [column.name for column in there if not shift.is_comparable(column)]
     notes = [f"the champion's card, written by an older version, has no distribution of {join_names(old)}"] * bool(old)
     return tuple(found for found in compared if found), notes
 
 
-def _of_feature(champion: Reigning, new: Look, column: Column) -> Shift:
+def _test_feature(champion: Reigning, new: Look, column: Column) -> Shift:
     values = codes(column, new.columns) if column.values else numbers(new.columns[column.name])
-    found = shift.of_values(column, values, new.days, champion.days_trained)
+    found = shift.test_values(column, values, new.days, champion.days_trained)
     if not column.values:
         return found
     part, texts = shift.unseen(column, new.columns[column.name])
     return found.model_copy(update={"unseen": part, "unseen_values": texts})
 
 
-def _of_label(champion: Reigning, new: Look, column: Column) -> Shift | None:
+def _test_label(champion: Reigning, new: Look, column: Column) -> Shift | None:
     """Returns None if too few days have labels yet."""
     known = ~np.isnan(new.labels)
     days = None if new.days is None else new.days[known]
@@ -137,10 +137,10 @@ def _of_label(champion: Reigning, new: Look, column: Column) -> Shift | None:
     ):
         return None
     labels = new.labels[known] if column.tally else new.labels[known].astype(np.int64)
-    return shift.of_values(column, labels, days, champion.days_trained)
+    return shift.test_values(column, labels, days, champion.days_trained)
 
 
-def _live(champion: Reigning, new: Look, notes: list[str]) -> Live | None:
+def _score_champion(champion: Reigning, new: Look, notes: list[str]) -> Live | None:
     tested, evaluated = champion.tested_on, champion.evaluated
     if new.days is None or not tested or evaluated is None:
         reason = "its evaluation is unknown" if evaluated is None else "rows have no day"
@@ -164,15 +164,15 @@ def drift_words(drifted: Sequence[Shift]) -> str:
     first, more = drifted[0], len(drifted) - 1
     others = f" and {more} more column{'s' * (more > 1)}" if more else ""
     most = f", {first.column} the most," if more else ""
-    return f"{first.column}{others} drifted{most} by a stability index of {_index(first)}."
+    return f"{first.column}{others} drifted{most} by a stability index of {_format_index(first)}."
 
 
-def _index(one: Shift) -> str:
+def _format_index(one: Shift) -> str:
     """Formats the index with the value expected by chance, which is high for few or differing days."""
-    return f"{one.index:.2f} ({one.expected:.2g} by chance; {_p(one.adjusted)} over all columns)"
+    return f"{one.index:.2f} ({one.expected:.2g} by chance; {_format_p_value(one.adjusted)} over all columns)"
 
 
-def _p(value: float) -> str:
+def _format_p_value(value: float) -> str:
     """Formats a p-value."""
     return "p < 1e-12" if value < 1e-12 else f"p = {value:.2g}"
 
@@ -180,7 +180,7 @@ def _p(value: float) -> str:
 def loss_words(rows: Live) -> str:
     return (
         f"the champion's loss on {rows.rows:,} new rows of {rows.days} days is {rows.loss:.4f}, {rows.rise:.0%} above "
-        f"the {rows.evaluated:.4f} of its evaluation ({_p(rows.p_value)})."
+        f"the {rows.evaluated:.4f} of its evaluation ({_format_p_value(rows.p_value)})."
     )
 
 
@@ -193,9 +193,8 @@ def seen(findings: Findings) -> str:
         words.append(drift_words(findings.drifted).removesuffix("."))
     elif findings.shifts:
         most = max(findings.shifts, key=lambda one: one.index)
-        words.append(
-            f"no column drifted in {findings.what}, {most.column} the most by a stability index of {_index(most)}"
-        )
+        index = f"{most.column} the most by a stability index of {_format_index(most)}"
+        words.append(f"no column drifted in {findings.what}, {index}")
     if rows := findings.live:
         steady = f"the champion's loss is {rows.loss:.4f} after {rows.evaluated:.4f}"
         words.append(loss_words(rows).removesuffix(".") if rows.worse else steady)
@@ -228,7 +227,7 @@ def losses_of(
     model: "TrainedModel", task: TabularTask, columns: pa.Table, labels: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Returns the champion's losses on labelled rows, float64 (N,)."""
-    arrays, label = encoded(model.card.columns, columns), labels if task.regression else labels.astype(np.int64)
+    arrays, label = encode_columns(model.card.columns, columns), labels if task.regression else labels.astype(np.int64)
     unknown = np.zeros(len(label), np.int64)  # ids do not influence predictions
     arrays = {column.name: unknown for column in model.card.columns} | arrays | {task.label: label}
     parts = []
@@ -238,7 +237,7 @@ def losses_of(
     return np.concatenate(parts)
 
 
-def encoded(learned: tuple[Column, ...], columns: pa.Table) -> dict[str, NDArray[Any]]:
+def encode_columns(learned: tuple[Column, ...], columns: pa.Table) -> dict[str, NDArray[Any]]:
     """Encodes the columns with the champion's codes; unknown text becomes 0.
 
     Raises:

@@ -32,7 +32,7 @@ from vgp.data.tables.features import LABEL, MARK, ROWS
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
 
-#: Most bytes of files to read, and most rows to keep.
+#: Maximum number of bytes of files to read, and of rows to keep.
 MOST_BYTES, MOST_ROWS = 2 << 30, 100_000
 #: Days to read before the first new day, in addition to the hours that features look back: events may arrive late.
 EARLIER_DAYS = 7
@@ -80,7 +80,7 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
         pins: URI of the data's pins.
         after: Last day that the champion was trained on; None if its rows have no day.
         most_days: Most days to read; the newest are taken.
-        known: Files that the champion was trained on, as `named` names them.
+        known: Files that the champion was trained on, as `name_version` names them.
         run: Name of the run that owns the queries.
 
     Raises:
@@ -101,7 +101,7 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
     if source.files and source.relations:
         raise CannotLook("the data is files and tables of BigQuery together")
     if not by_time:
-        return _new_files(work, source, known, run)
+        return _read_new_files(work, source, known, run)
     assert after is not None
     folder = pins.rpartition("/")[0]
     present = data_days.read_days_by_file(work, source.files, folder, dry_run=True) if source.files else {}
@@ -109,12 +109,12 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
     if newest < first:
         raise CannotLook("no day is new")
     try:
-        return _days_of(work, source, present, Span(first - _earlier_days(work), first, newest), run)
+        return _read_days(work, source, present, Span(first - _earlier_days(work), first, newest), run)
     except _LooksFar:
-        return _days_of(work, source, present, Span(CALENDAR[0], first, newest), run)
+        return _read_days(work, source, present, Span(CALENDAR[0], first, newest), run)
 
 
-def _days_of(
+def _read_days(
     task: TabularTask, source: Source, present: Mapping[str, data_days.Stretches], span: Span, run: str
 ) -> Look:  # fmt: skip
     chosen = [
@@ -130,7 +130,7 @@ def _days_of(
     return _read(task, Source(chosen, source.relations), run, span, words)
 
 
-def named(file: File) -> str:
+def name_version(file: File) -> str:
     """Returns a name for this version of a file: an object's generation, or another file's modification time."""
     return (
         f"{data_days.path_with_generation(file)}@{file.version.modified_ns}"
@@ -139,8 +139,8 @@ def named(file: File) -> str:
     )
 
 
-def _new_files(task: TabularTask, source: Source, known: Collection[str], run: str) -> Look:
-    chosen = [file for file in source.files if named(file) not in known]
+def _read_new_files(task: TabularTask, source: Source, known: Collection[str], run: str) -> Look:
+    chosen = [file for file in source.files if name_version(file) not in known]
     if source.files and not chosen:
         raise CannotLook("no file is new")
     _check_size(chosen)
@@ -176,16 +176,16 @@ def _read(task: TabularTask, source: Source, run: str, span: Span | None, words:
     try:
         with (
             destination.scratch_folder() as task.scratch,
-            _opened(task, source, run) as engine,
+            _open_engine(task, source, run) as engine,
             failed_rows.name_errors(task, engine),
         ):
-            return _looked(task, engine, span, words)
+            return _read_look(task, engine, span, words)
     except NoRows:
         raise CannotLook("the new files have no rows") from None
 
 
 @contextmanager
-def _opened(task: TabularTask, source: Source, run: str) -> Iterator[Engine]:
+def _open_engine(task: TabularTask, source: Source, run: str) -> Iterator[Engine]:
     if source.relations:
         from vgp.data.engines.bigquery import BigQuery
 
@@ -198,7 +198,7 @@ def _opened(task: TabularTask, source: Source, run: str) -> Iterator[Engine]:
             yield here
 
 
-def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) -> Look:
+def _read_look(task: TabularTask, engine: Engine, span: Span | None, words: str) -> Look:
     rows = features.add_marks(task, engine.source(), engine.dialect)
     if span:
         rows = rows.filter(rows[MARK].between(span.before, span.last))
@@ -208,7 +208,7 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
     if not count:
         raise CannotLook(f"there is no row in {words}")
     joined = features.join_events(task, engine, engine.create_view(ROWS, rows))
-    values = features.values_of(task, joined)
+    values = features.compute_values(task, joined)
     if span and not span.whole and any(engine_agreement.takes_several_rows(value.op()) for value in values.values()):
         raise _LooksFar
     rows = joined.select(joined[ID], joined[MARK], joined[LABEL], **values)

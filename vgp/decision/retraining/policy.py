@@ -12,7 +12,7 @@ When = Literal["drift", "new data", "always", "never"]
 
 @dataclass(frozen=True)
 class Policy:
-    """The settings of the decision to retrain, created by `checked`."""
+    """The settings of the decision to retrain, created by `check_policy`."""
 
     when: When = "always"
     #: Longest time between two trainings if data is new, and the shortest one; None = no limit.
@@ -37,7 +37,7 @@ class Policy:
         return self.when in ("drift", "never")
 
 
-def checked(
+def check_policy(
     *,
     when: str = "always",
     retrain_every: str = "30 days",
@@ -63,13 +63,13 @@ def checked(
     ):
         if not holds:
             raise UserError(f"{name} = {locals()[name]:g}: it must be {rule}.")
-    every, least = _length("retrain_every", retrain_every), _length("wait", wait)
+    every, least = _parse_length("retrain_every", retrain_every), _parse_length("wait", wait)
     if every and least and least.after(0) > every.after(0):
         raise UserError(f"wait = {wait} is longer than retrain_every = {retrain_every}, so the second would not count.")
     return Policy(cast(When, when), every, least, force, look_days, drift_threshold, loss_rise, look_confidence)
 
 
-def _length(name: str, text: str) -> Length | None:
+def _parse_length(name: str, text: str) -> Length | None:
     if not text.strip():
         return None
     try:
@@ -83,17 +83,17 @@ def _length(name: str, text: str) -> Length | None:
 
 def over(length: Length, since: datetime, now: datetime) -> bool:
     """Whether the interval has passed since `then`, in whole UTC days."""
-    return length.after(_day(since)) <= _day(now)
+    return length.after(_to_day(since)) <= _to_day(now)
 
 
 def until(length: Length, since: datetime) -> str:
     """Returns the day on which the interval will have passed."""
-    return date_of(length.after(_day(since))).isoformat()
+    return date_of(length.after(_to_day(since))).isoformat()
 
 
-def spoken(length: Length) -> str:
+def format_length(length: Length) -> str:
     return f"{length.count} {length.unit}{'s' * (length.count != 1)}"
 
 
-def _day(moment: datetime) -> int:
+def _to_day(moment: datetime) -> int:
     return int(moment.timestamp()) // 86_400

@@ -67,11 +67,11 @@ def load(champion: str, record: Record) -> Reigning:
     """
     number = store.load(champion, ChampionPins).number
     version = record.version(number)
-    run, data = _pins(version.pins) if version and version.pins else (None, None)
+    run, data = _read_pins(version.pins) if version and version.pins else (None, None)
     return Reigning(champion, bundle.load_card(champion), version, run, data)
 
 
-def _pins(uri: str) -> tuple[RunPins | None, DataPins | None]:
+def _read_pins(uri: str) -> tuple[RunPins | None, DataPins | None]:
     try:
         run = store.load(uri, RunPins)
         return run, store.load(f"{uri.rpartition('/')[0]}/{run.data}.json", DataPins)
@@ -79,30 +79,30 @@ def _pins(uri: str) -> tuple[RunPins | None, DataPins | None]:
         return None, None
 
 
-def last_trained(record: Record, version: Version | None) -> datetime | None:
+def find_last_training(record: Record, version: Version | None) -> datetime | None:
     """Returns when a model was last trained, promoted or not; None if unknown."""
     moments = [version.created] if version else []
-    return max(map(_moment, filter(None, [*moments, *_tried(record, "").values()])), default=None)
+    return max(map(_parse_moment, filter(None, [*moments, *_list_tested(record, "").values()])), default=None)
 
 
 def tried_since(record: Record, version: Version | None) -> bool:
     """Whether a challenger was tested after the champion was registered, and did not replace it."""
     if version is None or not version.created:
         return False
-    return any(_moment(at) >= _moment(version.created) for at in _tried(record, version.key).values())
+    return any(_parse_moment(at) >= _parse_moment(version.created) for at in _list_tested(record, version.key).values())
 
 
-def _tried(record: Record, but: str) -> dict[str, str]:
+def _list_tested(record: Record, but: str) -> dict[str, str]:
     """Returns when each challenger was tested, by key, without the key `but`."""
     kept = {event.key: event.at for event in record.events if event.what == "kept"}
     return {key: at for key, at in (kept | {one.key: one.at for one in record.spent}).items() if key != but}
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def same_data(then: DataPins | None, now: DataPins) -> bool:
+def has_same_data(then: DataPins | None, now: DataPins) -> bool:
     """Whether both runs read the same files and tables in the same windows."""
     if then is None or now.unpinned:
         return False
@@ -118,7 +118,7 @@ def known_files(data: DataPins | None) -> Collection[str]:
     return objects | {f"{item.path}@{item.modified_ns}" for item in data.files}
 
 
-def changed(champion: Reigning, task: str, task_options: Options, data: str, config: TrainConfig) -> str:
+def describe_change(champion: Reigning, task: str, task_options: Options, data: str, config: TrainConfig) -> str:
     """Returns a sentence on what differs from the champion's training: task, data, options or settings; "" if
     nothing."""
     if task_names.spec(champion.card.task) != task_names.spec(task):

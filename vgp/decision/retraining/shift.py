@@ -59,16 +59,18 @@ def shift(column: Column, counts_DB: Counts, train_days: int, *, by_day: bool) -
     before, after = tally_of(column), counts_DB.sum(axis=0)
     used = (before + after) > 0
     mean, freedom, lines = _chance(before[used], counts_DB[:, used], train_days, by_day)
-    statistic = _pearson(before[used], after[used])
+    statistic = _compute_pearson(before[used], after[used])
     return Shift(
         column=column.name, kind="label" if column.kind == "label" else "feature", index=drift.index(before, after),
         expected=mean,
-        p_value=_p_value(statistic / mean, freedom, lines) if mean > 0 else 1.0,
+        p_value=_compute_p_value(statistic / mean, freedom, lines) if mean > 0 else 1.0,
         missing=(float(before[-1] / max(1, before.sum())), float(after[-1] / max(1, after.sum()))),
     )  # fmt: skip
 
 
-def judged(shifts: Sequence[Shift], adjusted: Sequence[float], threshold: float, level: float) -> tuple[Shift, ...]:
+def judge_shifts(
+    shifts: Sequence[Shift], adjusted: Sequence[float], threshold: float, level: float
+) -> tuple[Shift, ...]:
     """Returns the shifts with verdicts, drifted columns first, then by index.
 
     A column has drifted if its index reaches the threshold and its adjusted p-value is at most `level`.
@@ -96,21 +98,21 @@ def tally_of(column: Column) -> Counts:
     return np.bincount(drift.places(column), weights, drift.FREQUENT_VALUES + 3).astype(np.int64)
 
 
-def of_values(column: Column, values: NDArray[np.generic], days: Counts | None, train_days: int) -> Shift:
+def test_values(column: Column, values: NDArray[np.generic], days: Counts | None, train_days: int) -> Shift:
     """Tests N new values: numbers, or codes of a category or class, -1 for a value unknown to the champion.
 
     Args:
         days: Day of each value, int64 (N,); None without days.
     """
     if column.tally:
-        bin_of, count = columns.bins(values, np.asarray(column.edges)), len(column.tally)
+        bin_of, count = columns.assign_bins(values, np.asarray(column.edges)), len(column.tally)
     else:
         places = np.append(drift.places(column), drift.FREQUENT_VALUES + 1)  # -1 is the last
         bin_of, count = places[values.astype(np.int64)].astype(np.int64), drift.FREQUENT_VALUES + 3
-    return shift(column, _counted(bin_of, days, count), train_days, by_day=days is not None)
+    return shift(column, _count_by_day(bin_of, days, count), train_days, by_day=days is not None)
 
 
-def _counted(bin_of: Counts, days: Counts | None, bins: int) -> Counts:
+def _count_by_day(bin_of: Counts, days: Counts | None, bins: int) -> Counts:
     """Counts rows by day and bin; without days in one line."""
     if days is None:
         return np.bincount(bin_of, minlength=bins)[np.newaxis]
@@ -127,7 +129,7 @@ def unseen(column: Column, texts: pa.ChunkedArray) -> tuple[float, tuple[str, ..
     return -sum(count for count, _ in new) / max(1, len(texts)), tuple(text for _, text in new[: drift.SHOWN_VALUES])
 
 
-def _pearson(before: Counts, after: Counts) -> float:
+def _compute_pearson(before: Counts, after: Counts) -> float:
     shares = (before + after) / (before.sum() + after.sum())
     return float(np.sum((after / max(1, after.sum()) - before / max(1, before.sum())) ** 2 / shares))
 
@@ -141,24 +143,24 @@ def _chance(before: Counts, counts_DB: Counts, train_days: int, by_day: bool) ->
     within = (np.diag(shares) - np.outer(shares, shares)) * (1 / rows + 1 / trained)
     lines = len(counts_DB)
     if not by_day:
-        return _moments(within, shares, np.inf)
+        return _compute_moments(within, shares, np.inf)
     # Residuals of each day from the pooled shares: the linearised variance of a ratio (Cochran 1977, 6.3).
     own = counts_DB.sum(axis=0) / rows
     residuals_DB = counts_DB - counts_DB.sum(axis=1, keepdims=True) * own
     between = lines / (lines - 1) * residuals_DB.T @ residuals_DB / rows**2
-    mean, freedom, inner = _moments(between * (1 + lines / max(1, train_days)), shares, lines - 1)
+    mean, freedom, inner = _compute_moments(between * (1 + lines / max(1, train_days)), shares, lines - 1)
     # The variance is at least that of independent rows.
-    plain = _moments(within, shares, np.inf)
+    plain = _compute_moments(within, shares, np.inf)
     return (mean, freedom, inner) if mean > plain[0] else plain
 
 
-def _moments(covariance_BB: Shares, shares: Shares, lines: float) -> tuple[float, float, float]:
+def _compute_moments(covariance_BB: Shares, shares: Shares, lines: float) -> tuple[float, float, float]:
     scaled = covariance_BB / np.sqrt(np.outer(shares, shares))
     trace, squares = float(np.trace(scaled)), float(np.sum(scaled**2))
     return trace, trace**2 / squares if squares else 0.0, lines
 
 
-def _p_value(ratio: float, freedom: float, lines: float) -> float:
+def _compute_p_value(ratio: float, freedom: float, lines: float) -> float:
     if freedom <= 0:
         return 1.0
     if not np.isfinite(lines):

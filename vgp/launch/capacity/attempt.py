@@ -157,7 +157,7 @@ class Attempts:
             self.jobs.cancel(ending.job)
         return ending
 
-    def close(self, attempt: Attempt, how: Outcome, at: float | None = None) -> None:
+    def close(self, attempt: Attempt, outcome: Outcome, at: float | None = None) -> None:
         """Writes the end of an attempt into the journal and logs it; until the next one, no job may run."""
         at = at or self.clock.now()
         progress = self.progress()
@@ -166,17 +166,18 @@ class Attempts:
         self.heartbeat.allow(NO_ATTEMPT)
         ladder = self.journal.write(
             replace(
-                attempt, ended=at, outcome=how.kind, words=attempt.words if attempt.ending else how.words, hours=hours,
+                attempt, ended=at, outcome=outcome.kind, hours=hours,
+                words=attempt.words if attempt.ending else outcome.words,
                 usd=None if rung.usd_per_hour is None else hours * rung.usd_per_hour,
                 step_from=attempt.step_from if own is None or own.from_step is None else own.from_step,
                 step_to=own.saved_step if own else attempt.step_from,
-                steps_lost=own.steps_unsaved if own and how.kind != "succeeded" else None,
+                steps_lost=own.steps_unsaved if own and outcome.kind != "succeeded" else None,
                 **({name: getattr(own, name) for name in FIGURES} if own else {}),
             )
         )  # fmt: skip
-        lost = f", {own.steps_unsaved} steps lost" if own and how.kind != "succeeded" else ""
+        lost = f", {own.steps_unsaved} steps lost" if own and outcome.kind != "succeeded" else ""
         self.log(
-            f"attempt {attempt.number} on {rung.name}: {how.kind.replace('_', ' ')} after "
+            f"attempt {attempt.number} on {rung.name}: {outcome.kind.replace('_', ' ')} after "
             f"{format_duration(hours * 3600)}{lost}; "
             f"{format_usd(ladder.usd)} so far"
         )
@@ -217,13 +218,13 @@ class Attempts:
         now = self.clock.now()
         if not attempt.ending:
             self.sweep.sweep_if_due()
-            if why := self._overdue(attempt, now) or reason_to_end(attempt):
+            if why := self._end_if_overdue(attempt, now) or reason_to_end(attempt):
                 attempt = self.end(attempt, why)
         if attempt.ending and state(job) != "CANCELLING":
             self.jobs.cancel(attempt.job or "")
         return attempt
 
-    def _overdue(self, attempt: Attempt, now: float) -> End | None:
+    def _end_if_overdue(self, attempt: Attempt, now: float) -> End | None:
         longest = wait_s(self.rung(attempt))
         if attempt.started is None and now - (attempt.created or attempt.intended) > longest:
             return End("wait_expired", f"no machines within {format_duration(longest)}")

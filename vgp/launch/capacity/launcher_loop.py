@@ -64,7 +64,7 @@ class Climb:
         heartbeat = self._heartbeat(ladder)
         try:
             heartbeat.start(ladder.open.token if ladder.open else NO_ATTEMPT)
-            return self._loop(self._attempts(heartbeat))
+            return self._run_attempts(self._open_attempts(heartbeat))
         finally:
             heartbeat.stop()
 
@@ -85,7 +85,7 @@ class Climb:
             has_job = ladder.open and ladder.open.job
             try:
                 heartbeat.start(ladder.open.token if ladder.open and has_job else NO_ATTEMPT)
-                self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S), why)
+                self._cancel(replace(self._open_attempts(heartbeat), search_s=CANCEL_SEARCH_S), why)
             finally:
                 heartbeat.stop()
         except Superseded as error:
@@ -113,16 +113,16 @@ class Climb:
             if attempt.ending != "cancelled":
                 attempt = attempts.end(attempt, End("cancelled", why))
             attempts.follow(attempt, lambda attempt: None)
-        self._next_job(attempts).end()
+        self._choose_waiting_job(attempts).end()
         attempts.sweep()
 
-    def _loop(self, attempts: Attempts) -> Verdict:
-        next_job = self._next_job(attempts)
+    def _run_attempts(self, attempts: Attempts) -> Verdict:
+        next_job = self._choose_waiting_job(attempts)
         while True:
             ladder = self.journal.read()
             attempt = ladder.open
             if attempt is None:
-                verdict = self._verdict()
+                verdict = self._find_verdict()
                 if not verdict and next_job.become_attempt(attempts.saved_step()):
                     continue
                 next_job.end()
@@ -184,7 +184,7 @@ class Climb:
         situation = build_situation(self.plan, ladder, rungs, progress, now)
         return rungs, decide(situation, make_offers(rungs, ladder, progress))
 
-    def _verdict(self) -> Verdict | None:
+    def _find_verdict(self) -> Verdict | None:
         ladder, now = self.journal.ladder, self.clock.now()
         read_log = partial(read_log_tail, self.session, self.plan.project)
         return decide_verdict(self.plan, ladder, self.run.outputs, now, read_log)
@@ -208,12 +208,12 @@ class Climb:
         heartbeat.next = ladder.next.token if ladder.next else NO_ATTEMPT
         return heartbeat
 
-    def _attempts(self, heartbeat: Heartbeat) -> Attempts:
+    def _open_attempts(self, heartbeat: Heartbeat) -> Attempts:
         jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)
         sweep = Sweep(jobs, self.journal, self.clock, self.log)
         return Attempts(
             self.plan, self.run, jobs, self.journal, heartbeat, self.folder, self.clock, self.patience, self.log, sweep
         )  # fmt: skip
 
-    def _next_job(self, attempts: Attempts) -> WaitingJob:
+    def _choose_waiting_job(self, attempts: Attempts) -> WaitingJob:
         return WaitingJob(self.plan, self.run, attempts.jobs, self.journal, attempts.heartbeat, self.clock, self.log)

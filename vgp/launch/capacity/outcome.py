@@ -84,7 +84,7 @@ def decide_outcome(job: Json, strategy: str, timeout_s: float, ending: str | Non
     name, message = state(job), one_line(job.get("error", {}).get("message", ""), 500)
     if name == "SUCCEEDED":
         return Outcome("succeeded", "the job succeeded")
-    by_itself = _outcome_by_itself(job, name, message, strategy, timeout_s)
+    by_itself = _judge_outcome(job, name, message, strategy, timeout_s)
     if ending and by_itself.kind != "user_error":
         return Outcome(ending, f"ended by the launcher: {ending}")
     return by_itself
@@ -100,7 +100,7 @@ def refusal_outcome(code: int, message: str) -> Outcome:
     return Outcome("user_error", f"Google refused the job: {code} {words}")
 
 
-def _outcome_by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: float) -> Outcome:
+def _judge_outcome(job: Json, name: str, message: str, strategy: str, timeout_s: float) -> Outcome:
     started = bool(job.get("startTime"))
     timed_out = started and runtime_s(job) >= timeout_s - _SLACK_S
     code = int(job.get("error", {}).get("code", 0))
@@ -114,10 +114,10 @@ def _outcome_by_itself(job: Json, name: str, message: str, strategy: str, timeou
         return Outcome("cancelled", "the job was cancelled from outside the launcher")
     if name != "FAILED":
         return Outcome("failed", f"the job {describe_state(name)}: {message}".rstrip(": "))
-    return _failure_outcome(message, code, strategy, started, timed_out)
+    return _judge_failure(message, code, strategy, started, timed_out)
 
 
-def _failure_outcome(message: str, code: int, strategy: str, started: bool, timed_out: bool) -> Outcome:
+def _judge_failure(message: str, code: int, strategy: str, started: bool, timed_out: bool) -> Outcome:
     if match := _EXIT.search(message):
         return _exit_outcome(match, message, strategy)
     if _MEMORY.search(message):

@@ -49,14 +49,14 @@ def parse_progress(content: Json) -> Progress | None:
     if not all(isinstance(value, int) and not isinstance(value, bool) for value in (step, steps)):
         return None
     began = content.get("from_step")
-    figures = {name: _seconds(content.get(name)) for name in FIGURES}
+    figures = {name: _to_seconds(content.get(name)) for name in FIGURES}
     return Progress(
         str(content.get("attempt", "")), int(step or 0), int(steps or 0), int(saved or 0),
         began if isinstance(began, int) and not isinstance(began, bool) else None, **figures,
     )  # fmt: skip
 
 
-def _seconds(value: Any) -> float | None:
+def _to_seconds(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and 0 < value < 1e9 else None
 
 

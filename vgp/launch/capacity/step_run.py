@@ -62,7 +62,10 @@ class StepRun:
                 "--executor_input names no output below gs://<root>/<project number>/<run>/<step>_<task id>/. A "
                 "capacity ladder runs only on Vertex AI."
             )
-        values = {"parameters": _object(inputs, "parameterValues"), "artifacts": _uris(_object(inputs, "artifacts"))}
+        values = {
+            "parameters": _object(inputs, "parameterValues"),
+            "artifacts": _list_uris(_object(inputs, "artifacts")),
+        }
         resources = _object(_object(outputs, "parameters"), "gcp_resources").get("outputFile", "")
         return cls(executor_input, match["root"], match["run"], digest(values), digest(addresses), str(resources))
 
@@ -88,7 +91,7 @@ def _object(value: Any, key: str) -> dict[str, Any]:
     return dict(inner) if isinstance(inner, Mapping) else {}
 
 
-def _uris(artifacts: Mapping[str, Any]) -> dict[str, list[str]]:
+def _list_uris(artifacts: Mapping[str, Any]) -> dict[str, list[str]]:
     return {name: sorted(_addresses(artifact)) for name, artifact in artifacts.items()}
 
 

@@ -128,35 +128,38 @@ def _futile_attempts(ladder: Ladder) -> list[Attempt]:
     for attempt in reversed(ladder.attempts):
         if _has_saved(attempt):
             break
-        if attempt.started and attempt.outcome == "preempted" and _code(attempt):
+        if attempt.started and attempt.outcome == "preempted" and _format_code(attempt):
             futile.append(attempt)
     return futile
 
 
 def _are_similar(attempts: Sequence[Attempt]) -> bool:
-    times = [_ran_s(attempt) for attempt in attempts]
-    if len(times) < MAX_SIMILAR or len({_code(attempt) for attempt in attempts}) > 1:
+    times = [_run_seconds(attempt) for attempt in attempts]
+    if len(times) < MAX_SIMILAR or len({_format_code(attempt) for attempt in attempts}) > 1:
         return False
     return max(times) < SOON_S or max(times) <= SIMILAR_RATIO * min(times)
 
 
-def _ran_s(attempt: Attempt) -> float:
+def _run_seconds(attempt: Attempt) -> float:
     return held_s(attempt, attempt.ended or 0.0)
 
 
-def _code(attempt: Attempt) -> str:
+def _format_code(attempt: Attempt) -> str:
     match = _CODE.search(attempt.words)
     return match[1] if match else ""
 
 
 def _describe_attempts(attempts: Sequence[Attempt]) -> str:
     ends = join_words(
-        (f"exit code {_code(attempt)} after {format_duration(_ran_s(attempt))}" for attempt in reversed(attempts)),
+        (
+            f"exit code {_format_code(attempt)} after {format_duration(_run_seconds(attempt))}"
+            for attempt in reversed(attempts)
+        ),
         "and",
     )
     return (
         f"{format_count(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "
-        f"Other machines would not help. {_ADVICE.get(_code(attempts[0]), '')}"
+        f"Other machines would not help. {_ADVICE.get(_format_code(attempts[0]), '')}"
     ).strip()
 
 
@@ -167,14 +170,14 @@ LINES, LONGEST = 30, 2000
 def read_log_tail(session: Any, project: str, job: str) -> list[str]:
     """Returns the last log lines of all machines, oldest first, or one line with the reason why there are none."""
     try:
-        return _lines(session, project, job.rpartition("/")[2])
+        return _read_log_lines(session, project, job.rpartition("/")[2])
     except Exception as error:  # the log is optional: an error while reading it must not hide the failure
         if is_transient(error) or getattr(error, "code", 0) != 403:
             return [f"(its log could not be read: {reason(error)})"]
         return ["(its log could not be read: the step's account needs logging.logEntries.list, roles/logging.viewer)"]
 
 
-def _lines(session: Any, project: str, number: str) -> list[str]:
+def _read_log_lines(session: Any, project: str, number: str) -> list[str]:
     from google.api_core.exceptions import from_http_response
 
     of_job = f'resource.type="ml_job" AND resource.labels.job_id="{number}"'
@@ -189,11 +192,11 @@ def _lines(session: Any, project: str, number: str) -> list[str]:
     if not answer.ok:
         raise from_http_response(answer)
     entries = reversed(answer.json().get("entries", []))
-    lines = [f"{_replica(entry)}{line}" for entry in entries for line in printable(_text(entry)).splitlines()]
+    lines = [f"{_name_replica(entry)}{line}" for entry in entries for line in printable(_text(entry)).splitlines()]
     return [line[:LONGEST] for line in lines[-LINES:]]
 
 
-def _replica(entry: dict[str, Any]) -> str:
+def _name_replica(entry: dict[str, Any]) -> str:
     name = entry.get("resource", {}).get("labels", {}).get("task_name", "")
     return f"[{name}] " if name else ""
 

@@ -162,7 +162,7 @@ class WaitingJob:
         if started and not waiting.started:
             waiting = replace(waiting, started=started)
             self.journal.write(waiting)
-        ending = waiting.ending or ending or self._overdue(waiting, now)
+        ending = waiting.ending or ending or self._explain_overdue(waiting, now)
         if ending is None:
             return
         if not waiting.ending:
@@ -177,7 +177,7 @@ class WaitingJob:
         elif state(job) != "CANCELLING":
             self.jobs.cancel(waiting.job or "")
 
-    def _overdue(self, waiting: Waiting, now: float) -> str | None:
+    def _explain_overdue(self, waiting: Waiting, now: float) -> str | None:
         if now > last_moment(self.journal.ladder):
             return "timeout"
         rung = next((rung for rung in self.plan.rungs if rung.name == waiting.rung), None)
@@ -191,16 +191,16 @@ class WaitingJob:
             return
         self._close(waiting, decide_outcome(job, "spot", inf, waiting.ending), job)
 
-    def _close(self, waiting: Waiting, how: Outcome, job: Json | None = None) -> None:
+    def _close(self, waiting: Waiting, outcome: Outcome, job: Json | None = None) -> None:
         started = waiting.started or (parse_time(job.get("startTime")) if job else None)
         ended = (parse_time(job.get("endTime")) if job else None) or self.clock.now()
         hours = max(0.0, ended - started) / 3600 if started else 0.0
         price = next((rung.usd_per_hour for rung in self.plan.rungs if rung.name == waiting.rung), None)
         self.journal.write(
             replace(
-                waiting, started=started, ended=ended, outcome=how.kind, words=how.words, hours=hours,
+                waiting, started=started, ended=ended, outcome=outcome.kind, words=outcome.words, hours=hours,
                 usd=None if price is None else hours * price,
             )
         )  # fmt: skip
         self.heartbeat.expect(NO_ATTEMPT)
-        self.log(f"the job that waited for {waiting.rung}: {how.kind.replace('_', ' ')}: {how.words}")
+        self.log(f"the job that waited for {waiting.rung}: {outcome.kind.replace('_', ' ')}: {outcome.words}")

@@ -168,13 +168,13 @@ def document(name: str) -> Any:
 @cache
 def accelerators() -> dict[str, Accelerator]:
     """Returns the accelerators by name, TPUs and retired GPUs included."""
-    return {row["name"]: _accelerator(row) for row in document("accelerators.json")["accelerators"]}
+    return {row["name"]: _parse_accelerator(row) for row in document("accelerators.json")["accelerators"]}
 
 
 @cache
 def machines() -> dict[str, Machine]:
     """Returns the machines by name, in the catalog's order: A2, A3, A4, A4X, G2, G4, N1, then CPU types."""
-    return {row.name: row for row in _machines()}
+    return {row.name: row for row in _parse_machines()}
 
 
 @cache
@@ -199,7 +199,7 @@ def short_names() -> dict[str, str]:
     return keys
 
 
-def not_for_training(name: str) -> str | None:
+def explain_unsuitable(name: str) -> str | None:
     """Returns why a real Compute Engine type is not for training; None if the catalog does not know it."""
     rows = document("machines.json")["not_for_training"]
     return next((str(row["note"]) for row in rows if row["machine_type"] == name), None)
@@ -233,7 +233,7 @@ _PLAIN_FIELDS = (
 )  # fmt: skip
 
 
-def _accelerator(row: JsonObject) -> Accelerator:
+def _parse_accelerator(row: JsonObject) -> Accelerator:
     ended = row.get("end_of_support")
     return Accelerator(
         **{key: row[key] for key in _PLAIN_FIELDS if key in row},
@@ -248,7 +248,7 @@ def _accelerator(row: JsonObject) -> Accelerator:
     )
 
 
-def _machines() -> Iterator[Machine]:
+def _parse_machines() -> Iterator[Machine]:
     data = document("machines.json")
     for group in data["groups"]:
         shared: JsonObject = {key: tuple(value) if isinstance(value, list) else value for key, value in group.items()}

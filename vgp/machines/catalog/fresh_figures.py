@@ -48,19 +48,19 @@ def sku_rows(folder: Path = DATA) -> SkuRows:
         return {(row["part"], row["region"], row["usage"]): row for row in csv.DictReader(file)}
 
 
-def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
+def update_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
     """Returns the rows with fresh ids and prices of SKUs, and the number of new ids. Rows without fresh data stay."""
     result = {key: {**row, "source": row["source"] or _read_date()} for key, row in rows.items()}
     for key, rate in sorted(fresh.items()):
         if rate.sku:
-            values = (*key, rate.sku, _number(rate.usd, 9), "")
+            values = (*key, rate.sku, _format_number(rate.usd, 9), "")
             result[key] = dict(zip(skus.COLUMNS, values, strict=True))
     new = sum(rows.get(key, {}).get("sku") != row["sku"] for key, row in result.items())
     changes = [Change("ids of SKUs", f"{len(rows)} known", f"{len(result)} known, {new} of them new")] if new else []
     return result, changes
 
 
-def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
+def update_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
     """Returns the rows with fresh prices, and the changes. Rows without fresh data keep price and source."""
     reading = _read_date()
     result = {key: row if key in fresh else {**row, "source": row["source"] or reading} for key, row in rows.items()}
@@ -69,8 +69,8 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
         after = {
             "machine_type": key[0],
             "region": key[1],
-            "on_demand_usd_h": _number(price.on_demand),
-            "spot_usd_h": "" if price.spot is None else _number(price.spot),
+            "on_demand_usd_h": _format_number(price.on_demand),
+            "spot_usd_h": "" if price.spot is None else _format_number(price.spot),
             # The sums of parts do not include local SSD.
             "local_ssd_usd_h": "0",
             "source": "",
@@ -96,7 +96,7 @@ def shapes(fresh: Iterable[JsonObject]) -> list[Change]:
         name = str(row.get("name", ""))
         known = catalog.machines().get(name)
         if known is None:
-            if row.get("accelerators") and not catalog.not_for_training(name) and not catalog.is_new(name):
+            if row.get("accelerators") and not catalog.explain_unsuitable(name) and not catalog.is_new(name):
                 changes[name] = Change(f"{_NEW}{name}", "", "on Compute Engine, not in the catalog")
             continue
         now = f"{row.get('guestCpus')} vCPU, {float(row.get('memoryMb', 0)) / 1024:g} GB"
@@ -125,7 +125,7 @@ def _list_moves(regions: Mapping[str, set[str]]) -> list[Change]:
     return changes
 
 
-def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
+def update_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
     """Updates the regions in the groups of machines.json, where all types of a group agree."""
     places = _regions(fresh)
     for group in machines["groups"]:
@@ -134,7 +134,7 @@ def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
             group["compute_regions"] = sorted(set.intersection(*regions))
 
 
-def new_types(machines: JsonObject, changes: Iterable[Change]) -> None:
+def add_types(machines: JsonObject, changes: Iterable[Change]) -> None:
     """Adds the missing GPU machines to machines.json, so that each is reported once."""
     names = {change.what.removeprefix(_NEW) for change in changes if change.what.startswith(_NEW)}
     machines["new_types"] = sorted({*machines["new_types"], *names})
@@ -172,15 +172,15 @@ def _read_date() -> str:
 
 def as_text(data: object) -> str:
     """Returns JSON with one line for each innermost list, the format of the files."""
-    return _INNERMOST.sub(_on_one_line, json.dumps(data, indent=1)) + "\n"
+    return _INNERMOST.sub(_join_lines, json.dumps(data, indent=1)) + "\n"
 
 
-def _on_one_line(match: re.Match[str]) -> str:
+def _join_lines(match: re.Match[str]) -> str:
     items = " ".join(match.group(1).split())
     return f"[{items}]"
 
 
-def _number(value: float, digits: int = 6) -> str:
+def _format_number(value: float, digits: int = 6) -> str:
     return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 

@@ -90,7 +90,7 @@ def price_machine(machine: Machine, accelerator: str | None, count: int, region:
 
 def total(amounts: Sequence[tuple[str, float]], region: str, usage: str) -> SkuPrice | None:
     """Returns the SKUs of these amounts of parts; None if one is unknown."""
-    prices = [_table().get((part, region, usage)) for part, _ in amounts]
+    prices = [_read_table().get((part, region, usage)) for part, _ in amounts]
     rows = [row for row in prices if row is not None]
     if not rows or len(rows) < len(amounts):
         return None
@@ -99,7 +99,7 @@ def total(amounts: Sequence[tuple[str, float]], region: str, usage: str) -> SkuP
 
 
 @cache
-def _table() -> dict[tuple[str, str, str], dict[str, str]]:
+def _read_table() -> dict[tuple[str, str, str], dict[str, str]]:
     text = (files("vgp.machines.catalog") / "data" / "skus.csv").read_text(encoding="utf-8")
     rows, reading = csv.DictReader(text.splitlines()), document("prices.json")["reading"]
     return {(row["part"], row["region"], row["usage"]): {**row, "source": row["source"] or reading} for row in rows}
@@ -115,7 +115,7 @@ _TRAINING = re.compile(
 _LOOSE = {"nvidia", "tesla", "gpu", "predefined", "instance"}
 
 
-def _words_of_name(name: str) -> frozenset[str]:
+def _split_name(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - _LOOSE
 
 
@@ -128,16 +128,16 @@ _VERTEX_AI_NAMES = {
 
 
 @cache
-def _vertex_ai_parts() -> dict[frozenset[str], str]:
+def _list_vertex_ai_parts() -> dict[frozenset[str], str]:
     gpus = {row.vertex_ai_sku: row.sku for row in catalog.accelerators().values() if row.vertex_ai_sku}
     names = {**part_names(), **_VERTEX_AI_NAMES, **gpus}
-    return {_words_of_name(name): part for name, part in names.items()}
+    return {_split_name(name): part for name, part in names.items()}
 
 
 def vertex_ai_part(description: str) -> tuple[str, str] | None:
     """Returns the part and the usage in a description of Vertex AI; None if it sells something else."""
     match = _TRAINING.match(description)
-    part = _vertex_ai_parts().get(_words_of_name(match.group(2))) if match else None
+    part = _list_vertex_ai_parts().get(_split_name(match.group(2))) if match else None
     return (part, FEE if match.group(1) else TRAINING) if match and part else None
 
 

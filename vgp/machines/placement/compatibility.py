@@ -45,7 +45,7 @@ def problems_of(combination: Combination, *, as_of: date, region: str | None = N
 
 
 def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
-    why = catalog.not_for_training(name)
+    why = catalog.explain_unsuitable(name)
     near = nearest_machine(name, has_gpu)
     message = f"{why}." if why else f"No machine type of custom training is called '{name}'."
     if not name.strip():
@@ -63,7 +63,7 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     if name.lower() in ("nvidia.com/gpu", "gpu"):
         message = f"'{name}' is a Kubernetes resource name; Vertex AI needs the name of the accelerator."
         return Problem("GPU002", TYPE, message, "For example NVIDIA_L4. List all: vgp machines")
-    if other := search.not_on_vertex(name):
+    if other := search.find_elsewhere(name):
         return Problem("GPU002", TYPE, f"{other.what}, which Vertex AI does not offer.", f"The nearest: {other.near}.")
     if tpu_machines.names_generation(name):
         text = f"'{name}' is not an accelerator type: request TPUs by machine type and topology."
@@ -94,7 +94,7 @@ class _Parts:
             return self._without_gpu()
         if self.count < 1:
             text = f"{TYPE} is {self.accelerator.name}, but {COUNT} is {self.count or 'missing or 0'}."
-            return [self._near("GPU005", COUNT, text, 1)]
+            return [self._similar_problem("GPU005", COUNT, text, 1)]
         return self._mismatch(self.accelerator) or self._check_end_of_support(self.accelerator)
 
     def _without_gpu(self) -> list[Problem]:
@@ -119,13 +119,13 @@ class _Parts:
             text = f"{machine.name} takes {join_words(counts)} of {name}, not {self.count}."
         else:
             rule = "GPU011" if accelerator.is_retired(self.as_of) else "GPU004"
-            return [self._near(rule, TYPE, self._explain_mismatch(machine, accelerator), self.count)]
-        return [self._near("GPU003", COUNT, text, self.count)]
+            return [self._similar_problem(rule, TYPE, self._explain_mismatch(machine, accelerator), self.count)]
+        return [self._similar_problem("GPU003", COUNT, text, self.count)]
 
     def _check_end_of_support(self, accelerator: Accelerator) -> list[Problem]:
         """Returns the problem of retired hardware; a warning in the half year before its end of support."""
         if accelerator.is_retired(self.as_of):
-            return [self._near("GPU011", TYPE, _explain_retirement(accelerator), self.count)]
+            return [self._similar_problem("GPU011", TYPE, _explain_retirement(accelerator), self.count)]
         end = accelerator.end_of_support
         if end is None or (end - self.as_of).days > 180:
             return []
@@ -151,7 +151,7 @@ class _Parts:
             return Problem(rule, TYPE, text, otherwise)
         return self._propose(rule, TYPE, text, of_machine(self.machine)[0])
 
-    def _near(self, rule: str, field: str, text: str, count: int) -> Problem:
+    def _similar_problem(self, rule: str, field: str, text: str, count: int) -> Problem:
         near = nearest_combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
         return self._propose(rule, field, text, near) if near else Problem(rule, field, text)
 

@@ -65,13 +65,15 @@ def reservation(
     if strategy in ("SPOT", "LOW_COST") and affinity in AFFINITIES[2:]:
         yield Problem("GPU013", name, "Spot machines cannot come from a reservation.", drop)
     if affinity == "SPECIFIC_RESERVATION":
-        yield from _specific(name, key, values, regions)
+        yield from _check_reservation_values(name, key, values, regions)
     elif key or values:
         text = f"key and values belong to SPECIFIC_RESERVATION, not to {affinity}."
         yield Problem("GPU013", name, text, "Set reservationAffinityType to SPECIFIC_RESERVATION.")
 
 
-def _specific(name: str, key: str | None, values: Sequence[str] | None, regions: Sequence[str]) -> Iterator[Problem]:
+def _check_reservation_values(
+    name: str, key: str | None, values: Sequence[str] | None, regions: Sequence[str]
+) -> Iterator[Problem]:
     form = "projects/PROJECT/zones/ZONE/reservations/NAME."
     if key != RESERVATION_KEY:
         text = f"SPECIFIC_RESERVATION needs the key {RESERVATION_KEY}, not '{key or ''}'."
@@ -116,11 +118,11 @@ def duration_s(value: object, *, units: str = "s") -> float | None:
     return float(match.group(1)) * _SECONDS[match.group(2)]
 
 
-def checked_duration(value: str | int | None) -> str | int | None:
-    """Returns a duration of pipelines.toml unchanged.
+def check_duration(value: str | int | None) -> str | int | None:
+    """Returns a duration of pipelines.toml unchanged, after checking it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not a duration.
     """
     if value is not None and duration_s(value, units="smhd") is None:
         raise ValueError(f"'{value}' is not a duration. Write 24h, 90m or 3600s.")
@@ -128,33 +130,33 @@ def checked_duration(value: str | int | None) -> str | int | None:
 
 
 @dataclass(frozen=True)
-class Known:
-    """The setting of a field: keys of the step, or else the part that sets it automatically, or else why it cannot be
-    set."""
+class FieldSource:
+    """The origin of a field of a custom job: keys of the step, a part of the library that sets it, or the reason why no
+    setting exists."""
 
     keys: tuple[str, ...] = ()
     by_itself: str = ""
     refused: str = ""
 
 
-def _keys(*names: str) -> Known:
-    return Known(keys=names)
+def _keys(*names: str) -> FieldSource:
+    return FieldSource(keys=names)
 
 
-def _set_by_command(who: str) -> Known:
-    return Known(by_itself=who)
+def _set_by_command(who: str) -> FieldSource:
+    return FieldSource(by_itself=who)
 
 
-def _refuse(why: str) -> Known:
-    return Known(refused=why)
+def _refuse(why: str) -> FieldSource:
+    return FieldSource(refused=why)
 
 
-def _add_prefix(way: str, fields: dict[str, Known]) -> dict[str, Known]:
+def _add_prefix(way: str, fields: dict[str, FieldSource]) -> dict[str, FieldSource]:
     return {f"{way}.{name}": known for name, known in fields.items()}
 
 
 #: In the order of Google's page; inner fields by their path.
-PUBLISHED: dict[str, Known] = {
+PUBLISHED: dict[str, FieldSource] = {
     "persistent_resource_id": _keys("persistent_resource"),
     **_add_prefix("worker_pool_specs.container_spec", {
         "image_uri": _keys("image"), "command": _keys("command", "launch"), "args": _keys("command"),

@@ -38,11 +38,13 @@ _domain = pattern_check(
     r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+",
     "'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.",
 )
-_name = pattern_check(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
+_name = pattern_check(
+    RFC1035, "'{value}' is not a valid name: use at most 63 lower-case letters, digits and -, a letter first."
+)
 _path = pattern_check("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
 
 
-def _folder(value: str) -> str:
+def _check_folder(value: str) -> str:
     google_names.split_uri(value)
     return value.rstrip("/")
 
@@ -63,7 +65,7 @@ def none_if_empty(value: object) -> Any:
 _Empty = BeforeValidator(none_if_empty)
 _Resource = Annotated[Annotated[str, _validate_name(check_persistent_resource)] | None, _Empty]
 _Tensorboard = Annotated[Annotated[str, _validate_name(tensorboard_region)] | None, _Empty]
-_Folder = Annotated[Annotated[str, AfterValidator(_folder)] | None, _Empty]
+_Folder = Annotated[Annotated[str, AfterValidator(_check_folder)] | None, _Empty]
 _Region = Annotated[Annotated[str, AfterValidator(google_names.check_region)] | None, _Empty]
 
 

@@ -78,7 +78,7 @@ def propose_ladder(
         RequestError: no offered machine meets the need, or the budget is below the cost of the cheapest rung.
     """
     machine, nodes = choose_machine(need, region, gpus)
-    rungs_of_need = list(_rungs(machine, nodes, region, deadline_s, advice or {}))
+    rungs_of_need = list(_propose_rungs(machine, nodes, region, deadline_s, advice or {}))
     every = [rung for rung in rungs_of_need if rung.usd_per_hour is not None]
     unpriced = [rung for rung in rungs_of_need if rung.usd_per_hour is None]
     if not every and (max_usd is not None or not unpriced):
@@ -126,7 +126,7 @@ def _nodes(combination: Combination, gpus: int | None) -> int:
     return gpus // combination.count if combination.count and gpus % combination.count == 0 else 0
 
 
-def _rungs(
+def _propose_rungs(
     machine: Combination, nodes: int, region: str, deadline_s: int | None, advice: Mapping[str, SpotAdvice]
 ) -> Iterator[ProposedRung]:
     offered, is_here = machine.machine.provisioning, _is_accepted(machine, region)
@@ -137,14 +137,14 @@ def _rungs(
         where = () if is_here else _list_other_regions(machine, region, "flex_start")[:1]
         if is_here or where:
             why = "Flex-start: waits in a queue, then runs without preemption"
-            rung = _rung(machine, nodes, "flex_start", where, region, why)
+            rung = _propose_rung(machine, nodes, "flex_start", where, region, why)
             yield replace(
                 rung, keys={**rung.keys, "max_wait": f"{wait_s // 3600}h" if wait_s % 3600 == 0 else f"{wait_s // 60}m"}
             )
     if "standard" in offered:
         where = () if is_here else _list_other_regions(machine, region, "standard")
         if is_here or where:
-            yield _rung(
+            yield _propose_rung(
                 machine, nodes, "standard", where, region, "on demand: meets the deadline, if there is capacity"
             )
 
@@ -163,7 +163,7 @@ def _spot_rungs(
         places.append((others, "Spot in other regions: preempted at other times"))
     for where, reason in sorted(places, key=lambda place: _is_unlikely(place[0] or (region,), advice)):
         known = "; ".join(f"{one}: {advice[one]}" for one in where or (region,) if one in advice)
-        yield _rung(machine, nodes, "spot", where, region, f"{reason} ({known})" if known else reason)
+        yield _propose_rung(machine, nodes, "spot", where, region, f"{reason} ({known})" if known else reason)
 
 
 def _is_unlikely(regions: Sequence[str], advice: Mapping[str, SpotAdvice]) -> bool:
@@ -175,7 +175,7 @@ def list_spot_regions(machine: Combination, region: str) -> tuple[str, ...]:
     return (region, *_list_other_regions(machine, region, "spot", _CANDIDATES))
 
 
-def _rung(
+def _propose_rung(
     machine: Combination, nodes: int, provisioning: str, regions: tuple[str, ...], region: str, reason: str
 ) -> ProposedRung:
     prices = [machine.price(provisioning, where) for where in regions or (region,)]

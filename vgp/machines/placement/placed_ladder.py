@@ -87,7 +87,9 @@ def ladder(request: Request, *, region: str, name: str, as_of: date | None = Non
     refuse(_find_equal_rungs(placed), f"{name} has a ladder")
     first = placed[0]
     rungs = tuple(
-        PlacedRung(number=rung.number, request=rung.request, placement=rung.placement, speed=_speed(rung, first))
+        PlacedRung(
+            number=rung.number, request=rung.request, placement=rung.placement, speed=_compare_speed(rung, first)
+        )
         for rung in placed
     )
     return Ladder(step=name, rungs=rungs, deadline_s=deadline_s)
@@ -100,7 +102,7 @@ def deadline_s(text: str | None) -> int | None:
         PlacementError: it is not a duration, or no run can have it.
     """
     try:
-        seconds = seconds_of(job_fields.checked_duration(text))
+        seconds = seconds_of(job_fields.check_duration(text))
     except ValueError as error:
         raise PlacementError(Problem("GPU028", "deadline", str(error))) from None
     refuse(_deadline(Request(), seconds))
@@ -155,10 +157,10 @@ def _deadline(request: Request, deadline_s: int | None) -> Iterator[Problem]:
         text = f"No rung can meet a deadline of {format_duration(deadline_s)}: {least} before the first step."
         yield Problem("GPU028", "deadline", text, "Set a longer one, for example 12h.")
     if request.command is not None:
-        yield from _of_a_script(request, deadline_s)
+        yield from _check_script_timeout(request, deadline_s)
 
 
-def _of_a_script(request: Request, deadline_s: int) -> Iterator[Problem]:
+def _check_script_timeout(request: Request, deadline_s: int) -> Iterator[Problem]:
     """Yields the problems of a command's timeout: commands log no progress, so only the timeout bounds their work."""
     timeouts = [seconds_of(request.of_rung(rung).timeout) for rung in request.capacity]
     if None in timeouts:
@@ -190,7 +192,7 @@ def _find_equal_rungs(rungs: Sequence[PlacedRung]) -> Iterator[Problem]:
             yield Problem("GPU028", "capacity", text, "Keep one; a refused rung is retried after a while.")
 
 
-def _speed(rung: PlacedRung, first: PlacedRung) -> float:
+def _compare_speed(rung: PlacedRung, first: PlacedRung) -> float:
     """Returns the hourly work relative to the first rung, by the peaks of their GPUs; 1 if one is unknown."""
     own, other = (peak_of_accelerator(each.placement.combination.accelerator_type or "") for each in (rung, first))
     return 1.0 if not own or not other else round(own * rung.gpus / (other * first.gpus), 4)

@@ -51,7 +51,7 @@ def place(
     day = as_of or date.today()
     where = request.region or region or catalog.DEFAULT_REGION
     if kind == "step":
-        refuse(_not_for_a_step(request, region), f"{name} is a plain pipeline step")
+        refuse(_check_step_limits(request, region), f"{name} is a plain pipeline step")
     is_job = kind == "custom_job" or request.has_disk
     choice = choose(request, where, plain_step=not is_job, as_of=day, name=name)
     placement = Placement(
@@ -63,7 +63,7 @@ def place(
         reservation=request.reservation,
         boot_disk_type=request.boot_disk_type or choice.combination.machine.default_boot_disk,
         boot_disk_gb=request.boot_disk_gb or job_fields.DEFAULT_DISK_GB,
-        timeout_s=_timeout_s(request, kind),
+        timeout_s=_choose_timeout_s(request, kind),
         retries=(plain.DEFAULT_RETRIES if kind == "step" else 0) if request.retries is None else request.retries,
         env=dict(request.env),
         reduction_server=request.reduction_server,
@@ -79,7 +79,7 @@ def place(
     return placement
 
 
-def _timeout_s(request: Request, kind: str) -> int:
+def _choose_timeout_s(request: Request, kind: str) -> int:
     seconds = seconds_of(request.timeout)
     if seconds is not None:
         return seconds
@@ -92,7 +92,7 @@ def seconds_of(value: str | int | None) -> int | None:
     return None if seconds is None else int(seconds)
 
 
-def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
+def _check_step_limits(request: Request, region: str | None) -> Iterator[Problem]:
     if request.region and region and request.region != region and not request.has_disk:
         text = f"It requests {request.region}, but the pipeline runs in {region}."
         fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
@@ -129,7 +129,7 @@ def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]
         kind, key, values = affinity["reservation_affinity_type"], affinity.get("key"), affinity.get("values")
         yield from job_fields.reservation(kind, key, values, strategy, [placement.region])
     if placement.servers:
-        yield from _server_problems(placement, placement.servers, as_of)
+        yield from _check_servers(placement, placement.servers, as_of)
 
 
 def _option_problems(placement: Placement) -> Iterator[Problem]:
@@ -151,9 +151,7 @@ def _option_problems(placement: Placement) -> Iterator[Problem]:
             )
 
 
-def _server_problems(
-    placement: Placement, servers: ReductionServer | ParameterServer, as_of: date
-) -> Iterator[Problem]:
+def _check_servers(placement: Placement, servers: ReductionServer | ParameterServer, as_of: date) -> Iterator[Problem]:
     field = "reduction_server" if placement.reduction_server else "parameter_server"
     yield from compatibility.problems(servers.machine, None, 0, as_of=as_of)
     if placement.strategy == "flex_start":
@@ -180,19 +178,19 @@ def choose(request: Request, region: str, *, plain_step: bool, as_of: date, name
         PlacementError: there is none; the message has the request of `name`, the rule and the nearest working one.
     """
     names = " on ".join(filter(None, (request.accelerator, request.machine)))
-    refuse(_unknown(request, as_of), f"{name} asks for {names or f'{request.count} GPUs'}")
+    refuse(_check_names(request, as_of), f"{name} asks for {names or f'{request.count} GPUs'}")
     refuse(provisioning.region_known(region), f"{name} runs in {region}")
     if request.machine:
         return _choose_named(
             request, _combine_names(request, request.machine), "named in the request", region, as_of, name
         )
     if request.accelerator or request.min_gpu_memory_gb or request.min_memory_gb or request.min_vcpu:
-        return _cheapest(request, region, plain_step, as_of, name)
+        return _choose_cheapest(request, region, plain_step, as_of, name)
     why = "the default for a step without GPU"
     return _choose_named(request, plain.default(), why, region, as_of, name)
 
 
-def _unknown(request: Request, as_of: date) -> Iterator[Problem]:
+def _check_names(request: Request, as_of: date) -> Iterator[Problem]:
     if request.accelerator and catalog.accelerator(request.accelerator) is None:
         yield compatibility.unknown_accelerator(request.accelerator, as_of)
     if request.machine and request.machine not in catalog.machines():
@@ -214,12 +212,12 @@ def _choose_named(request: Request, combination: Combination, why: str, region: 
     problems += provisioning.strategy(combination, request.strategy.upper(), reserved)
     if combination.accelerator:
         problems += provisioning.region(combination.machine, combination.accelerator, region)
-    refuse([*problems, *_too_small(combination, request)], f"{name} asks for {combination} in {region}")
+    refuse([*problems, *_check_minimum_sizes(combination, request)], f"{name} asks for {combination} in {region}")
     price = combination.price(provisioning_name, region)
     return Choice(combination, price, f"{combination.machine_type}: {why}{_format_price(price, region)}")
 
 
-def _too_small(combination: Combination, request: Request) -> Iterator[Problem]:
+def _check_minimum_sizes(combination: Combination, request: Request) -> Iterator[Problem]:
     has, fix = f"{combination.machine_type} has", "Leave out machine to get the cheapest that fits."
     if combination.memory_gb < (request.min_memory_gb or 0):
         text = f"{has} {combination.memory_gb:g} GB, less than min_memory_gb = {request.min_memory_gb:g}."
@@ -233,12 +231,14 @@ def _too_small(combination: Combination, request: Request) -> Iterator[Problem]:
         yield Problem("GPU001", "min_gpu_memory_gb", text, fix)
 
 
-def _cheapest(request: Request, region: str, plain_step: bool, as_of: date, name: str) -> Choice:
+def _choose_cheapest(request: Request, region: str, plain_step: bool, as_of: date, name: str) -> Choice:
     need = need_of(request, region, as_of)
     offers = [offer for offer in search(need) if not plain_step or plain.can_get(offer.combination)]
     if not offers:
-        problem = impossible(need) or not_offered(need) or _plain_problem(request, need, plain_step) or too_large(need)
-        raise PlacementError(problem, f"{name} asks for {_words(need)} in {region}")
+        problem = (
+            impossible(need) or not_offered(need) or _check_plain_step(request, need, plain_step) or too_large(need)
+        )
+        raise PlacementError(problem, f"{name} asks for {_describe_need(need)} in {region}")
     combination, price = offers[0].combination, offers[0].price
     priced = sum(offer.price is not None for offer in offers)
     why = f"the cheapest of {priced} that fit" if price else f"the smallest of {len(offers)} that fit"
@@ -264,7 +264,7 @@ def need_of(request: Request, region: str, as_of: date) -> Need:
     )
 
 
-def _plain_problem(request: Request, need: Need, plain_step: bool) -> Problem | None:
+def _check_plain_step(request: Request, need: Need, plain_step: bool) -> Problem | None:
     if not plain_step:
         return None
     accelerator = need.accelerator.name if need.accelerator else None
@@ -274,7 +274,7 @@ def _plain_problem(request: Request, need: Need, plain_step: bool) -> Problem | 
     return first_error(problems) or next((each for each in problems if each.rule == "GPU014"), None)
 
 
-def _words(need: Need) -> str:
+def _describe_need(need: Need) -> str:
     parts = [f"{need.count or 1} x {need.accelerator.name}"] if need.accelerator else []
     parts += [f"{need.min_gpu_memory_gb:g} GB of GPU memory"] if need.min_gpu_memory_gb else []
     parts += [f"{need.min_memory_gb:g} GB of memory"] if need.min_memory_gb else []

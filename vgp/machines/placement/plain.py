@@ -35,7 +35,7 @@ def problems(
     regions: tuple[str, ...] = (),
 ) -> list[Problem]:  # fmt: skip
     """Returns the problems of the request; None: unset or unknown. `regions`: regions of the proposals."""
-    limits = _limits(vcpu, memory_gb)
+    limits = _check_limits(vcpu, memory_gb)
     accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
     if not accelerator and not count:
         return limits
@@ -46,7 +46,7 @@ def problems(
     limits += [_propose_gpus(problem, accelerator, count, as_of, conditions) for problem in problems_found]
     if first_error(limits) or accelerator is None:
         return limits
-    return limits + _reachable(vcpu, memory_gb, accelerator, count)
+    return limits + _check_reachable(vcpu, memory_gb, accelerator, count)
 
 
 def _propose_gpus(
@@ -65,10 +65,10 @@ def _propose_gpus(
 def closest(vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int) -> Combination | None:
     """Returns the closest machine with the accelerator that meets both limits, the presumed choice of Vertex AI."""
     if accelerator and count:
-        return _closest(filter(_can_be_asked, _list_by_gpus(accelerator, count)), vcpu, memory_gb)
+        return _find_closest(filter(_can_be_asked, _list_by_gpus(accelerator, count)), vcpu, memory_gb)
     if vcpu is None and memory_gb is None:
         return default()
-    return _closest((row for row in without_gpus() if row.machine.family in _FAMILIES), vcpu, memory_gb)
+    return _find_closest((row for row in without_gpus() if row.machine.family in _FAMILIES), vcpu, memory_gb)
 
 
 def default() -> Combination:
@@ -101,7 +101,7 @@ def _list_by_limits(vcpu: float | None, memory_gb: float | None) -> frozenset[Co
     return frozenset(filter(_can_be_asked, large))
 
 
-def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
+def _check_limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
     above, fix = [], "Run it as a custom job with a machine type."
     if vcpu is not None and vcpu > MAX_VCPU:
         text = f"A plain step gets at most {MAX_VCPU} vCPU, not {vcpu:g}."
@@ -112,7 +112,7 @@ def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
     return above
 
 
-def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, count: int) -> list[Problem]:
+def _check_reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, count: int) -> list[Problem]:
     having = _list_by_gpus(accelerator, count)
     reachable = [row for row in having if _can_be_asked(row)]
     if not reachable:
@@ -124,7 +124,7 @@ def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, co
             text += f": Google's page lists {accelerator} for plain steps, but its limits leave no machine for it."
             return [Problem("GPU014", "accelerator", text, fix, severity="warning")]
         return [Problem("GPU014", "accelerator", f"{text}: a plain step cannot get it.", fix)]
-    if _closest(reachable, vcpu, memory_gb) is None:
+    if _find_closest(reachable, vcpu, memory_gb) is None:
         best = max(reachable, key=lambda row: (row.vcpu, row.memory_gb))
         limits = [f"{vcpu:g} vCPU"] if vcpu is not None else []
         limits += [f"{memory_gb:g} GB"] if memory_gb is not None else []
@@ -143,7 +143,7 @@ def _can_be_asked(combination: Combination) -> bool:
     return combination.vcpu <= MAX_VCPU and "standard" in combination.machine.provisioning
 
 
-def _closest(rows: Iterable[Combination], vcpu: float | None, memory_gb: float | None) -> Combination | None:
+def _find_closest(rows: Iterable[Combination], vcpu: float | None, memory_gb: float | None) -> Combination | None:
     def distance(row: Combination) -> tuple[float, ...]:
         gap = abs(row.memory_gb - memory_gb) if memory_gb else row.memory_gb
         family = row.machine.family

@@ -70,25 +70,25 @@ def strategy(combination: Combination, name: str, reserved: bool | None) -> list
     if offer is None:
         return []
     if offer == "flex_start":
-        return _flex_start(combination)
+        return _check_flex_start(combination)
     if offer in machine.provisioning or reserved is None:
         return []
     if offer == "standard" and reserved:
-        return _reservation(machine)
+        return _check_reservation(machine)
     message = f"{machine.name} is not offered with {name}, only with {_join_offers(machine)}."
     fix = {"spot": "set strategy SPOT", "reservation": "name a reservation", "flex_start": "set strategy FLEX_START"}
     todo = join_words(fix[offered] for offered in machine.provisioning if offered in fix)
     return [Problem("GPU009", "strategy", message, f"{todo[0].upper()}{todo[1:]}.")]
 
 
-def _reservation(machine: Machine) -> list[Problem]:
+def _check_reservation(machine: Machine) -> list[Problem]:
     if "reservation" in machine.provisioning:
         return []
     message = f"Google documents no use of a reservation of {machine.name} for training."
     return [Problem("GPU009", "reservationAffinity", message, "Spot and Flex-start work.", severity="warning")]
 
 
-def _flex_start(combination: Combination) -> list[Problem]:
+def _check_flex_start(combination: Combination) -> list[Problem]:
     machine = combination.machine
     if "flex_start" in machine.provisioning and machine.accelerator:
         return []
@@ -124,7 +124,7 @@ def region(machine: Machine | None, accelerator: Accelerator, where: str, *, ser
     if where not in catalog.regions() or accelerator.kind != "gpu" or accelerator.quota is None:
         return []
     if serving:
-        return _serving(accelerator, where)
+        return _check_serving(accelerator, where)
     pages = accelerator.pages_listing(where)
     if pages == 0:
         only = f"Regions that have it: {', '.join(accelerator.regions_of_both_pages or accelerator.regions)}."
@@ -153,7 +153,7 @@ def _type_in_region(machine: Machine | None, where: str) -> list[Problem]:
     return [Problem("GPU010", "region", text, there, severity="warning")]
 
 
-def _serving(accelerator: Accelerator, where: str) -> list[Problem]:
+def _check_serving(accelerator: Accelerator, where: str) -> list[Problem]:
     if where in accelerator.serving_regions:
         return []
     text = f"{where} has no {accelerator.name} for predictions."
@@ -162,7 +162,7 @@ def _serving(accelerator: Accelerator, where: str) -> list[Problem]:
     ]
 
 
-def one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
+def check_one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
     """Yields a problem if no zone of a region has all of these accelerators; a warning if their zones are unknown."""
     fix = "Use one kind of GPU, or another region."
     for where in regions:

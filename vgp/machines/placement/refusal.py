@@ -42,7 +42,7 @@ def too_large(need: Need) -> Problem:
     return Problem("GPU001", "machine", "No machine of custom training is large enough.", hint)
 
 
-def too_strict(need: Need) -> Iterator[tuple[str, list[Offer]]]:
+def list_too_strict_parts(need: Need) -> Iterator[tuple[str, list[Offer]]]:
     """Yields each part of the need without which there are offers, with these offers."""
     for name, anything in _ANY.items():
         offers = search(replace(need, **{name: anything})) if getattr(need, name) != anything else []
@@ -97,14 +97,14 @@ def alternatives(combination: Combination, region: str, strategy: str, as_of: da
     """
     provisioning = "spot" if STRATEGIES.get(strategy) == "spot" else "standard"
     lines = (
-        _waiting(combination, strategy),
+        _advise_waiting(combination, strategy),
         _list_other_regions(combination, region, provisioning),
         _other_gpus(combination, region, provisioning, as_of),
     )
     return [line for line in lines if line]
 
 
-def _waiting(combination: Combination, strategy: str) -> str:
+def _advise_waiting(combination: Combination, strategy: str) -> str:
     offered = combination.machine.provisioning
     if STRATEGIES.get(strategy) == "spot":
         return f'{combination.machine_type} on demand: strategy = "standard".' if "standard" in offered else ""

@@ -97,7 +97,7 @@ class Rung(MachineNeed):
     @field_validator("timeout", "max_wait")
     @classmethod
     def _duration(cls, value: str | int | None) -> str | int | None:
-        return job_fields.checked_duration(value)
+        return job_fields.check_duration(value)
 
     @field_validator("regions")
     @classmethod
@@ -182,7 +182,7 @@ class _Finite(BaseModel):
 
 
 class BigQuery(_Finite):
-    """Where queries run and what they may cost."""
+    """The project and location of queries, and their maximum cost."""
 
     #: Project that runs and pays for the queries. Default: `project`.
     project: Annotated[str, _unless_empty(google_names.check_project)] = ""
@@ -204,7 +204,7 @@ class Dataflow(_Finite):
     region: Annotated[str, _unless_empty(google_names.check_region)] = ""
     #: Machine type of the workers.
     machine: Annotated[str, AfterValidator(google_names.check_machine_type)] = "n2-standard-4"
-    #: Most workers at one time.
+    #: Maximum number of workers at one time.
     max_workers: int = Field(default=10, ge=1, le=4000)
     #: Disk of each worker.
     disk_gb: int = Field(default=50, ge=30, le=64_000)
@@ -233,7 +233,7 @@ class Job(Dataflow):
 class Engines(_Finite):
     """The content of the engines variable."""
 
-    #: Most memory of the engine, in GiB; 0: by the size of the input.
+    #: Maximum memory of the engine, in GiB; 0: by the size of the input.
     memory_gb: float = Field(default=0.0, ge=0)
     #: Processes or threads; 0: as many as there are cores.
     workers: int = Field(default=0, ge=0)
@@ -274,12 +274,12 @@ class ParameterServer(Strict):
 def _list(value: object) -> Any:
     if isinstance(value, str):
         raise ValueError(
-            f"it must be a list of words: command = {json.dumps(_words(value) or ['python', 'train.py'])}."
+            f"it must be a list of words: command = {json.dumps(_split_words(value) or ['python', 'train.py'])}."
         )
     return value
 
 
-def _startable(command: tuple[str, ...]) -> tuple[str, ...]:
+def _check_command(command: tuple[str, ...]) -> tuple[str, ...]:
     if not command or not command[0].strip():
         raise ValueError('names no program. Write the words of a command: command = ["python", "train.py"].')
     if any("\0" in word for word in command):
@@ -287,14 +287,14 @@ def _startable(command: tuple[str, ...]) -> tuple[str, ...]:
     return command
 
 
-Command = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_startable)]
+Command = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_check_command)]
 
 
 def process_launcher(command: Sequence[str]) -> str:
     """Returns the program of a command that starts processes, such as torchrun; "" if there is none."""
     words = list(command)
     if _SHELL.fullmatch(words[0]):
-        words = [inner for word in words for inner in (_words(word) if " " in word else [word])]
+        words = [inner for word in words for inner in (_split_words(word) if " " in word else [word])]
     for word, following in zip(words, [*words[1:], ""], strict=True):
         name = word.rpartition("/")[2]
         if name in _LAUNCHERS:
@@ -308,7 +308,7 @@ def process_launcher(command: Sequence[str]) -> str:
     return ""
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:

@@ -143,7 +143,7 @@ def nearest_combination(
         if living is None:
             pool = [near for near in pool if near.machine == machine] or (pool if machine else [])
         if pool:
-            return min(pool, key=lambda near: _distance(near, machine, living, count))
+            return min(pool, key=lambda near: _measure_distance(near, machine, living, count))
     return None
 
 
@@ -162,7 +162,7 @@ class Elsewhere(NamedTuple):
     near: str
 
 
-def not_on_vertex(name: str) -> Elsewhere | None:
+def find_elsewhere(name: str) -> Elsewhere | None:
     """Returns a real GPU that Vertex AI lacks: a desktop card, or one of other clouds; None for other names."""
     key = re.sub(r"[^A-Z0-9]", "", name[:MAX_NAME].upper())
     for row in catalog.document("accelerators.json")["not_on_vertex"]:
@@ -173,16 +173,16 @@ def not_on_vertex(name: str) -> Elsewhere | None:
 
 def nearest_machine(name: str, has_gpu: bool) -> str | None:
     """Returns the machine meant by a wrong name: by series and next size, by the GPU in its name, or by spelling."""
-    return _machine_type(name.lower().strip(), has_gpu) if len(name) <= MAX_NAME else None
+    return _find_machine_type(name.lower().strip(), has_gpu) if len(name) <= MAX_NAME else None
 
 
 @count_searches
-def _machine_type(text: str, has_gpu: bool) -> str | None:
+def _find_machine_type(text: str, has_gpu: bool) -> str | None:
     choices = [machine for machine in catalog.machines().values() if machine.choices or not has_gpu]
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
     series = [machine for machine in choices if machine.series == text.rsplit("-", 1)[0]]
     if series and numbers:
-        return min(series, key=lambda machine: (abs(_size(machine) - numbers[-1]), _size(machine))).name
+        return min(series, key=lambda machine: (abs(_measure_size(machine) - numbers[-1]), _measure_size(machine))).name
     for short in re.findall(r"[a-z]+[0-9]+", text):
         gpu = catalog.short_names().get(short.upper()) or catalog.short_names().get(short.upper()[:4])
         having = [machine for machine in choices if gpu and machine.accelerator == gpu]
@@ -191,7 +191,7 @@ def _machine_type(text: str, has_gpu: bool) -> str | None:
     return nearest(text, [machine.name for machine in choices], 0.6)
 
 
-def _size(machine: Machine) -> int:
+def _measure_size(machine: Machine) -> int:
     return int(re.sub(r"\D", "", machine.name.rsplit("-", 1)[1]))
 
 
@@ -205,7 +205,7 @@ def _replace_retired(accelerator: Accelerator | None, count: int, as_of: date) -
     return next(iter(offered or alive), None)
 
 
-def _distance(
+def _measure_distance(
     near: Combination, machine: Machine | None, accelerator: Accelerator | None, count: int
 ) -> tuple[float, ...]:
     # Too few GPUs are further away than too many by the same step: the job may not fit.

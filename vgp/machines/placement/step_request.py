@@ -112,7 +112,7 @@ class Request(MachineNeed, JobOptions):
     region: str | None = None
     #: Image of this step alone: by digest, or by a version tag.
     image: Image = None
-    #: Words of a script of your own, which runs in place of the step's Python.
+    #: Command line of your own script, one word an item; it runs in place of the step's Python.
     command: Command | None = None
     #: How the command is started. `torchrun` starts one process for each GPU, the others one for each node. Default:
     #: `plain`.
@@ -123,7 +123,7 @@ class Request(MachineNeed, JobOptions):
     @field_validator("timeout", "max_wait", "deadline")
     @classmethod
     def _duration(cls, value: str | int | None) -> str | int | None:
-        return job_fields.checked_duration(value)
+        return job_fields.check_duration(value)
 
     @field_validator("env", mode="before")
     @classmethod
@@ -154,13 +154,13 @@ class Request(MachineNeed, JobOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_probe(cls, given: object) -> object:
-        if isinstance(given, dict) and "probe" in given:
+    def _without_probe(cls, value: object) -> object:
+        if isinstance(value, dict) and "probe" in value:
             raise ValueError(
                 "probe is no setting any more: remove it. While a job works on demand, the job that is to follow it "
                 "waits for Spot machines, which costs nothing until it has them."
             )
-        return given
+        return value
 
     @model_validator(mode="after")
     def _of_rungs_and_sizes(self) -> "Request":

@@ -27,11 +27,11 @@ def problems(
 ) -> list[Problem]:
     """Returns the problems of the four fields together. `topology` "": missing; None: unknown."""
     if machine_type == tpu_machines.board_machine():
-        return _on_serving() if serving else _board(accelerator, count, topology)
+        return _refuse_serving() if serving else _board(accelerator, count, topology)
     machine = tpu_machines.machines().get(machine_type)
     if machine is None:
         return [_unknown(machine_type)]
-    return _chips(machine, accelerator, count) + _topology(machine, topology, serving)
+    return _chips(machine, accelerator, count) + _check_topology(machine, topology, serving)
 
 
 def plain(accelerator: str, count: int) -> list[Problem]:
@@ -40,7 +40,7 @@ def plain(accelerator: str, count: int) -> list[Problem]:
     if board is None:
         text = f"No page of Google lists {accelerator} for plain steps, only {join_words(tpu_machines.boards())}."
         return [Problem("GPU014", TYPE, text, "Run it as a custom job on a TPU machine.", severity="warning")]
-    return _cores(board, count)
+    return _check_cores(board, count)
 
 
 def region(
@@ -89,10 +89,10 @@ def _board(accelerator: str | None, count: int, topology: str | None) -> list[Pr
         return [Problem(rule, TYPE, text, fix, nearest=near if rule == "GPU006" else ())]
     problems = [Problem("GPU032", TOPOLOGY, f"{accelerator} is asked for by {COUNT}, not by a topology.",
                      f"Drop {TOPOLOGY}.", severity="warning")] if topology else []  # fmt: skip
-    return _cores(board, count) + problems
+    return _check_cores(board, count) + problems
 
 
-def _cores(board: TpuBoard, count: int) -> list[Problem]:
+def _check_cores(board: TpuBoard, count: int) -> list[Problem]:
     if count in board.counts:
         return []
     if count < 1:
@@ -125,7 +125,7 @@ def _chips(machine: TpuMachine, accelerator: str | None, count: int) -> list[Pro
     return [Problem("GPU003", COUNT, text, f"Remove {TYPE} and {COUNT}.", severity="warning")]
 
 
-def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[Problem]:
+def _check_topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[Problem]:
     if topology is None or topology in machine.topologies or (serving and not topology):
         return []
     choices = f"{machine.name} trains as {join_words(machine.topologies)}."
@@ -160,6 +160,6 @@ def _unknown(machine_type: str) -> Problem:
     return Problem("GPU001", MACHINE, text, f"It knows {join_words(tpu_machines.machines())}.", severity="warning")
 
 
-def _on_serving() -> list[Problem]:
+def _refuse_serving() -> list[Problem]:
     text = f"{tpu_machines.board_machine()} trains only: predictions take TPU v5e, v6e and 7x."
     return [Problem("GPU001", MACHINE, text, f"Choices: {join_words(tpu_machines.machines())}.")]

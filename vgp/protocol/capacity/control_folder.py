@@ -53,7 +53,7 @@ class ControlFolder:
             text = blob.download_as_bytes(retry=None, timeout=_ATTEMPT_S)
         except NotFound:
             return None
-        return Document(_object(text), int(blob.generation))
+        return Document(_parse_object(text), int(blob.generation))
 
     def write(self, name: str, content: Json, generation: int) -> int:
         """Replaces this generation (0 = no document) and returns the new one.
@@ -78,7 +78,7 @@ class ControlFolder:
         self.bucket.blob(f"{self.prefix}/{name}").upload_from_string(text, retry=None, timeout=_ATTEMPT_S)
 
 
-def _object(text: bytes) -> Json:
+def _parse_object(text: bytes) -> Json:
     try:
         value = json.loads(text)
     except ValueError:

@@ -26,7 +26,7 @@ class Creation:
     #: Resource name of the job, once known.
     job: str | None = None
     created: float | None = None
-    #: When all machines ran.
+    #: Time at which all machines were running.
     started: float | None = None
     ended: float | None = None
     #: None while the job is open.
@@ -74,7 +74,7 @@ class Ladder:
     deadline: float | None
     rungs: list[Json]
     attempts: tuple[Attempt, ...] = ()
-    #: At most one is open, and only while an attempt is.
+    #: At most one waiting job is open, and only while an attempt is open.
     waiting: tuple[Waiting, ...] = ()
     #: Number of launchers so far, and the id of the last one.
     term: int = 0
@@ -121,8 +121,8 @@ class Ladder:
         if content.get("format") != FORMAT:
             raise ValueError(f"ladder.json has format {content.get('format')!r}; this launcher reads {FORMAT}.")
         known = _pick(cls, content) | {name: clock.parse_time(content.get(name)) for name in ("began", "deadline")}
-        attempts = tuple(Attempt(**_pick(Attempt, job) | _times(job)) for job in content.get("attempts", []))
-        waiting = tuple(Waiting(**_pick(Waiting, job) | _times(job)) for job in content.get("waiting", []))
+        attempts = tuple(Attempt(**_pick(Attempt, job) | _parse_times(job)) for job in content.get("attempts", []))
+        waiting = tuple(Waiting(**_pick(Waiting, job) | _parse_times(job)) for job in content.get("waiting", []))
         return cls(**known | {"attempts": attempts, "waiting": waiting})
 
 
@@ -136,5 +136,5 @@ def _pick(kind: Any, content: Json) -> Json:
     return {key: value for key, value in content.items() if key in names}
 
 
-def _times(content: Json) -> Json:
+def _parse_times(content: Json) -> Json:
     return {name: clock.parse_time(content.get(name)) for name in _TIMES}

@@ -70,7 +70,7 @@ class Attempt:
             "number", "rung", "region", "strategy", "job", "outcome", "words", "hours", "usd", "step_from", "step_to",
             "steps_lost",
         )  # fmt: skip
-        times = {name: _text(getattr(self, name)) for name in ("began", "ended")}
+        times = {name: _format_time(getattr(self, name)) for name in ("began", "ended")}
         return {name: getattr(self, name) for name in names} | times
 
 
@@ -95,7 +95,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Way:
+class LadderView:
     """The ladder history of one step of a run."""
 
     step: str
@@ -165,7 +165,7 @@ class Way:
         return {
             "step": self.step,
             "words": self.words,
-            "deadline": _text(self.deadline),
+            "deadline": _format_time(self.deadline),
             "rungs": list(self.rungs),
             "usd": round(self.usd, 4) if self.is_priced else None,
             "price_dates": list(self.price_dates),
@@ -176,26 +176,26 @@ class Way:
         }
 
 
-def read(document: Any) -> Way | None:
+def read(document: Any) -> LadderView | None:
     """Reads the content of a ladder.json; None for another document."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         return None
-    rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
-    attempts = tuple(_attempt(attempt, rungs) for attempt in _tables(document.get("attempts")))
+    rungs = {str(rung.get("name", "")): rung for rung in _list_tables(document.get("rungs"))}
+    attempts = tuple(_read_attempt(attempt, rungs) for attempt in _list_tables(document.get("attempts")))
     step, run = (str(document.get(name, "")) for name in ("step", "run"))
-    ordered, waiting = tuple(sorted(attempts, key=_number)), waiting_of(document)
-    days = _price_dates([*_tables(document.get("attempts")), *waiting], rungs)
-    return Way(step, run, moment(document.get("deadline")), tuple(rungs), ordered, _waiting(waiting), days)
+    ordered, waiting = tuple(sorted(attempts, key=_read_number)), waiting_of(document)
+    days = _price_dates([*_list_tables(document.get("attempts")), *waiting], rungs)
+    return LadderView(step, run, moment(document.get("deadline")), tuple(rungs), ordered, _read_waiting(waiting), days)
 
 
 def waiting_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Returns the jobs that waited beside attempts; runs before 2026-11-23 have probes instead, which never trained."""
-    return _tables(document.get("waiting") or document.get("probes"))
+    return _list_tables(document.get("waiting") or document.get("probes"))
 
 
 def _price_dates(jobs: list[Mapping[str, Any]], rungs: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     """Returns the price days of the rungs that held machines."""
-    held = {str(job.get("rung", "")) for job in jobs if _amount(job.get("hours"))}
+    held = {str(job.get("rung", "")) for job in jobs if _read_amount(job.get("hours"))}
     return tuple(sorted(filter(None, {_day(rungs[name].get("price_date")) for name in held & rungs.keys()})))
 
 
@@ -207,18 +207,18 @@ def _day(value: Any) -> str:
         return ""
 
 
-def _waiting(jobs: list[Mapping[str, Any]]) -> Waiting:
-    hours = [_amount(job.get("hours")) or 0.0 for job in jobs]
-    usd = [_amount(job.get("usd")) for job, held in zip(jobs, hours, strict=True) if held]
+def _read_waiting(jobs: list[Mapping[str, Any]]) -> Waiting:
+    hours = [_read_amount(job.get("hours")) or 0.0 for job in jobs]
+    usd = [_read_amount(job.get("usd")) for job, held in zip(jobs, hours, strict=True) if held]
     known = [amount for amount in usd if amount is not None]
     granted = sum(job.get("outcome") == "granted" for job in jobs)
     return Waiting(len(jobs), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
 
 
-def _attempt(job: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:
+def _read_attempt(job: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:
     rung = str(job.get("rung", ""))
     return Attempt(
-        number=_whole(job.get("number")) or 0,
+        number=_read_whole_number(job.get("number")) or 0,
         rung=rung,
         region=str(job.get("region") or rungs.get(rung, {}).get("region") or ""),
         strategy=str(rungs.get(rung, {}).get("strategy") or ""),
@@ -227,32 +227,32 @@ def _attempt(job: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> 
         words=str(job.get("words") or ""),
         began=moment(job.get("started")) or moment(job.get("created")),
         ended=moment(job.get("ended")),
-        hours=_amount(job.get("hours")) or 0.0,
-        usd=_amount(job.get("usd")),
-        step_from=_whole(job.get("step_from")),
-        step_to=_whole(job.get("step_to")),
-        steps_lost=_whole(job.get("steps_lost")) or 0,
+        hours=_read_amount(job.get("hours")) or 0.0,
+        usd=_read_amount(job.get("usd")),
+        step_from=_read_whole_number(job.get("step_from")),
+        step_to=_read_whole_number(job.get("step_to")),
+        steps_lost=_read_whole_number(job.get("steps_lost")) or 0,
     )
 
 
-def _tables(value: Any) -> list[Mapping[str, Any]]:
+def _list_tables(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
-def _whole(value: Any) -> int | None:
+def _read_whole_number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _amount(value: Any) -> float | None:
+def _read_amount(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value < float("inf") else None
 
 
-def _number(attempt: Attempt) -> int:
+def _read_number(attempt: Attempt) -> int:
     return attempt.number
 
 
-def _text(time: datetime | None) -> str | None:
+def _format_time(time: datetime | None) -> str | None:
     return time.isoformat().replace("+00:00", "Z") if time else None
 
 
@@ -276,7 +276,7 @@ def client() -> Any:
     return Client()
 
 
-def of_run(client: Any, root: str, run: str) -> tuple[Way, ...]:
+def of_run(client: Any, root: str, run: str) -> tuple[LadderView, ...]:
     """Reads the ladder histories of a run, sorted by step. Raises Google's errors.
 
     Args:
@@ -294,7 +294,7 @@ def of_run(client: Any, root: str, run: str) -> tuple[Way, ...]:
     return tuple(sorted(ways, key=lambda way: way.step))
 
 
-def _document(blob: Any) -> Way | None:
+def _document(blob: Any) -> LadderView | None:
     from google.api_core.exceptions import NotFound
 
     try:

@@ -85,7 +85,7 @@ class Plan:
             ValueError: the text is not a plan.
         """
         try:
-            document = _object(json.loads(text), "the plan")
+            document = _check_object(json.loads(text), "the plan")
         except json.JSONDecodeError as error:
             raise ValueError(f"the plan is not JSON: {error}.") from None
         marks = {_MARK.format(number): shared for number, shared in enumerate(document.pop("texts", []))}
@@ -118,15 +118,15 @@ def fill_job(job: Json, executor_input: str) -> Json:
 
     A run without a network or a key has an empty text for {{$.pipeline_network}}, which the API refuses.
     """
-    body: Json = _map_texts(_without_empty(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
+    body: Json = _map_texts(_drop_empty(job), lambda text: text.replace(EXECUTOR_INPUT, executor_input))
     return body
 
 
-def _without_empty(value: Any) -> Any:
+def _drop_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
-        members = {key: _without_empty(member) for key, member in value.items()}
+        members = {key: _drop_empty(member) for key, member in value.items()}
         return {key: member for key, member in members.items() if member not in ("", None, {}, [])}
-    return [_without_empty(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_drop_empty(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _check(rung: PlannedRung) -> None:
@@ -148,7 +148,7 @@ def _check(rung: PlannedRung) -> None:
 
 def _read(kind: Callable[..., _Kind], value: Any, title: str) -> _Kind:
     names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    values = _object(value, title)
+    values = _check_object(value, title)
     if unknown := sorted(values.keys() - names):
         raise ValueError(
             f"{title} has {', '.join(unknown)}, which this launcher does not know: the image is older "
@@ -160,7 +160,7 @@ def _read(kind: Callable[..., _Kind], value: Any, title: str) -> _Kind:
         raise ValueError(f"{title} lacks a field: {error}.") from None
 
 
-def _object(value: Any, title: str) -> Json:
+def _check_object(value: Any, title: str) -> Json:
     if not isinstance(value, Mapping):
         raise ValueError(f"{title} is not a JSON object.")
     return dict(value)
@@ -168,19 +168,19 @@ def _object(value: Any, title: str) -> Json:
 
 def _find_repeated(value: Any) -> list[str]:
     """Returns the long texts that occur more than once, in the order of their first occurrence."""
-    counts = Counter(_texts(value))
+    counts = Counter(_list_texts(value))
     return [text for text, times in counts.items() if times > 1 and len(text) >= _LONG]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for member in value.values():
-            yield from _texts(member)
+            yield from _list_texts(member)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _list_texts(item)
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:

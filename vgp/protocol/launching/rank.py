@@ -76,7 +76,7 @@ class Rank:
         is_first = node.number == 0 and variables.get("LOCAL_RANK", "0") == "0"
         self.prefix = None if not has_others else b"" if is_first else f"[{name}] ".encode()
         self.pid = 0
-        #: As in `subprocess`: None = running, negative = killed by that signal.
+        #: Exit status as in `subprocess`: None = running, negative = killed by that signal.
         self.status: int | None = None
         #: When the process ended, and when its process group did.
         self.ended_at = self.gone_at = NEVER

@@ -58,12 +58,12 @@ def load(settings: ServingRequest) -> Served:
 def _warm(predictor: Predictor) -> None:
     """Predicts a row of zeros, and imports the engine of raw rows, which takes a second."""
     taken = [column for column, _ in predictor.model.columns.values()]
-    predictor.model({column.name: _zeros(column) for column in taken})
+    predictor.model({column.name: _build_zeros(column) for column in taken})
     with suppress(UserError):  # no task accepts this row
         predictor.raw([{"": None}])
 
 
-def _zeros(column: Column) -> np.ndarray:
+def _build_zeros(column: Column) -> np.ndarray:
     shape: Sequence[int] = (1, column.width) if column.kind == "vector" else (1,)
     return np.zeros(shape, dtype(column))
 

@@ -73,8 +73,8 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
     return Starlette(
         routes=[Route(health, report_health), Route(predict, answer, methods=["POST"])],
         exception_handlers={
-            UserError: _mistake,
-            HTTPException: _refusal,
+            UserError: _answer_mistake,
+            HTTPException: _answer_refusal,
             Exception: _failure,
             ClientDisconnect: _answer_gone_client,
         },
@@ -98,11 +98,11 @@ async def _body(request: Request, most: int) -> bytes:
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
-async def _mistake(_: Request, error: Exception) -> Response:
+async def _answer_mistake(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": printable(error)}, 400)
 
 
-async def _refusal(_: Request, error: Exception) -> Response:
+async def _answer_refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
 

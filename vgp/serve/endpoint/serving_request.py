@@ -48,7 +48,7 @@ def question(body: bytes) -> Question:
     Raises:
         UserError: The body is invalid; names the field.
     """
-    content = _json(body)
+    content = _parse_json(body)
     _require_keys(content, ("instances", "parameters"), "the request")
     if "instances" not in content:
         raise UserError(f"the request has no instances. Send {EXAMPLE}.")
@@ -58,13 +58,14 @@ def question(body: bytes) -> Question:
     _require_keys(parameters, ("history",), "parameters")
     history = parameters.get("history")
     return Question(
-        _rows(content["instances"], "instances"), None if history is None else _rows(history, "parameters.history")
+        _check_rows(content["instances"], "instances"),
+        None if history is None else _check_rows(history, "parameters.history"),
     )
 
 
-def _json(body: bytes) -> JsonObject:
+def _parse_json(body: bytes) -> JsonObject:
     try:
-        content = json.loads(body, parse_constant=_no_number)
+        content = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         fault = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise UserError(f"the body is not JSON: {fault[:200]}. Send {EXAMPLE}.") from None
@@ -73,7 +74,7 @@ def _json(body: bytes) -> JsonObject:
     return content
 
 
-def _no_number(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON; a missing value is null")
 
 
@@ -82,7 +83,7 @@ def _require_keys(content: JsonObject, known: tuple[str, ...], where: str) -> No
         raise UserError(f"{where} has {quote(other[0])}; allowed: {' and '.join(known)}.")
 
 
-def _rows(value: object, where: str) -> list[JsonObject]:
+def _check_rows(value: object, where: str) -> list[JsonObject]:
     if not isinstance(value, list):
         raise UserError(f"{where} must be a list of objects, one for each row.")
     for number, row in enumerate(value):
@@ -150,16 +151,16 @@ def request(
         name,
         version,
         task,
-        dict(_checksum(text) for text in sha256),
+        dict(_parse_checksum(text) for text in sha256),
         host or (EVERYWHERE if "AIP_HTTP_PORT" in environment else HERE),
-        _port(port if port is not None else environment.get("AIP_HTTP_PORT", PORT)),
-        _route(environment, "AIP_PREDICT_ROUTE", ServingRequest.predict),
-        _route(environment, "AIP_HEALTH_ROUTE", ServingRequest.health),
+        _check_port(port if port is not None else environment.get("AIP_HTTP_PORT", PORT)),
+        _read_route(environment, "AIP_PREDICT_ROUTE", ServingRequest.predict),
+        _read_route(environment, "AIP_HEALTH_ROUTE", ServingRequest.health),
         round(max_request_mb * 1e6),
     )
 
 
-def _port(value: int | str) -> int:
+def _check_port(value: int | str) -> int:
     try:
         number = int(value)
     except ValueError:
@@ -169,14 +170,14 @@ def _port(value: int | str) -> int:
     return number
 
 
-def _route(environment: Mapping[str, str], variable: str, default: str) -> str:
+def _read_route(environment: Mapping[str, str], variable: str, default: str) -> str:
     route = environment.get(variable) or default
     if not route.startswith("/") or set("{}?# ") & set(route):
         raise UserError(f"{variable}={quote(route)}: must be a path that begins with /, such as {default}.")
     return route
 
 
-def _checksum(text: str) -> tuple[str, str]:
+def _parse_checksum(text: str) -> tuple[str, str]:
     file, equals, digest = text.rpartition("=")
     if not equals or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
         raise UserError(f"--sha256 {quote(text)}: give it as FILE=SHA256, 64 hexadecimal digits.")

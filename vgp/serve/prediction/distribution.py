@@ -62,7 +62,7 @@ def distribution(task: Task, rows: NewRows, parts: Iterator[Part], scratch: Path
         return spread.result(0, {})
     labelled = (batch for part in parts if (batch := _read_labelled_rows(task, rows, spread, part)))
     folder = scratch / "labelled"
-    predictions_writer.write(folder, _header(task, rows), labelled)
+    predictions_writer.write(folder, _build_header(task, rows), labelled)
     figures = measure.measure(folder).scalars
     return spread.result(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
 
@@ -79,7 +79,7 @@ def _read_labelled_rows(task: Task, rows: NewRows, spread: "_Spread", part: Part
     return {"row_id": columns["row_id"][known], "label": kept, "challenger": part.predicted[known]}
 
 
-def _header(task: Task, rows: NewRows) -> Header:
+def _build_header(task: Task, rows: NewRows) -> Header:
     return Header(
         task=rows.dataset.task, split="rows", classes=() if task.regression else tuple(task.classes),
         quantiles=tuple(task.quantiles), target=outcome.target(task), unit=task.unit,
@@ -92,7 +92,7 @@ class _Spread:
 
     def __init__(self, task: Task):
         self._task = task
-        self._names = () if task.likelihood else _columns(task)
+        self._names = () if task.likelihood else _list_columns(task)
         self._rows, self._sums = 0, np.zeros(max(1, len(self._names)))
         self._counts, self._histogram = np.zeros(len(self._names), np.int64), np.zeros(BINS, np.int64)
         self._low, self._high = np.inf, -np.inf
@@ -123,7 +123,7 @@ class _Spread:
         )  # fmt: skip
 
 
-def _columns(task: Task) -> tuple[str, ...]:
+def _list_columns(task: Task) -> tuple[str, ...]:
     if task.regression:
         return "mean", *(f"quantile_{share:g}" for share in task.quantiles)
     return tuple(task.classes)
@@ -157,7 +157,7 @@ def drift(task: Task, card: ModelCard, rows: NewRows) -> NewDrift:
     own = {column.name: column for column in rows.dataset.columns}
     measured = [column for column in feature_columns(task, card) if column.name not in task.groups][:MOST_COLUMNS]
     known = [column for column in measured if column.tally or sum(column.counts)]
-    counts = {column.name: np.zeros(_size(column), np.int64) for column in known}
+    counts = {column.name: np.zeros(_count_values(column), np.int64) for column in known}
     seen = {c.name: np.zeros(len(own[c.name].values), np.int64) for c in known if c.kind == "category"}
     bin_of = {name: _bins(next(c for c in known if c.name == name), own[name]) for name in seen}
     for shard in rows.shards:
@@ -178,7 +178,7 @@ def drift(task: Task, card: ModelCard, rows: NewRows) -> NewDrift:
     )
 
 
-def _size(column: Column) -> int:
+def _count_values(column: Column) -> int:
     return len(column.tally) if column.tally else FREQUENT_VALUES + 3
 
 
@@ -186,7 +186,7 @@ def _before(column: Column) -> np.ndarray:
     """Returns the number of training rows by bin."""
     if column.tally:
         return np.asarray(column.tally, np.int64)
-    return np.bincount(places(column), np.asarray(column.counts, np.int64), _size(column)).astype(np.int64)
+    return np.bincount(places(column), np.asarray(column.counts, np.int64), _count_values(column)).astype(np.int64)
 
 
 def _bins(column: Column, own: Column) -> np.ndarray:

@@ -59,12 +59,12 @@ def prepare_rows(
         UserError: The data cannot be read, lacks a column that the model needs, or has no rows.
     """
     if isinstance(task, TabularTask):
-        return _of_table(task, card, data, target, window, shard_rows, workers)
+        return _prepare_table(task, card, data, target, window, shard_rows, workers)
     if window:
         raise UserError(
             f"window = {window}: {type(task).__name__} is not a tabular task: its rows have no days. Remove the window."
         )
-    return _of_shards(task, card, data, shard_rows, workers)
+    return _prepare_shards(task, card, data, shard_rows, workers)
 
 
 def check_first(task: Task, card: ModelCard, data: str) -> None:
@@ -89,7 +89,7 @@ def check_first(task: Task, card: ModelCard, data: str) -> None:
 # ---- tables
 
 
-def _of_table(
+def _prepare_table(
     task: TabularTask, card: ModelCard, data: str, target: Destination, window: str, shard_rows: int,
     workers: int | None,
 ) -> NewRows:  # fmt: skip
@@ -101,7 +101,7 @@ def _of_table(
             with stage("reading the source"):
                 engine = stack.enter_context(open_engine(task, data, target, workers))
             with failed_rows.name_errors(task, engine):
-                _compute(task, engine, finished, window, stored)
+                _compute_features(task, engine, finished, window, stored)
             sources, notes = engine.sources, engine.notes
         values = finished.values()
         with stage("writing rows"):
@@ -111,7 +111,9 @@ def _of_table(
             )
 
 
-def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
+def _compute_features(
+    task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]
+) -> None:
     with stage("looking for keys that occur twice"):
         rows = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
     seen = task_methods.visible_table(rows, (field.name for field in task.schema))
@@ -125,7 +127,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         joined = features.join_events(task, engine, marked)
     table = joined.select(
         **{ROW_ID: joined[ID], features.SPLIT: ibis.literal(0, "int8")},
-        **features.values_of(task, joined),
+        **features.compute_values(task, joined),
         **{name: joined[column] for name, column in carried.items()},
         **{task.label: joined[features.LABEL]},
         **({DAY: joined[DAY]} if chosen else {}),
@@ -172,12 +174,12 @@ def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> S
 # ---- other tasks
 
 
-def _of_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers: int | None) -> NewRows:
+def _prepare_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers: int | None) -> NewRows:
     task.predicting = True
     shards = task.shards(data)
     with WorkerPool(workers, task.scratch) as pool:
         tables = list(pool.map("making rows", partial(_prepare_shard, task, card.statistics), list(enumerate(shards))))
-    values = _values(task, tables)
+    values = _read_values(task, tables)
     return row_shards.write(task, card, _number_rows(task, tables, values), values, shard_rows, task.sources)
 
 
@@ -202,7 +204,7 @@ def _open(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all().combine_chunks()
 
 
-def _values(task: Task, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:
+def _read_values(task: Task, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     from collections import Counter
 
     found: dict[str, Counter[str]] = {}

@@ -58,8 +58,8 @@ def check(table: TableName, ours: Collection[str]) -> None:
     """Raises UserError if the table exists with other columns, so that it must not be replaced."""
     from google.api_core.exceptions import NotFound
 
-    api = _client()
-    _location(table)
+    api = _get_client()
+    _find_location(table)
     with client.explain_errors(str(table)):
         try:
             existing = api.get_table(str(table), retry=client.default_retry(), timeout=60)
@@ -95,11 +95,11 @@ def find_or_start_job(table: TableName, uris: Sequence[str], job_id: str) -> Any
     from google.api_core.exceptions import Conflict
     from google.cloud import bigquery
 
-    api, config = _client(), bigquery.LoadJobConfig()
+    api, config = _get_client(), bigquery.LoadJobConfig()
     config.source_format = bigquery.SourceFormat.PARQUET
     config.write_disposition = bigquery.WriteDisposition.WRITE_TRUNCATE
     config.labels = {"tool": "vertex-gpu-pipelines"}
-    place = _location(table)
+    place = _find_location(table)
     with client.explain_errors(table.uri):
         try:
             return api.load_table_from_uri(
@@ -111,9 +111,11 @@ def find_or_start_job(table: TableName, uris: Sequence[str], job_id: str) -> Any
     return None if job.state == "DONE" else job
 
 
-def _location(table: TableName) -> str:
+def _find_location(table: TableName) -> str:
     with client.explain_errors(f"the dataset {table.project}.{table.dataset}"):
-        dataset = _client().get_dataset(f"{table.project}.{table.dataset}", retry=client.default_retry(), timeout=60)
+        dataset = _get_client().get_dataset(
+            f"{table.project}.{table.dataset}", retry=client.default_retry(), timeout=60
+        )
     return str(dataset.location)
 
 
@@ -124,7 +126,7 @@ def _wait(job: "LoadJob", table: TableName) -> None:
             raise job.exception()
 
 
-def _client() -> "Client":
+def _get_client() -> "Client":
     return client.client(client.project(engines().bigquery.project))
 
 
@@ -149,9 +151,9 @@ def shard(
     columns |= predictions(task, predicted)
     count = len(ids)
     columns |= {
-        "model": _constant(request.model or request.weights[file_names.WEIGHTS][:12], pa.string(), count),
-        "model_version": _constant(request.version, pa.int64(), count),
-        "run": _constant(request.run, pa.string(), count),
+        "model": _build_constant(request.model or request.weights[file_names.WEIGHTS][:12], pa.string(), count),
+        "model_version": _build_constant(request.version, pa.int64(), count),
+        "run": _build_constant(request.run, pa.string(), count),
     }
     table = pa.table(columns)
     table = table.replace_schema_metadata({KEY: key.encode()})
@@ -195,7 +197,7 @@ def rename_columns(carried: Mapping[str, str]) -> dict[str, str]:
     return {k: f"{name}_" if name in OWN or name.startswith(reserved) else name for k, name in carried.items()}
 
 
-def _constant(value: object, kind: pa.DataType, count: int) -> pa.Array:
+def _build_constant(value: object, kind: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), count)
 
 

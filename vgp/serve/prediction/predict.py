@@ -111,7 +111,7 @@ def predict(
         request = _build_request(model, model_name, card, rows, options)
         folder.begin(request)
         shifts = distribution.drift(work, card, rows)
-        words = [*rows.dataset.notes, shifts.sentence, *_labels(rows)]
+        words = [*rows.dataset.notes, shifts.sentence, *_list_labels(rows)]
         _print(words)
         _stop_on_drift(shifts, options)
         _score(model, card, rows, folder, request, options)
@@ -119,25 +119,25 @@ def predict(
 
 
 def _build_request(model: str, name: str, card: ModelCard, rows: NewRows, options: Options) -> PredictionRequest:
-    pins = store.load(model, ChampionPins) if pinned.digest(model) else None
+    pins = store.load(model, ChampionPins) if pinned.read_digest(model) else None
     return PredictionRequest(
         model=name if pins and pins.number else "", version=pins.number if pins and pins.number else None,
-        weights={file: _sha256(model, file) for file in (CARD, WEIGHTS)}, task=card.task,
-        data=_digest(rows), window=options.window, run=options.run,
+        weights={file: _hash_file(model, file) for file in (CARD, WEIGHTS)}, task=card.task,
+        data=_hash_rows(rows), window=options.window, run=options.run,
         rows=rows.dataset.rows_read, shards=tuple(shard.rows for shard in rows.shards),
     )  # fmt: skip
 
 
-def _digest(rows: NewRows) -> str:
+def _hash_rows(rows: NewRows) -> str:
     return hashlib.sha256("".join(shard.sha256 for shard in rows.shards).encode()).hexdigest()
 
 
-def _sha256(model: str, name: str) -> str:
+def _hash_file(model: str, name: str) -> str:
     with download.local_copy(bundle.file_of(model, name)) as path, open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _labels(rows: NewRows) -> list[str]:
+def _list_labels(rows: NewRows) -> list[str]:
     if not rows.labelled:
         return []
     return [f"labels: {rows.labelled:,} of {rows.dataset.rows_read:,} rows have one; their predictions are evaluated."]

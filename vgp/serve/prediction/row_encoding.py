@@ -33,7 +33,7 @@ from vgp.serve.prediction import row_shards
 from vgp.serve.prediction.database import Database
 from vgp.serve.prediction.row_shards import Arrays, feature_columns
 
-# ---- rows of this process, such as those of a request, in the form in which an engine reads files
+# ---- rows in memory, such as those of a request, as a source that an engine reads like a file
 
 
 Row = Mapping[str, Any]
@@ -96,7 +96,9 @@ def require_columns(name: str, rows: Sequence[Row], needed: Sequence[str], decla
     """Raises UserError for the first row that lacks a required column."""
     for number, row in enumerate(rows, 1):
         if missing := [column for column in needed if column not in row]:
-            raise UserError(f"{name}, row {number:,} {schema.lacking(list(row), missing, set(declared))}")
+            raise UserError(
+                f"{name}, row {number:,} {schema.missing_columns_message(list(row), missing, set(declared))}"
+            )
 
 
 def _plain(value: Any, type: pa.DataType) -> Any:
@@ -155,12 +157,12 @@ def arrays(table: pa.Table, taken: Sequence[Column]) -> Arrays:
                 f"the rows lack {column.name}, which the model needs; they have {join_names(table.column_names)}."
             )
         values = table[column.name].combine_chunks()
-        coded = _codes(values, column) if column.kind == "category" else _numbers(values, column)
+        coded = _encode_codes(values, column) if column.kind == "category" else _encode_numbers(values, column)
         result[column.name] = coded if coded.flags.writeable else coded.copy()  # PyTorch warns of read-only memory
     return result
 
 
-def _codes(values: pa.Array, column: Column) -> NDArray[np.int32]:
+def _encode_codes(values: pa.Array, column: Column) -> NDArray[np.int32]:
     encoded = values if pa.types.is_dictionary(values.type) else values.cast(pa.string()).dictionary_encode()
     known = {value: code for code, value in enumerate(column.values)}
     codes = np.array([known.get(value, 0) for value in encoded.dictionary.to_pylist()] or [0], np.int32)
@@ -168,7 +170,7 @@ def _codes(values: pa.Array, column: Column) -> NDArray[np.int32]:
     return taken
 
 
-def _numbers(values: pa.Array, column: Column) -> NDArray[Any]:
+def _encode_numbers(values: pa.Array, column: Column) -> NDArray[Any]:
     if column.kind == "number":
         numbers = np.asarray(values.cast(pa.float32()).fill_null(np.nan).to_numpy(zero_copy_only=False))
     else:
@@ -198,7 +200,7 @@ def _of_table(
         engine.read_files(lists, task.schema)
         with failed_rows.name_errors(task, engine):
             joined = features.join_events(task, engine, engine.create_view(features.ROWS, engine.source()))
-            selected = joined.select(FILE, RECORD, **features.values_of(task, joined))
+            selected = joined.select(FILE, RECORD, **features.compute_values(task, joined))
             return engine.read(selected.filter(selected[FILE] == 0).order_by(RECORD))
 
 
@@ -221,10 +223,10 @@ def _as_prepared(rows: Sequence[Row], taken: Sequence[Column]) -> pa.Table:
     """Returns the table of rows that already have the model's columns: numbers, text, and lists of numbers."""
     names = [column.name for column in taken]
     require_columns(ROWS, rows, names, names)
-    return pa.table({column.name: _column(column, [row[column.name] for row in rows]) for column in taken})
+    return pa.table({column.name: _build_column(column, [row[column.name] for row in rows]) for column in taken})
 
 
-def _column(column: Column, values: Sequence[Any]) -> pa.Array:
+def _build_column(column: Column, values: Sequence[Any]) -> pa.Array:
     kinds: Mapping[str, Any] = {"number": pa.float32(), "category": pa.string()}
     try:
         if column.kind != "vector":

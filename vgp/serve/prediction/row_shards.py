@@ -39,8 +39,8 @@ def list_needed_columns(task: TabularTask, learned: Collection[str], absent: Ite
         learned: The features that the model takes.
     """
     absent = list(absent)
-    alone = [name for name in absent if not _computable(task, learned, {name})]
-    if not alone and absent and not _computable(task, learned, set(absent)):
+    alone = [name for name in absent if not _is_computable(task, learned, {name})]
+    if not alone and absent and not _is_computable(task, learned, set(absent)):
         return absent
     return alone
 
@@ -73,7 +73,7 @@ def looks_back(task: TabularTask) -> list[str]:
     return [*events, *several]
 
 
-def _computable(task: TabularTask, learned: Collection[str], without: Collection[str]) -> bool:
+def _is_computable(task: TabularTask, learned: Collection[str], without: Collection[str]) -> bool:
     fields = [field for field in task.schema if field.name not in without]
     try:
         events = task_methods.call_method(task, "events", task_methods.rows_of(fields))

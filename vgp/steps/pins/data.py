@@ -99,7 +99,7 @@ def check_moment(work: Task, data: str, moment: Moment | None) -> None:
                 f"{moment.text}: the windows end on {last}, which is later. Choose earlier windows or a later as_of."
             )
     elif not any(storage.is_remote(part) or names.is_table(part) for part in storage.parts(data)):
-        raise _unknown_past(work, moment)
+        raise _unknown_past_error(work, moment)
 
 
 def _windows(work: Task) -> Windows | None:
@@ -107,7 +107,7 @@ def _windows(work: Task) -> Windows | None:
     return work.split.windows if isinstance(work, TabularTask) and isinstance(work.split, ByTime) else None
 
 
-def _unknown_past(work: Task, moment: Moment) -> UserError:
+def _unknown_past_error(work: Task, moment: Moment) -> UserError:
     return UserError(
         f"{moment.text}: the data of that time is unknown, because {type(work).__name__} has no time windows, and the "
         "data is neither in a bucket with object versioning nor in BigQuery tables within their 7 days of time travel. "
@@ -161,7 +161,7 @@ def _pin_models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str,
     return {
         name: store.save(folder, reigning.pin_folder(work.options[name], epoch, name=name), dry_run=dry_run)
         for name in work.model_options
-        if work.options.get(name) and not pinned.digest(work.options[name])
+        if work.options.get(name) and not pinned.read_digest(work.options[name])
     }
 
 
@@ -203,7 +203,7 @@ def _choose_view(work: Task, fields: JsonObject, moment: Moment | None, past: Pa
     if _windows(work) and not fields.get("unpinned"):
         return "windows"
     if moment.explicit:
-        raise _unknown_past(work, moment)
+        raise _unknown_past_error(work, moment)
     return ""
 
 

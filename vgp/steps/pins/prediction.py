@@ -91,7 +91,7 @@ def resolve(
     rows = data.pin(with_options, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder,
                     dry_run=False, predicted=True)  # fmt: skip
     document = RunPins(
-        data=pinned.digest(store.save(folder, rows.document)), champion=pinned.digest(uri), pipeline=pipeline,
+        data=pinned.read_digest(store.save(folder, rows.document)), champion=pinned.read_digest(uri), pipeline=pipeline,
         project=project, as_of=as_of.strip(), request=request, seen=rows.seen,
     )  # fmt: skip
     storage.overwrite(_destination_file(store.save(folder, document)), target.encode())

@@ -46,7 +46,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
     data.check_moment(work, request.data, moment.choose_moment(as_of, "", datetime.now(UTC)))
     if not pins:
         return
-    if not pinned.digest(pins):
+    if not pinned.read_digest(pins):
         raise UserError(store.not_pins(pins))
     if not storage.is_remote(storage.uri(pins)):
         resolve.check_earlier(pins, store.load(pins, RunPins), request, as_of=as_of)

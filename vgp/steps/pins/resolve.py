@@ -94,7 +94,7 @@ def _resolve_pins(
         if earlier.data.epoch == epoch(now):
             return _build_outputs(earlier.run, pins.rpartition("/")[0], words, earlier.data)
         renewed = earlier.in_epoch(epoch(now))
-        return _write_pins(folder, renewed.data, renewed.champion, _header(earlier.run), words, dry_run)
+        return _write_pins(folder, renewed.data, renewed.champion, _build_header(earlier.run), words, dry_run)
     when = moment.choose_moment(as_of, scheduled, now)
     champion, champion_words = pin_champion(epoch(now))
     with_weights = request
@@ -135,7 +135,7 @@ def write_record(resolved: Resolved, record: str | Path) -> None:
     storage.overwrite(str(record), (json.dumps({**text, **resolved.metadata}, indent=1) + "\n").encode())
 
 
-def _header(run: RunPins) -> JsonObject:
+def _build_header(run: RunPins) -> JsonObject:
     return {name: getattr(run, name) for name in ("pipeline", "project", "as_of", "request", "seen")}
 
 
@@ -145,7 +145,7 @@ def _write_pins(
 ) -> Resolved:  # fmt: skip
     """Writes the three documents, the run's last, so that the documents that it refers to exist."""
     uris = [store.save(folder, document, dry_run=dry_run) if document else "" for document in (data, champion)]
-    run = RunPins(data=pinned.digest(uris[0]), champion=pinned.digest(uris[1]), **header)
+    run = RunPins(data=pinned.read_digest(uris[0]), champion=pinned.read_digest(uris[1]), **header)
     store.save(folder, run, dry_run=dry_run)
     return _build_outputs(run, folder, words, data)
 

@@ -117,7 +117,10 @@ class Blocks:
             for rank, queue in enumerate(queues):
                 if turn < len(queue):
                     block = queue[turn]
-                    yield block, self.sent(own[1] if own and rank == self.ranks.rank else None, rank, self._size(block))
+                    yield (
+                        block,
+                        self.sent(own[1] if own and rank == self.ranks.rank else None, rank, self._block_size(block)),
+                    )
 
     def sent(self, data: Tensor | None, source: int, size: int) -> Tensor:
         """Broadcasts `data`, `size` bytes on rank `source` (None on the others), to all ranks."""
@@ -132,7 +135,7 @@ class Blocks:
         dist.broadcast(buffer, src=source)
         return buffer
 
-    def _size(self, block: Block) -> int:
+    def _block_size(self, block: Block) -> int:
         return min(BLOCK, self.manifest.parts[block.part].bytes - block.number * BLOCK)
 
 

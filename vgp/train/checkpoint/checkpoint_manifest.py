@@ -117,18 +117,18 @@ class Manifest(Frozen):
     def encode(self) -> bytes:
         """Returns JSON whose first field is the CRC-32C of the bytes after it."""
         body = (json.dumps(self.model_dump(), sort_keys=True) + "\n").encode()[1:]
-        return _prefix(body) + body
+        return _build_prefix(body) + body
 
     @classmethod
     def decode(cls, data: bytes) -> "Manifest":
         """Parses the bytes of `encode`. Raises ValueError if any bit has changed."""
-        body = data[len(_prefix(b"")) :]
-        if not data.startswith(_prefix(body)):
+        body = data[len(_build_prefix(b"")) :]
+        if not data.startswith(_build_prefix(body)):
             raise ValueError("the checksum differs")
         return json_text.parse_model(cls, b"{" + body)
 
 
-def _prefix(body: bytes) -> bytes:
+def _build_prefix(body: bytes) -> bytes:
     return b'{"crc32c": "%08x", ' % google_crc32c.value(body)
 
 
@@ -150,7 +150,7 @@ def parse_part_name(name: str) -> tuple[int, int] | None:
 
 def require_same_settings(then: JsonObject, now: JsonObject, where: str) -> None:
     """Raises UserError with the differences unless a checkpoint's settings equal those of this run."""
-    changed = [f"  {line}" for line in _differences(then, now)]
+    changed = [f"  {line}" for line in _list_differences(then, now)]
     if changed:
         raise UserError(
             f"the checkpoints in {where} have other settings (checkpoint -> now):\n"
@@ -159,21 +159,21 @@ def require_same_settings(then: JsonObject, now: JsonObject, where: str) -> None
         )
 
 
-def _differences(then: JsonObject, now: JsonObject, prefix: str = "") -> list[str]:
+def _list_differences(then: JsonObject, now: JsonObject, prefix: str = "") -> list[str]:
     lines = []
     for key in sorted(then.keys() | now.keys()):
         before, after = then.get(key), now.get(key)
         if isinstance(before, dict) and isinstance(after, dict):
-            lines += _differences(before, after, f"{prefix}{key}.")
+            lines += _list_differences(before, after, f"{prefix}{key}.")
         elif isinstance(before, str) and isinstance(after, str) and "\n" in before and "\n" in after:
             pairs = zip_longest(before.splitlines(), after.splitlines(), fillvalue="")
             number, old, new = next((n, *pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-            lines.append(f"{prefix}{key}, line {number}: {_short(old)} -> {_short(new)}")
+            lines.append(f"{prefix}{key}, line {number}: {_shorten(old)} -> {_shorten(new)}")
         elif before != after:
-            lines.append(f"{prefix}{key}: {_short(before)} -> {_short(after)}")
+            lines.append(f"{prefix}{key}: {_shorten(before)} -> {_shorten(after)}")
     return lines
 
 
-def _short(value: Json) -> str:
+def _shorten(value: Json) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -103,14 +103,14 @@ class CheckpointReader:
         for target in targets:
             stored = self.manifest.tensors[target.name]
             whole = [Piece(part=rank, start=0, stop=stored.rows) for rank in ranks]
-            own = [Piece(part=0, start=target.first, stop=target.first + _rows(target.tensor))]
+            own = [Piece(part=0, start=target.first, stop=target.first + _count_rows(target.tensor))]
             rows_by_rank = (
                 own if len(ranks) == 1 else cut_rows(stored.shape, len(ranks)) if target.shared_out else whole
             )
             for piece in stored.pieces:
                 entry = self._entry(target.name, piece)
                 for rank, rows in ((rows.part, rows) for rows in rows_by_rank):
-                    start, stop = (_byte(entry, piece, row) for row in _overlap(piece, rows))
+                    start, stop = (_byte(entry, piece, row) for row in _find_overlap(piece, rows))
                     if start < stop:
                         for number in range(start // BLOCK, (stop - 1) // BLOCK + 1):
                             needs[Block(piece.part, number)].add(rank)
@@ -119,9 +119,9 @@ class CheckpointReader:
     def _reads(self, target: Target, into: Tensor) -> Iterator[tuple[Piece, int, Tensor]]:
         """Yields each piece that overlaps the target, its first byte in the part, and the target's rows to fill."""
         stored = self.manifest.tensors[target.name]
-        rows = Piece(part=0, start=target.first, stop=target.first + _rows(into))
+        rows = Piece(part=0, start=target.first, stop=target.first + _count_rows(into))
         for piece in stored.pieces:
-            start, stop = _overlap(piece, rows)
+            start, stop = _find_overlap(piece, rows)
             if start >= stop or not into.numel():
                 continue
             entry = self._entry(target.name, piece)
@@ -163,7 +163,7 @@ class CheckpointReader:
             joined = as_tensor(b"".join(own)) if rank == self.ranks.rank else None
             data = self.blocks.sent(joined, rank, sum(lengths)).cpu()
             for number, text in zip(self._parts_of(rank), torch.split(data, lengths), strict=True):
-                headers[number] = self._entries(bytes(text.numpy().data), number)
+                headers[number] = self._parse_entries(bytes(text.numpy().data), number)
         return [headers[number] for number in range(len(self.manifest.parts))]
 
     def _parts_of(self, rank: int) -> range:
@@ -178,7 +178,7 @@ class CheckpointReader:
         end = part.LENGTH_BYTES + part.header_bytes(length, stored.bytes)
         return self.blocks.begin(number, part.LENGTH_BYTES, end)
 
-    def _entries(self, header: bytes, number: int) -> dict[str, Entry]:
+    def _parse_entries(self, header: bytes, number: int) -> dict[str, Entry]:
         try:
             return part.entries(header, self.manifest.parts[number].bytes)
         except ValueError as error:
@@ -192,11 +192,11 @@ class CheckpointReader:
         )
 
 
-def _rows(tensor: Tensor) -> int:
+def _count_rows(tensor: Tensor) -> int:
     return len(tensor) if tensor.ndim else 1
 
 
-def _overlap(a: Piece, b: Piece) -> tuple[int, int]:
+def _find_overlap(a: Piece, b: Piece) -> tuple[int, int]:
     return max(a.start, b.start), min(a.stop, b.stop)
 
 

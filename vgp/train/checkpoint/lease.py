@@ -215,7 +215,7 @@ class BucketLease:
             if other and self.holder.is_restart_of(other):
                 return seen.generation, ""
             if left_s <= 0 and clock() - self._watched_from >= self._grace_s:
-                silence = f"{_words(other)} has not renewed its lease of {self.folder} for {seen.age_s:.0f} s"
+                silence = f"{_describe_holder(other)} has not renewed its lease of {self.folder} for {seen.age_s:.0f} s"
                 return seen.generation, f"{silence}; this run takes the folder over"
             if first and seen.generation != first.generation:
                 if not other or not self.holder.is_beside(other):
@@ -242,7 +242,7 @@ class BucketLease:
         return seen
 
     def _wait_message(self, other: Holder | None, seen: Version, left_s: float) -> str:
-        held = f"{self.folder} is held by {_words(other)}"
+        held = f"{self.folder} is held by {_describe_holder(other)}"
         if other and self.holder.is_beside(other):
             return f"{held}, another task of this run, {other.since_words}; waiting for its end"
         since = f" {other.since_words}" if other else ""
@@ -295,7 +295,7 @@ class BucketLease:
                  f"no checkpoint is saved ({error})")  # fmt: skip
 
 
-def _words(other: Holder | None) -> str:
+def _describe_holder(other: Holder | None) -> str:
     return other.words if other else "an unknown process"
 
 

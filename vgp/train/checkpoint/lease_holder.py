@@ -42,7 +42,7 @@ class Holder(BaseModel):
     task: str = ""
     host: str = ""
     pid: int = 0
-    #: By the holder's clock, for display only.
+    #: Time by the holder's clock, for display only.
     since: datetime
     renewed: datetime
     #: How long the lease lasts without renewal.

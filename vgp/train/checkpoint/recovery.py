@@ -36,7 +36,7 @@ def read_manifest(store: Store, name: str) -> Manifest:
     except ConnectionError:  # an unreachable store does not mean a damaged checkpoint
         raise
     except (OSError, ValueError) as error:
-        raise Damaged(f"{name} cannot be read ({_reason(error)})") from None
+        raise Damaged(f"{name} cannot be read ({_format_reason(error)})") from None
     if manifest.name != name:
         raise Damaged(f"{name} is the manifest of {manifest.name}")
     return manifest
@@ -52,7 +52,7 @@ def read_block(store: Store, part: Part, number: int) -> bytes:
         except ConnectionError:
             raise
         except OSError as error:
-            raise Damaged(f"{part.name} cannot be read ({_reason(error)})") from None
+            raise Damaged(f"{part.name} cannot be read ({_format_reason(error)})") from None
         if len(data) == stop - start and google_crc32c.value(data) == part.checksums[number]:
             return data
     require_size(store, part)
@@ -113,10 +113,10 @@ def require_size(store: Store, part: Part) -> None:
     except ConnectionError:
         raise
     except OSError as error:
-        raise Damaged(f"{part.name} cannot be read ({_reason(error)})") from None
+        raise Damaged(f"{part.name} cannot be read ({_format_reason(error)})") from None
     if size != part.bytes:
         raise Damaged(f"{part.name} has {size} bytes instead of {part.bytes}")
 
 
-def _reason(error: Exception) -> str:
+def _format_reason(error: Exception) -> str:
     return str(error) if type(error) is ValueError else type(error).__name__

@@ -124,12 +124,12 @@ class Arena:
             places[name] = self.bytes
             self.bytes += -(-tensor.numel() * tensor.element_size() // _ALIGNMENT) * _ALIGNMENT
         self.memory = torch.frombuffer(mmap.mmap(-1, max(1, self.bytes)), dtype=torch.uint8)
-        self.tensors = {name: self._view(start, like[name]) for name, start in places.items()}
+        self.tensors = {name: self._get_view(start, like[name]) for name, start in places.items()}
         self.pinned = False
 
     def fits(self, like: Mapping[str, Tensor]) -> bool:
         """Whether the arena's tensors have the names, dtypes and shapes of `like`."""
-        return _form(self.tensors) == _form(like)
+        return _describe_tensors(self.tensors) == _describe_tensors(like)
 
     def pin(self) -> None:
         """Registers the memory with CUDA, so that copies run in the background; if that fails, they are slower."""
@@ -140,7 +140,7 @@ class Arena:
             print(f"warning: {self.bytes:,} bytes of host memory could not be pinned ({error}); copies for checkpoints "
                   "will be slower", file=sys.stderr, flush=True)  # fmt: skip
 
-    def _view(self, start: int, like: Tensor) -> Tensor:
+    def _get_view(self, start: int, like: Tensor) -> Tensor:
         flat = self.memory[start : start + like.numel() * like.element_size()]
         return flat.view(like.dtype).view(like.shape)
 
@@ -155,5 +155,5 @@ def pin(memory: Tensor, owner: object) -> str:
     return ""
 
 
-def _form(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:
+def _describe_tensors(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:
     return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}

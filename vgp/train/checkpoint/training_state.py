@@ -35,7 +35,7 @@ class OptimizerLike(Protocol):
 def tensors_of(model: nn.Module, optimizer: OptimizerLike) -> dict[str, Tensor]:
     """Returns the live tensors of the model and its optimizer by name: `model/...` and `optimizer/...`."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, state in _states(model, optimizer).items():
+    for name, state in _list_states(model, optimizer).items():
         tensors |= {f"optimizer/{name}/{key}": value for key, value in state.items() if isinstance(value, Tensor)}
     return tensors
 
@@ -45,7 +45,7 @@ def scalars_of(model: nn.Module, optimizer: OptimizerLike) -> JsonObject:
     groups = [{k: v for k, v in group.items() if k != "params" and is_json(v)} for group in optimizer.param_groups]
     states = {
         name: {key: value for key, value in state.items() if not isinstance(value, Tensor)}
-        for name, state in _states(model, optimizer).items()
+        for name, state in _list_states(model, optimizer).items()
     }
     return {"groups": groups, "states": {name: state for name, state in states.items() if state}}
 
@@ -87,7 +87,7 @@ def restore(
     for name, values in saved.manifest.scalars["states"].items():
         states[name] |= values
     for group, values in zip(numbered["param_groups"], saved.manifest.scalars["groups"], strict=True):
-        group.update({key: _like(group[key], value) for key, value in values.items()})
+        group.update({key: _convert_like(group[key], value) for key, value in values.items()})
     numbered["state"] = {n: states[names[p]] for n, p in enumerate(order) if states[names[p]]}
     optimizer.load_state_dict(numbered)
 
@@ -160,7 +160,7 @@ def own_rows(tensor: DTensor) -> tuple[int, int]:
     return next(((piece.start, piece.stop) for piece in pieces if piece.part == rank), (0, 0))
 
 
-def _like(current: object, saved: Json) -> object:
+def _convert_like(current: object, saved: Json) -> object:
     return tuple(saved) if isinstance(current, tuple) and isinstance(saved, list) else saved
 
 
@@ -168,7 +168,7 @@ def _names(model: nn.Module) -> dict[Tensor, str]:
     return {parameter: name for name, parameter in model.named_parameters()}
 
 
-def _states(model: nn.Module, optimizer: OptimizerLike) -> dict[str, dict[str, Any]]:
+def _list_states(model: nn.Module, optimizer: OptimizerLike) -> dict[str, dict[str, Any]]:
     names = _names(model)
     return {names[parameter]: state for parameter, state in optimizer.state.items() if parameter in names}
 
@@ -182,14 +182,14 @@ def layout_of(tensors: Mapping[str, Tensor], world_size: int) -> dict[str, Store
 def share_of(tensors: Mapping[str, Tensor], layout: Mapping[str, Stored], rank: int) -> dict[str, Tensor]:
     """Returns the rows that `rank` writes, as views of the live tensors."""
     return {
-        name: _rows(tensor, piece)
+        name: _slice_rows(tensor, piece)
         for name, tensor in tensors.items()
         for piece in layout[name].pieces
         if piece.part == rank
     }
 
 
-def _rows(tensor: Tensor, piece: Piece) -> Tensor:
+def _slice_rows(tensor: Tensor, piece: Piece) -> Tensor:
     tensor = tensor.detach()
     if isinstance(tensor, DTensor):
         return own_share(tensor)

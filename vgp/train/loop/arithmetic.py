@@ -62,7 +62,11 @@ def resolve_arithmetic(
     parameters = sum(parameter.numel() for parameter in module.parameters())
     values: JsonObject = {}
     reasons: dict[str, str] = {}
-    for name, resolve in (("precision", _precision), ("deterministic", _determinism), ("compile", _compilation)):
+    for name, resolve in (
+        ("precision", _choose_precision),
+        ("deterministic", _choose_determinism),
+        ("compile", _choose_compilation),
+    ):
         if getattr(config, name) == "auto":
             value, reason = resolve(config.model_copy(update=values), parameters, device)
             values[name], reasons[name] = (begun[name], "as the run began") if name in begun else (value, reason)
@@ -80,7 +84,7 @@ def resolve_arithmetic(
     return Choice(settled, reasons)
 
 
-def _precision(config: TrainConfig, parameters: int, device: torch.device) -> tuple[str, str]:
+def _choose_precision(config: TrainConfig, parameters: int, device: torch.device) -> tuple[str, str]:
     if device.type != "cuda":
         return "fp32", "on a CPU"
     name = torch.cuda.get_device_name(device)
@@ -100,14 +104,14 @@ def _slow(name: str, device: torch.device) -> str:
     return f"{name} has no hardware for it, and steps are slow"
 
 
-def _determinism(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:
+def _choose_determinism(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:
     if config.exact:
         return True, "exact=true"
     large, reason = _is_large(parameters, device)
     return not large, reason
 
 
-def _compilation(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:
+def _choose_compilation(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:
     if config.exact:
         return False, "exact=true"
     large, reason = _is_large(parameters, device)

@@ -61,14 +61,14 @@ class BlockUsage:
         self.rehearsing = True
         backward()
         self.rehearsing = False
-        absent = self._absent()
+        absent = self._list_unused()
         self.every_step = self.every_step or any(self.rank.exchange(absent, within_s=self.within_s))
         self._drop_unused()
         return absent
 
     def end_step(self) -> None:
         """Raises UserError if this rank has left parameters unused without `every_step`."""
-        absent = self._absent()
+        absent = self._list_unused()
         if absent and not self.every_step:
             raise UserError(unused_message(absent, self.rank))
         self._drop_unused()
@@ -84,7 +84,7 @@ class BlockUsage:
                     self.model.get_parameter(name).grad = None
         self.used.clear()
 
-    def _absent(self) -> list[str]:
+    def _list_unused(self) -> list[str]:
         return [name for name in self.trained if name not in self.used]
 
     def _call(self, unit: nn.Module, inputs: object) -> None:
@@ -101,7 +101,7 @@ class BlockUsage:
     def _require_same(self, name: str) -> None:
         names = self.rank.exchange(name, within_s=self.within_s)
         if len(set(names)) > 1:
-            raise UserError(calls_message(names))
+            raise UserError(format_calls(names))
 
     def _watch(self, unit: nn.Module, inputs: object) -> None:
         """Registers hooks that note when a gradient reaches the unit's gathered parameters, which stay one object."""
@@ -144,7 +144,7 @@ def unused_message(names: Sequence[str], rank: Rank) -> str:
     )
 
 
-def calls_message(names: Sequence[str]) -> str:
+def format_calls(names: Sequence[str]) -> str:
     calls = "; ".join(f"rank {rank} calls {name}" for rank, name in enumerate(names))
     return (
         "with strategy=fsdp every process must call the same blocks in the same order, because each holds a share of "

@@ -188,7 +188,7 @@ class MovingBuffers:
         for place in [*self.others, *(place for place in self.watched if place.has_moved())]:
             if not _has_same_form(place.value(), place.start):
                 if place.saved:
-                    raise UserError(_other_form(place))
+                    raise UserError(_shape_changed_message(place))
                 continue
             place.after[number] = place.value().clone()
 
@@ -200,7 +200,7 @@ class MovingBuffers:
                 shaped = (torch.view_as_complex(value.view(-1, 2)) if is_complex else value).view_as(place.tensor)
                 place.put(place.start + shaped.round().to(place.tensor.dtype) if place.rule == "counter" else shaped)
         for place in [*self.others, *self._late()]:
-            place.put(self._combined(place))
+            place.put(self._combine(place))
             place.start = place.tensor.clone()
 
     def _late(self) -> list[BufferState]:
@@ -212,7 +212,7 @@ class MovingBuffers:
             dist.all_reduce(flags, dist.ReduceOp.MAX)
         return [place for place, flag in zip(self.watched, flags.tolist(), strict=True) if flag]
 
-    def _combined(self, place: BufferState) -> Tensor:
+    def _combine(self, place: BufferState) -> Tensor:
         if place.rule == "last":
             return self._last(place)
         values = self._of_everyone(place)
@@ -289,7 +289,7 @@ def find_changed(before: Mapping[str, BufferState]) -> list[str]:
     changed = [place for place in before.values() if not is_same(place.value(), place.start)]
     for place in changed:
         if place.saved and not _has_same_form(place.value(), place.start):
-            raise UserError(_other_form(place))
+            raise UserError(_shape_changed_message(place))
     return [place.name for place in changed if _has_same_form(place.value(), place.start)]
 
 
@@ -303,19 +303,19 @@ def _known_rule(place: BufferState) -> str:
     return rule if place.whole == (rule == "counter") else ""
 
 
-def _require_rules(chosen: list[BufferState], *, whole_mean: bool) -> None:
-    if unsaved := [place.name for place in chosen if not whole_mean and not place.saved]:
+def _require_rules(buffers: list[BufferState], *, whole_mean: bool) -> None:
+    if unsaved := [place.name for place in buffers if not whole_mean and not place.saved]:
         raise UserError(
             "the forward pass changes these buffers, and no checkpoint would hold them: "
             f"{join_names(unsaved)}. A resumed "
             "run would give another result. Register them without persistent=False."
         )
-    if means := [place for place in chosen if place.rule == "mean" and place.whole]:
+    if means := [place for place in buffers if place.rule == "mean" and place.whole]:
         raise UserError(
             f"buffers: the rule of {join_names([place.name for place in means])} is mean, but the values are "
             f"{means[0].tensor.dtype}, which have no mean. Use another rule, or keep floats."
         )
-    unknown = [place for place in chosen if not place.rule]
+    unknown = [place for place in buffers if not place.rule]
     if unknown and not whole_mean:
         example = ", ".join(f'"{place.name}": "{"sum" if place.whole else "mean"}"' for place in unknown[:4])
         raise UserError(
@@ -330,7 +330,7 @@ def _require_rules(chosen: list[BufferState], *, whole_mean: bool) -> None:
         )
 
 
-def _other_form(place: BufferState) -> str:
+def _shape_changed_message(place: BufferState) -> str:
     now = place.value()
     return (
         f"the forward pass changes the form of the buffer {place.name}, from {list(place.start.shape)} "

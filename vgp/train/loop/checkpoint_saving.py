@@ -57,14 +57,14 @@ class Interval:
         rate: Expected interruptions per hour.
     """
 
-    def __init__(self, chosen: float | Literal["auto"], rate: float = RATE_PER_H):
-        self.is_auto, self.failure_every_s = chosen == "auto", 3600 / rate
+    def __init__(self, interval: float | Literal["auto"], rate: float = RATE_PER_H):
+        self.is_auto, self.failure_every_s = interval == "auto", 3600 / rate
         first_s = max(LEAST_S, min(_FIRST_S, self.failure_every_s / 10))
-        self.every_s: float = first_s if chosen == "auto" else chosen
+        self.every_s: float = first_s if interval == "auto" else interval
         self.logged_s = 0.0
         self.costs: deque[float] = deque(maxlen=_COSTS)
         self.paces: deque[float] = deque(maxlen=_PACES)
-        #: Of the save in progress: seconds that training waited for it, seconds of steps meanwhile, and their number.
+        #: Seconds that training waited for the save in progress, and seconds and number of the steps during it.
         self.held_s = self.meanwhile_s = 0.0
         self.steps = 0
         self.is_open = False

@@ -161,18 +161,18 @@ class History:
         self.total += loss
         self.count += 1
         if (step + 1) % self.every == 0 or self.plan.ends_epoch(step):
-            self._point(step)
+            self._add_point(step)
 
     def validated(self, step: int, loss: float | None, metrics: dict[str, float]) -> None:
         """Adds a validation after `step` steps, which must all have been added; None = the loss was not finite."""
         if not self.points or self.points[-1]["step"] != step:
-            self._point(step - 1)
+            self._add_point(step - 1)
         self.points[-1] |= {"validation_loss": loss, "metrics": metrics}
 
     def learning_rate(self, step: int) -> float:
         return self.peak * self.factor(step)
 
-    def _point(self, step: int) -> None:
+    def _add_point(self, step: int) -> None:
         self.points.append(
             {"step": step + 1, "epoch": round(self.plan.epoch(step + 1), 6), "loss": self.total / self.count,
              "validation_loss": None, "metrics": {}, "learning_rate": self.learning_rate(step)}

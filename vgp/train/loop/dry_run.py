@@ -84,7 +84,7 @@ class Uses(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, run: DryRun, dtype: torch.dtype):
         super().__init__()  # type: ignore[no-untyped-call]
         self.dtype = dtype
-        self.names = {_storage(w): name for name, w in run.weights.items() if isinstance(w, FakeTensor)}
+        self.names = {_storage_bytes(w): name for name, w in run.weights.items() if isinstance(w, FakeTensor)}
         self.rounded: set[str] = set()
         self.exact: set[str] = set()
 
@@ -92,7 +92,7 @@ class Uses(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, operator: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: JsonObject | None = None
     ) -> object:
         result = operator(*args, **(kwargs or {}))
-        storages = {_storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)}
+        storages = {_storage_bytes(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)}
         for name in {self.names[storage] for storage in storages & self.names.keys()}:
             if operator is torch.ops.aten._to_copy.default and cast(Tensor, result).dtype == self.dtype:
                 self.rounded.add(name)
@@ -101,7 +101,7 @@ class Uses(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _storage(tensor: Tensor) -> int:
+def _storage_bytes(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 

@@ -105,10 +105,11 @@ def landing_difference(
     source = f"saved by {processes(before)}" + (f" on {checkpoint.device}" if is_moved else "")
     target = f"resumed by {processes(world_size)}" + (f" on {device}" if is_moved else "")
     uneven = f"; {microbatches} microbatches on {world_size}: some compute one more, and the others wait"
-    return f"{source}, {target}: {_consequence(config.exact, is_moved)}{uneven if microbatches % world_size else ''}"
+    note = uneven if microbatches % world_size else ""
+    return f"{source}, {target}: {_describe_consequence(config.exact, is_moved)}{note}"
 
 
-def _consequence(exact: bool, moved: bool) -> str:
+def _describe_consequence(exact: bool, moved: bool) -> str:
     if exact and not moved:
         return "the result has the bits of an uninterrupted run (exact=true)"
     if exact:
@@ -174,7 +175,7 @@ def match_weights(tensors: Mapping[str, Tensor], weights: Weights, task: Task, c
             _compare(tensors, weights, *present[0], match)
     match.unexpected = sorted(weights.tensors.keys() - used)
     if match.missing or match.unexpected or match.unlike:
-        raise UserError(_misfit(weights, match))
+        raise UserError(_describe_mismatch(weights, match))
     if not match.taken:
         raise UserError(
             f"warm_start={weights.source}: every tensor of the model is new, so the warm start would have no effect."
@@ -213,7 +214,7 @@ def _renaming(task: Task, config: TrainConfig) -> Callable[[str], str | None]:
     return rename
 
 
-def _misfit(weights: Weights, match: Match) -> str:
+def _describe_mismatch(weights: Weights, match: Match) -> str:
     parts = {
         "missing": match.missing, "not in the model": match.unexpected, "of another form": match.unlike,
     }  # fmt: skip

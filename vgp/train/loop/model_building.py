@@ -271,7 +271,7 @@ def pieces(tensor: Tensor, rank: Rank) -> Iterator[Tensor]:
         if rank.leads:
             yield tensor.cpu()
         return
-    local, rows = tensor.to_local(), _rows(tensor, rank.world_size)
+    local, rows = tensor.to_local(), _count_rows(tensor, rank.world_size)
     if rank.world_size == 1:
         yield local.cpu()
         return
@@ -288,7 +288,7 @@ def _scatter(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) ->
     if rank.world_size == 1:
         assert whole is not None
         return whole.to(rank.device)
-    rows = _rows(parameter, rank.world_size)
+    rows = _count_rows(parameter, rank.world_size)
     own = torch.empty((rows, *parameter.shape[1:]), dtype=parameter.dtype, device=rank.device)
     shares = None
     if whole is not None:
@@ -312,5 +312,5 @@ def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
                 member._parameters[name] = replacement
 
 
-def _rows(tensor: Tensor, world_size: int) -> int:
+def _count_rows(tensor: Tensor, world_size: int) -> int:
     return max(1, -(-len(tensor) // world_size))

@@ -125,8 +125,8 @@ class Monitor:
         self.peak_bytes = 0
         #: Number of skipped steps at the last meeting (`Scaler`).
         self.skipped = health.learner.scaler.skipped if health.learner.scaler else 0
-        #: Figures of the last meeting: the last shared loss and gradient norm before clipping, the longest wait of a
-        #: rank for its batches in a step, and the speed. And the step count that the shared losses go up to.
+        #: Figures that the ranks last exchanged: loss, gradient norm before clipping, the longest wait of a rank for a
+        #: batch, and the speed; and the number of steps that they cover.
         self.latest: dict[str, float] = {}
         self.known = step
         #: Steps between the last two meetings, and their seconds.

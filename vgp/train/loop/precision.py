@@ -103,7 +103,7 @@ def keep_float32(
             watch.note(owner)
     own = {name: member for name, member in module.named_modules() if member in watch.spoilt}
     for member in {*spoilt, *own.values()}:
-        member.forward = partial(_in_float32, member.forward, device)
+        member.forward = partial(_run_in_float32, member.forward, device)
     names = [f"{name or type(m).__name__} (all of it: its own code multiplies them)" for name, m in own.items()]
     return [EVERYTHING] * watch.is_outside + names + [name for name, layer in layers.items() if layer in spoilt]
 
@@ -151,7 +151,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         #: Whether autocast would round the inputs of the next product; code may have turned it off.
         self.rounds = True
         self._inside: list[nn.Module] = []
-        self._kept = {_memory(value) for value in module.parameters()}
+        self._kept = {_count_bytes(value) for value in module.parameters()}
         #: Single rows, multiplied one after another, by the module that multiplies them and their width.
         self._rows: dict[tuple[nn.Module | None, int], list[Tensor]] = {}
 
@@ -174,7 +174,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
     def _is_raw(self, value: object) -> bool:
-        return type(value) is Tensor and not value.requires_grad and _memory(value) not in self._kept
+        return type(value) is Tensor and not value.requires_grad and _count_bytes(value) not in self._kept
 
     def is_spoilt(self, value: Tensor, features: int, owner: nn.Module | None) -> bool:
         """Whether rounding spoils the values; keeps a single row until `find_spoilt_owners` compares all of them."""
@@ -228,7 +228,7 @@ def _autocast_to_float32(device: str) -> Iterator[None]:
         torch.set_autocast_dtype(device, before[1])
 
 
-def _memory(value: Tensor) -> int:
+def _count_bytes(value: Tensor) -> int:
     return 0 if value.device.type == "meta" or isinstance(value, DTensor) else value.untyped_storage().data_ptr()
 
 
@@ -240,7 +240,7 @@ def _is_spoilt(values: Tensor, features: int, dtype: torch.dtype) -> bool:
     return bool((lost.isinf().any(dim=0) | (lost.var(dim=0) > _MOST_LOST * table.var(dim=0))).any())
 
 
-def _in_float32(forward: Callable[..., object], device: str, *inputs: object, **named: object) -> object:
+def _run_in_float32(forward: Callable[..., object], device: str, *inputs: object, **named: object) -> object:
     with torch.autocast(device, enabled=False):
         inputs, named = tree_map(_widen, (inputs, named))
         return forward(*inputs, **named)

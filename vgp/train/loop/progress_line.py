@@ -58,7 +58,7 @@ class Progress:
         self._measure(now, step)
         if ended:  # the rate of the whole run
             self.rate = (step - self.first_step) / max(now - self.began, 1e-9)
-        left = "stopped" if stopped else f"{_clock((self.steps - step) / self.rate if self.rate else 0.0)} left"
+        left = "stopped" if stopped else f"{_format_clock((self.steps - step) / self.rate if self.rate else 0.0)} left"
         parts = [f"step {step}/{self.steps}", f"epoch {epoch:.2f}", f"loss {loss:.4f}", self._throughput()]
         line = "  ".join(filter(None, [*parts, format_gpus(self.gpus), left]))
         self._print(line, ended)
@@ -92,7 +92,7 @@ class Progress:
             report(line)
 
 
-def _clock(seconds: float) -> str:
+def _format_clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -22,7 +22,7 @@ from vgp.train.train_config import TrainConfig
 
 @dataclass
 class Rounding:
-    """What a model computes and gathers in float32; equal on every rank."""
+    """The parts of a model that are computed and gathered in float32; equal on every rank."""
 
     #: Names of the modules that compute in float32.
     in_float32: list[str]

@@ -43,14 +43,14 @@ def permute(index: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]
 
 def _walk(values: NDArray[np.uint64], size: int, half: int, keys: NDArray[np.uint64]) -> None:
     """Permutes in place until every value is below `size`; at most 3 of 4 values are outside at first."""
-    values[:] = _feistel(values, half, keys)
+    values[:] = _permute(values, half, keys)
     outside = np.flatnonzero(values >= size)
     while outside.size:
-        values[outside] = _feistel(values[outside], half, keys)
+        values[outside] = _permute(values[outside], half, keys)
         outside = outside[values[outside] >= size]
 
 
-def _feistel(value: NDArray[np.uint64], half: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _permute(value: NDArray[np.uint64], half: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     bits, mask = np.uint64(half), np.uint64((1 << half) - 1)
     left, right = value >> bits, value & mask
     for key in keys:
@@ -164,7 +164,7 @@ class Schedule:
             "auto": self._cosine, "cosine": self._cosine, "linear": self._linear, "constant": lambda step: 1.0,
             "warmup_stable_decay": self._stable_decay, "inverse_sqrt": self._inverse_sqrt,
         }  # fmt: skip
-        self.of_step: Callable[[int], float] = self._of_task if self.own else schedules[config.schedule]
+        self.of_step: Callable[[int], float] = self._task_factor if self.own else schedules[config.schedule]
 
     def factor(self, step: int) -> float:
         """Returns the share of the peak learning rate for the step numbered `step`, from 0.
@@ -173,7 +173,7 @@ class Schedule:
             UserError: the task's own schedule returns a negative or infinite value, or no number.
         """
         if step < self.warmup:
-            return (step + 1) / (self.warmup + 1) * (self._of_task(step) if self.own else 1.0)
+            return (step + 1) / (self.warmup + 1) * (self._task_factor(step) if self.own else 1.0)
         return self.of_step(step)
 
     def check(self) -> None:
@@ -194,7 +194,7 @@ class Schedule:
                     f"then {self.factor(step):g}: it must depend on the step alone, or a resumed run would differ."
                 )
 
-    def _of_task(self, step: int) -> float:
+    def _task_factor(self, step: int) -> float:
         value = self.task.learning_rate(step, self.steps)
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
         if not 0 <= number < math.inf:

@@ -160,7 +160,7 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _draw(self, func: OpOverload, args: Arguments, kwargs: JsonObject) -> Tensor:
         """Runs the call to advance the random generator; returns the generator's state before it."""
-        state = _generator(kwargs).get_state()
+        state = _find_generator(kwargs).get_state()
         if func.overloadpacket in _DRAWING:
             target = args[0]
             func(torch.empty_strided(target.shape, target.stride(), dtype=target.dtype), *args[1:], **kwargs)
@@ -200,7 +200,7 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             lambda leaf: leaf.on(storages[id(leaf.memory)]) if isinstance(leaf, View) else leaf, operation.arguments
         )
         if operation.random is not None:
-            generator = _generator(kwargs)
+            generator = _find_generator(kwargs)
             if generator is not torch.default_generator:
                 states.setdefault(generator, generator.get_state())
             generator.set_state(operation.random)
@@ -271,5 +271,5 @@ def _on_meta(tree: T) -> T:
     return result
 
 
-def _generator(kwargs: JsonObject) -> torch.Generator:
+def _find_generator(kwargs: JsonObject) -> torch.Generator:
     return kwargs.get("generator") or torch.default_generator

@@ -96,7 +96,7 @@ class Average:
         self.decay = decay
         averaged = set(updated)
         self.parameters = {name: p for name, p in module.named_parameters() if p in averaged}
-        self.values = {name: _wide(p) for name, p in self.parameters.items()}
+        self.values = {name: _to_float32(p) for name, p in self.parameters.items()}
 
     @torch.no_grad()
     def begin(self) -> None:
@@ -157,7 +157,7 @@ class Average:
             raise ValueError(f"the average of the weights has {', '.join(scalars)}")
 
 
-def _wide(parameter: Tensor) -> Tensor:
+def _to_float32(parameter: Tensor) -> Tensor:
     return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
 
 

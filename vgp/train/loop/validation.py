@@ -111,7 +111,7 @@ class Validation:
         """Returns sum and weight of the loss and of each metric. Raises UserError if the task returned other values."""
         if not isinstance(values, Mapping) or set(values) != set(self.metrics):
             raise UserError(
-                f"the task's validation returned {_short(values)}; it must return the names in `metrics`: "
+                f"the task's validation returned {_shorten(values)}; it must return the names in `metrics`: "
                 f"{', '.join(self.metrics)}."
             )
         value, divisor = split_loss(loss)
@@ -122,7 +122,7 @@ class Validation:
                 figures += [float(total), float(weight)]
             except (TypeError, ValueError, RuntimeError):
                 raise UserError(
-                    f"the task's validation returned {name} = {_short(values[name])}; it must be two numbers: the "
+                    f"the task's validation returned {name} = {_shorten(values[name])}; it must be two numbers: the "
                     "sum over the rows of the batch and its divisor, such as the number of rows."
                 ) from None
         return figures
@@ -136,6 +136,6 @@ def _ratio(sums: list[float], weights: list[float] | list[int]) -> float:
         return math.nan
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, Mapping) else " ".join(str(value).split())
     return text[:80] or "nothing"

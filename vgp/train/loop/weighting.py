@@ -60,9 +60,9 @@ class TreeSum:
     def total(self) -> Tensor:
         ((_, own),) = self.subtrees
         self.subtrees = []
-        return self._across(own) if self.world_size > 1 else own
+        return self._sum_across(own) if self.world_size > 1 else own
 
-    def _across(self, own: Tensor) -> Tensor:
+    def _sum_across(self, own: Tensor) -> Tensor:
         length = -(-own.numel() // self.world_size)
         sent = nn.functional.pad(own, (0, length * self.world_size - own.numel()))
         received = torch.empty_like(sent)
@@ -83,9 +83,9 @@ def split_loss(loss: object) -> tuple[Tensor, Tensor | float | None]:
     total, weight = loss if isinstance(loss, WeightedLoss) else (loss, None)
     if not isinstance(total, Tensor) or total.ndim or (isinstance(weight, Tensor) and weight.ndim):
         raise UserError(
-            f"the task's loss returned {_form(loss)}. Return the mean over the rows of the batch, a scalar tensor. For "
-            "a mean over something else, such as tokens, return WeightedLoss(total, weight) of vgp.data.task: the sum "
-            "of the losses and its divisor, both scalars."
+            f"the task's loss returned {_describe_loss(loss)}. Return the mean over the rows of the batch, a scalar "
+            "tensor. For a mean over something else, such as tokens, return WeightedLoss(total, weight) of "
+            "vgp.data.task: the sum of the losses and its divisor, both scalars."
         )
     return total, weight
 
@@ -112,7 +112,7 @@ class Weighting:
         row_weight = None if self.first is None else self.first / rows
         everyone = self.rank.exchange(row_weight, within_s=within_s) if self.rank.world_size > 1 else [row_weight]
         if len({value is None for value in everyone}) > 1:
-            raise UserError(_both_kinds())
+            raise UserError(_both_kinds_message())
         if everyone[0] is not None:  # the first microbatch's, so that it does not depend on the number of ranks
             self.unit = 2.0 ** round(math.log2(everyone[0])) if 0 < everyone[0] < math.inf else 1.0
         self.open = False
@@ -134,7 +134,7 @@ class Weighting:
         if self.open:
             self.first = None if weight is None else float(weight)
         elif (weight is None) == bool(self.unit):
-            raise UserError(_both_kinds())
+            raise UserError(_both_kinds_message())
         if weight is None:
             return loss
         if not isinstance(weight, Tensor):
@@ -166,16 +166,16 @@ def global_mean(totals: Sequence[float], weights: Sequence[float], step: int) ->
     return total / weight if weight else total and math.nan
 
 
-def _both_kinds() -> str:
+def _both_kinds_message() -> str:
     return (
         "the task's loss returned a WeightedLoss for one batch and a plain mean for another: return one kind for every "
         "batch; for a batch with nothing to learn, return WeightedLoss(0 * model output, 0)."
     )
 
 
-def _form(loss: object) -> str:
+def _describe_loss(loss: object) -> str:
     if isinstance(loss, WeightedLoss):
-        return f"WeightedLoss({_form(loss.total)}, {_form(loss.weight)})"
+        return f"WeightedLoss({_describe_loss(loss.total)}, {_describe_loss(loss.weight)})"
     if isinstance(loss, Tensor):
         return f"a tensor of shape {list(loss.shape)}"
     return "a plain tuple" if isinstance(loss, tuple) else f"a {type(loss).__name__}"

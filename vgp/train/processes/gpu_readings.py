@@ -41,7 +41,7 @@ def supports_capability(architectures: Sequence[str], capability: tuple[int, int
     (`compute_86`) on every newer version; code with the suffix a only on that version
     (https://docs.nvidia.com/cuda/blackwell-compatibility-guide/).
     """
-    return not architectures or any(_runs(name, capability) for name in architectures)
+    return not architectures or any(_can_run(name, capability) for name in architectures)
 
 
 def unsupported_message(gpu: str, capability: tuple[int, int]) -> str:
@@ -54,7 +54,7 @@ def unsupported_message(gpu: str, capability: tuple[int, int]) -> str:
     )
 
 
-def _runs(architecture: str, capability: tuple[int, int]) -> bool:
+def _can_run(architecture: str, capability: tuple[int, int]) -> bool:
     parts = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", architecture)
     if not parts:
         return False
@@ -126,17 +126,17 @@ class Gpu:
 def format_gpus(readings: list[Reading]) -> str:
     """Formats the mean use, the fullest memory and the highest temperature: `GPU 93% 61.2/79.6 GiB 64 C`."""
     parts = []
-    if use := _known(reading.use for reading in readings):
+    if use := _drop_unknown(reading.use for reading in readings):
         parts.append(f"{sum(use) / len(use):.0f}%")
     if with_memory := [r for r in readings if not math.isnan(r.memory_bytes)]:
         fullest = max(with_memory, key=lambda r: r.memory_bytes / max(r.memory_total_bytes, 1))
         parts.append(f"{fullest.memory_bytes / 2**30:.1f}/{fullest.memory_total_bytes / 2**30:.1f} GiB")
-    if celsius := _known(reading.celsius for reading in readings):
+    if celsius := _drop_unknown(reading.celsius for reading in readings):
         parts.append(f"{max(celsius):.0f} C")
     return "GPU " + " ".join(parts) if parts else ""
 
 
-def _known(values: Iterable[float]) -> list[float]:
+def _drop_unknown(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
@@ -145,7 +145,7 @@ def gpu_scalars(readings: list[Reading]) -> dict[str, float]:
     if not readings:
         return {}
     columns = zip(*((r.use, r.memory_bytes / 2**30, r.celsius) for r in readings), strict=True)
-    use, memory, celsius = map(_known, columns)
+    use, memory, celsius = map(_drop_unknown, columns)
     points = {"gpu/use_percent": sum(use) / len(use), "gpu/least_use_percent": min(use)} if use else {}
     points |= {"gpu/memory_gib": max(memory)} if memory else {}
     return points | ({"gpu/celsius": max(celsius)} if celsius else {})

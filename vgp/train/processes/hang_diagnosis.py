@@ -170,17 +170,17 @@ def explain_flight(dumps: Mapping[int, list[Entry]]) -> str:
     for group in groups:
         calls = {r: {int(e["collective_seq_id"]): e for e in es if _group(e) == group} for r, es in dumps.items()}
         calls = {rank: numbered for rank, numbered in calls.items() if numbered}
-        if text := len(calls) > 1 and _difference(calls):
+        if text := len(calls) > 1 and _describe_difference(calls):
             return text
     waiting = [f"rank {rank} in {_format_entry(entries[-1])}" for rank, entries in sorted(dumps.items())]
     return f"Last collective: {'; '.join(waiting)}." if waiting else ""
 
 
-def _difference(calls: Mapping[int, Mapping[int, Entry]]) -> str:
+def _describe_difference(calls: Mapping[int, Mapping[int, Entry]]) -> str:
     last = {rank: max(numbered) for rank, numbered in calls.items()}
     for number in range(max(map(min, calls.values())), min(last.values()) + 1):
         present = {rank: numbered[number] for rank, numbered in calls.items() if number in numbered}
-        if len({_signature(entry) for entry in present.values()}) > 1:
+        if len({_find_signature(entry) for entry in present.values()}) > 1:
             shown = "; ".join(f"rank {rank} called {_format_entry(entry)}" for rank, entry in sorted(present.items()))
             return (
                 f"The ranks called different collectives as number {number}: {shown}. Look for a branch that "
@@ -202,7 +202,7 @@ def _group(entry: Entry) -> str:
     return str(entry["process_group"][0])
 
 
-def _signature(entry: Entry) -> tuple[str, str]:
+def _find_signature(entry: Entry) -> tuple[str, str]:
     name = str(entry["profiling_name"])
     sized = any(kind in name for kind in _SAME_SIZES)
     return name, f"{entry['input_sizes']} {entry['input_dtypes']}" if sized else ""

@@ -107,7 +107,7 @@ def launch(
         raise ProcessFailed(condition.loss)
     if not report and asked:
         raise Preempted("training ended before it could save; start it again to resume from the last checkpoint.")
-    return _outcome(report, code)
+    return _read_outcome(report, code)
 
 
 def _end_this_process(condition: Condition) -> None:
@@ -178,7 +178,7 @@ def _passing_signals(child: "subprocess.Popen[bytes]", notice: Notice | None) ->
             signal.signal(number, handler)
 
 
-def _outcome(report: str, code: int) -> Any:
+def _read_outcome(report: str, code: int) -> Any:
     if not report:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         raise ProcessFailed(f"the launcher of the training processes ended without a report ({how}).")

@@ -77,7 +77,7 @@ class Child:
     stderr: int
     events: int
     trace: Trace
-    #: As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running.
+    #: Exit status as from `waitstatus_to_exitcode`: negative = killed by that signal; None = running.
     status: int | None = None
     ending: Ending | None = None
     failed_at: float = float("inf")

@@ -101,11 +101,11 @@ class Control(threading.Thread):
 
     def _exchange(self, store: dist.TCPStore) -> None:
         step, stage = self.position()
-        store.set(_alive(self.place.node), f"{self.place.host} {time.monotonic()} {step} {stage}")
+        store.set(_alive_key(self.place.node), f"{self.place.host} {time.monotonic()} {step} {stage}")
         if self.left:
-            store.set(_left(self.place.node), "")
+            store.set(_left_key(self.place.node), "")
         # Once all others have left, a failing machine must not end the chief's remaining work.
-        is_alone = self.place.node == 0 and store.check([_left(node) for node in range(1, self.place.nodes)])
+        is_alone = self.place.node == 0 and store.check([_left_key(node) for node in range(1, self.place.nodes)])
         if self.place.node == 0 and self.outgoing is None and not is_alone:
             self._check_heartbeats(store)
         if self.outgoing is not None:
@@ -116,14 +116,14 @@ class Control(threading.Thread):
         self._check_late(store)
         if self.left and store.check([_FINISHED]):
             self.finished = True
-            store.set(_seen(self.place.node), "")
+            store.set(_seen_key(self.place.node), "")
 
     def _check_late(self, store: dist.TCPStore) -> None:
         """Shares that a rank has timed out, and finds the position of the last rank of all machines."""
         if self.late:
             store.set(_LATE, "")
         if store.check([_LATE]):
-            present = [key for key in map(_alive, range(self.place.nodes)) if store.check([key])]
+            present = [key for key in map(_alive_key, range(self.place.nodes)) if store.check([key])]
             heartbeats = [store.get(key).decode().split() for key in present]
             self.last_position = min((int(step), int(stage)) for *_, step, stage in heartbeats)
             self.late = True
@@ -132,9 +132,9 @@ class Control(threading.Thread):
         """Checks, on the chief, the heartbeat of every machine that has sent one before."""
         now = time.monotonic()
         for node in range(1, self.place.nodes):
-            if not store.check([_alive(node)]) or store.check([_left(node)]):
+            if not store.check([_alive_key(node)]) or store.check([_left_key(node)]):
                 continue
-            value = store.get(_alive(node))
+            value = store.get(_alive_key(node))
             before, since = self._heard.get(node, (b"", now))
             self._heard[node] = (value, now if value != before else since)
             if now - self._heard[node][1] > self.lost_after_s:
@@ -177,16 +177,16 @@ def publish_finish(store: dist.Store, place: Cluster) -> None:
         return
     store.set(_FINISHED, "")
     with contextlib.suppress(RuntimeError):  # a machine may be gone already
-        store.wait([_seen(node) for node in range(1, place.nodes)], timedelta(seconds=_LAST_S))
+        store.wait([_seen_key(node) for node in range(1, place.nodes)], timedelta(seconds=_LAST_S))
 
 
-def _alive(node: int) -> str:
+def _alive_key(node: int) -> str:
     return f"launcher/alive/{node}"
 
 
-def _left(node: int) -> str:
+def _left_key(node: int) -> str:
     return f"launcher/left/{node}"
 
 
-def _seen(node: int) -> str:
+def _seen_key(node: int) -> str:
     return f"launcher/seen/{node}"

@@ -43,7 +43,7 @@ class Watch:
         #: Whether the cause of the end lies on this machine.
         self._own = False
         if control:
-            control.position = lambda: min((child.trace.position for child in self._running()), default=AFTER_ALL)
+            control.position = lambda: min((child.trace.position for child in self._list_running()), default=AFTER_ALL)
         self.selector = selectors.DefaultSelector()
         for child in children:
             for descriptor in (child.stdout, child.stderr, child.events):
@@ -67,9 +67,9 @@ class Watch:
     def _goes_on(self) -> bool:
         """Whether ranks still run, or another machine may still explain why they have ended."""
         unexplained = self.control and not self.control.failure and any(child.is_bystander for child in self.children)
-        return time.monotonic() < self.deadline and bool(self._running() or unexplained or self._waits_for_chief())
+        return time.monotonic() < self.deadline and bool(self._list_running() or unexplained or self._waits_for_chief())
 
-    def _running(self) -> list[Child]:
+    def _list_running(self) -> list[Child]:
         return [child for child in self.children if child.status is None]
 
     def _waits_for_chief(self) -> bool:
@@ -114,7 +114,7 @@ class Watch:
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        for child in self._running():
+        for child in self._list_running():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, number)
 
@@ -127,7 +127,7 @@ class Watch:
             if child.message.endswith(b"\n"):
                 child.ending = json.loads(child.message)
                 if child.ending["kind"] not in ("value", "preempted"):
-                    self._fails(child)
+                    self._handle_failure(child)
         else:
             self._relay(child, data, 1 if descriptor == child.stdout else 2)
 
@@ -149,9 +149,9 @@ class Watch:
                     child.status = os.waitstatus_to_exitcode(status)
                     self._drain()  # reads its ending before its failure is judged
                     if child.status not in (0, EXIT_PREEMPTED):
-                        self._fails(child)
+                        self._handle_failure(child)
 
-    def _fails(self, child: Child) -> None:
+    def _handle_failure(self, child: Child) -> None:
         child.failed_at = min(child.failed_at, time.monotonic())
         self.muted = True
         if child.is_late:
@@ -182,7 +182,7 @@ class Watch:
         culprit = min(failed, key=lambda child: child.blame_key) if failed else None
         if culprit and not culprit.is_bystander:
             self._own = True
-            return self._failure(culprit)
+            return self._describe_failure(culprit)
         if hanging := self._hanging():
             self._own = True
             return {"kind": "failed", "text": "\n".join(map(self._describe_hang, hanging))}
@@ -193,7 +193,7 @@ class Watch:
             kind, words = self._loss(self.control)
             return {"kind": kind, "text": f"{self.host} stops: {words}"}
         if culprit:
-            return self._failure(culprit)
+            return self._describe_failure(culprit)
         if all(child.status == 0 for child in self.children):
             return self.children[0].ending or {"kind": "value", "value": None}
         endings = [child.ending for child in self.children if child.ending and child.ending["kind"] == "preempted"]
@@ -217,7 +217,7 @@ class Watch:
         """Returns the ranks that the others have timed out on; none if those are on another machine."""
         if self.late_at == float("inf"):
             return []
-        silent = [child for child in self._running() if not child.ending and not child.trace.waits]
+        silent = [child for child in self._list_running() if not child.ending and not child.trace.waits]
         behind = min((child.trace.position for child in silent), default=AFTER_ALL)
         if self.control and self.control.last_position < behind:
             return []
@@ -228,7 +228,7 @@ class Watch:
         waited = f"others have waited for it for {self.hang_after_s:g} s (hang_after_s)"
         return f"{head}: {waited}. {child.trace.describe(child.pid)}"
 
-    def _failure(self, child: Child) -> Ending:
+    def _describe_failure(self, child: Child) -> Ending:
         if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
             return child.ending
         output = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_output())

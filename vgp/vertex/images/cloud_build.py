@@ -139,7 +139,7 @@ def start(settings: Settings, build: Build) -> Build:
             return running
         try:
             operation = rest.call(
-                settings, _API, _parent(settings), query=_project(settings), body=build, **clients.once()
+                settings, _API, _parent_name(settings), query=_project(settings), body=build, **clients.once()
             )
         except Exception as error:
             # A retry would build twice, because Cloud Build assigns the ids: look for the running build instead.
@@ -202,17 +202,17 @@ def _explain_failure(build: Build) -> str:
 
 def _find_running(settings: Settings, key: str) -> Build | None:
     query = {**_project(settings), "filter": f'tags="{key}"', "pageSize": 20}
-    listed = rest.call(settings, _API, _parent(settings), query=query, **clients.reading())
+    listed = rest.call(settings, _API, _parent_name(settings), query=query, **clients.reading())
     return next((build for build in listed.get("builds", ()) if build.get("status") in _RUNNING), None)
 
 
-def _parent(settings: Settings) -> str:
+def _parent_name(settings: Settings) -> str:
     return f"v1/projects/{clients.project(settings)}/locations/{settings.region}/builds"
 
 
 def _read(settings: Settings, id_: str) -> Build:
     query = {**_project(settings), "id": id_}
-    return rest.call(settings, _API, f"{_parent(settings)}/{id_}", query=query, **clients.reading())
+    return rest.call(settings, _API, f"{_parent_name(settings)}/{id_}", query=query, **clients.reading())
 
 
 def _project(settings: Settings) -> dict[str, str]:

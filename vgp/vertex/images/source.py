@@ -160,7 +160,7 @@ class Selection:
 
     @classmethod
     def read(cls, root: Path, dockerfile: str | None) -> "Selection":
-        """Reads Dockerfile and .dockerignore. Raises RequestError if there is no Dockerfile, or it is no text."""
+        """Reads Dockerfile and .dockerignore. Raises RequestError without a Dockerfile, or if it is not text."""
         choices = [dockerfile] if dockerfile else DOCKERFILES
         name = next((choice for choice in choices if (root / choice).is_file()), None)
         if name is None:
@@ -200,14 +200,14 @@ def list_known_files(root: Path) -> list[str]:
     Raises:
         RequestError: `root` is not in a git repository.
     """
-    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".").split("\0")
+    listed = _run_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".").split("\0")
     return sorted({name for name in listed if name and (root / name).is_file()})
 
 
 def is_known_to_git(root: Path, name: str) -> bool:
     """Whether git tracks the file or does not ignore it; True also without git."""
     try:
-        return bool(_git(root, "ls-files", "--cached", "--others", "--exclude-standard", "--", name))
+        return bool(_run_git(root, "ls-files", "--cached", "--others", "--exclude-standard", "--", name))
     except RequestError:
         return True
 
@@ -220,8 +220,10 @@ def read_text(path: Path) -> str:
 
 
 def _list_changed(root: Path, selection: Selection) -> tuple[str, ...]:
-    status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".").split("\0")
-    above = _git(root, "rev-parse", "--show-prefix").strip()  # git names files from its own root
+    status = _run_git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".").split(
+        "\0"
+    )
+    above = _run_git(root, "rev-parse", "--show-prefix").strip()  # git names files from its own root
     names = (line[3:].removeprefix(above) for line in status if line)
     return tuple(name for name in names if selection.includes(name))
 
@@ -257,7 +259,7 @@ def archive(source: Source) -> bytes:
         for name in source.files:
             content = (source.root / name).read_bytes()
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), _mode(source.root / name)
+            entry.size, entry.mode = len(content), _read_mode(source.root / name)
             tar.addfile(entry, io.BytesIO(content))
     return output.getvalue()
 
@@ -266,15 +268,15 @@ def _compute_digest(root: Path, files: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for name in files:
         content = hashlib.sha256((root / name).read_bytes()).hexdigest()
-        digest.update(f"{_mode(root / name):o} {content} {name}\0".encode("utf-8", "surrogateescape"))
+        digest.update(f"{_read_mode(root / name):o} {content} {name}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 
-def _mode(path: Path) -> int:
+def _read_mode(path: Path) -> int:
     return 0o755 if path.stat().st_mode & 0o100 else 0o644
 
 
-def _git(root: Path, *arguments: str) -> str:
+def _run_git(root: Path, *arguments: str) -> str:
     try:
         return run_git(root, *arguments)
     except GitError as error:

@@ -51,8 +51,8 @@ def check_project(settings: Settings, known: Project) -> Iterator[Finding]:
     """Checks that the project exists and is active; sets the number of `known`."""
     from google.api_core import exceptions
 
-    def finding(level: Level, seen: str, hint: str = "") -> Finding:
-        return Finding("account.project", known.id, level, seen, hint)
+    def finding(level: Level, observation: str, hint: str = "") -> Finding:
+        return Finding("account.project", known.id, level, observation, hint)
 
     try:
         project = clients.projects(settings).get_project(name=f"projects/{known.id}", **call_options())

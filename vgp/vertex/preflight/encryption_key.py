@@ -46,19 +46,19 @@ def _check_key(settings: Settings, name: str) -> Iterator[Finding]:
     try:
         key = clients.keys(settings).get_crypto_key(name=name, **call_options())
     except exceptions.NotFound:
-        yield _finding(name, "error", "is not there", f"{_format_command('create', name)} --purpose encryption")
+        yield _build_finding(name, "error", "is not there", f"{_format_command('create', name)} --purpose encryption")
         return
     if key.purpose.name != "ENCRYPT_DECRYPT":
         seen = f"is for {key.purpose.name}, Vertex AI takes symmetric encryption"
-        yield _finding(name, "error", seen, "Name a key made with --purpose encryption")
+        yield _build_finding(name, "error", seen, "Name a key made with --purpose encryption")
     elif key.primary.state.name != "ENABLED":
         state = key.primary.state.name.removeprefix("CRYPTO_KEY_VERSION_STATE_").lower()
         number = short(key.primary.name) if key.primary.name else "VERSION"
-        yield _finding(
+        yield _build_finding(
             name, "error", f"its primary version is {state}", f"{_format_command('versions enable', name, number)}"
         )
     else:
-        yield _finding(name, "ok", f"is enabled, in {settings.region}")
+        yield _build_finding(name, "ok", f"is enabled, in {settings.region}")
 
 
 def _check_agent(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def _warn_of_service(name: str, project: Project, service: str) -> Iterator[Find
         f"{_format_command('add-iam-policy-binding', name)} --member serviceAccount:{agent} --role {role}"
         for agent in agents
     ]
-    seen = f"the steps' {service} jobs do not get it: their data is encrypted as {service}'s defaults say"
+    seen = f"the steps' {service} jobs do not get it: their data is encrypted with {service}'s default key"
     hint = "\n".join(["If the project's default is this key, its agents need it:", *grants])
     yield Finding(f"key.{service}", short(name), "warning", seen, hint)
 
@@ -90,5 +90,5 @@ def _format_command(verb: str, name: str, argument: str = "") -> str:
     return f"gcloud kms keys {verb} {arguments} --keyring {ring} --location {location} --project {project}"
 
 
-def _finding(name: str, level: Level, seen: str, hint: str = "") -> Finding:
-    return Finding("key.exists", short(name), level, seen, hint)
+def _build_finding(name: str, level: Level, observation: str, hint: str = "") -> Finding:
+    return Finding("key.exists", short(name), level, observation, hint)

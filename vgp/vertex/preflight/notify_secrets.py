@@ -19,16 +19,16 @@ from vgp.vertex.preflight.preflight_questions import Finding, Question, call_opt
 def list_questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     webhook, token = settings.notify.webhook or "", settings.mlflow.token or ""
     if webhook.startswith("projects/"):
-        yield _question(
+        yield _build_question(
             "notify.secret", webhook, "no notification would be sent when a run ends", settings, project, policies
         )
     else:
         yield skip_question("notify.secret", "webhook", "no address is in Secret Manager")
     if token:
-        yield _question("mlflow.secret", token, "runs would not be logged to MLflow", settings, project, policies)
+        yield _build_question("mlflow.secret", token, "runs would not be logged to MLflow", settings, project, policies)
 
 
-def _question(
+def _build_question(
     name: str, version: str, loss: str, settings: Settings, project: Project, policies: Policies
 ) -> Question:  # fmt: skip
     secret = version.partition("/versions/")[0]

@@ -23,7 +23,9 @@ def list_questions(settings: Settings, project: Project, policies: Policies) -> 
     yield ask_act_as(settings, project)
     email = find_runner(settings, project)
     if not email:
-        yield skip_question("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
+        yield skip_question(
+            "identity.account", _DEFAULT, "the project's number could not be read, so the default account is unknown"
+        )
         return
     yield Question("identity.account", email, lambda: _check_account(settings, email))
     if settings.service_account:

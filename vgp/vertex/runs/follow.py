@@ -18,7 +18,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import format_duration
 from vgp.base.text.printable import one_line
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explain_errors
@@ -178,11 +178,11 @@ class Display:
             self.log(run_view.render_headline(run, self.rows, now).plain)
 
 
-def _describe_attempt(way: Way) -> str:
+def _describe_attempt(ladder: LadderView) -> str:
     """Returns the last attempt of a ladder: `attempt 3 on 8xA100 in europe-west4: running`."""
-    if not way.attempts:
+    if not ladder.attempts:
         return "no attempt yet"
-    last = way.attempts[-1]
+    last = ladder.attempts[-1]
     why = f", {last.words}" if last.outcome and last.words else ""
     return f"attempt {last.number} on {last.rung} in {last.region}: {last.state}{why}"
 

@@ -54,7 +54,7 @@ class Artifact:
 
 def artifacts(run: Run) -> list[Artifact]:
     """Returns the artifacts of all steps, in DAG order."""
-    return [artifact for step in run.steps for artifact in _artifacts(step)]
+    return [artifact for step in run.steps for artifact in _list_artifacts(step)]
 
 
 def metrics(run: Run) -> JsonObject:
@@ -66,7 +66,7 @@ def metrics(run: Run) -> JsonObject:
     for step in run.steps:
         rows = [
             (artifact.name, key, value)
-            for artifact in _artifacts(step)
+            for artifact in _list_artifacts(step)
             if artifact.type in _METRICS
             for key, value in sorted(artifact.metadata.items())
             if isinstance(value, bool | int | float | str)
@@ -97,7 +97,7 @@ def step_values(step: Step) -> JsonObject:
     return {key.removeprefix(_OUTPUT): value for key, value in metadata if key.startswith(_OUTPUT)}
 
 
-def _artifacts(step: Step) -> list[Artifact]:
+def _list_artifacts(step: Step) -> list[Artifact]:
     if step.detail is None:
         return []
     return [

@@ -87,7 +87,7 @@ def build_body(
     # Not part of the digest, because it does not change what a run does.
     validation = {"preflightValidations": True} if settings.preflight_validations else {}
     code_label = {commit.LABEL: code} if commit.is_commit(code) else {}
-    return {**job, **validation, "labels": {**code_label, **_labels(settings, spec, request, user_labels)}}
+    return {**job, **validation, "labels": {**code_label, **_build_labels(settings, spec, request, user_labels)}}
 
 
 def default_runtime(settings: Settings) -> JsonObject:
@@ -239,7 +239,7 @@ def require_same_request(job: "PipelineJob", body: JsonObject) -> None:
         raise RequestError(f"the id {taken} belongs to a run of another request. Omit --id, or choose another id.")
 
 
-def _labels(
+def _build_labels(
     settings: Settings, spec: Mapping[str, object], request: Mapping[str, str], user_labels: Mapping[str, str]
 ) -> dict[str, str]:
     reserved = [key for key in user_labels if key in _IDENTITY]

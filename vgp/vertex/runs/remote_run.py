@@ -16,7 +16,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment
 from vgp.check.spec.dag import Component, Task
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.protocol.capacity.ladder_view import Way
+from vgp.protocol.capacity.ladder_view import LadderView
 from vgp.protocol.summary import Summary, summary_of
 from vgp.vertex import resource_names
 
@@ -105,7 +105,7 @@ class _Tree:
     def __init__(self, details: Sequence["PipelineTaskDetail"]) -> None:
         ids = {detail.task_id for detail in details}
         self.children: dict[int, list[PipelineTaskDetail]] = {}
-        for detail in sorted(details, key=lambda detail: (_seconds(detail), detail.task_id)):
+        for detail in sorted(details, key=lambda detail: (_count_seconds(detail), detail.task_id)):
             parent = detail.parent_task_id if detail.parent_task_id in ids - {detail.task_id} else 0
             self.children.setdefault(parent, []).append(detail)
 
@@ -200,7 +200,7 @@ def _parse_started_jobs(metadata: Any) -> list[str]:
         return []
 
 
-def _seconds(detail: "PipelineTaskDetail") -> float:
+def _count_seconds(detail: "PipelineTaskDetail") -> float:
     return float(detail.create_time.timestamp()) if detail.create_time else 0.0
 
 
@@ -223,7 +223,7 @@ class Run:
     #: The PipelineJob.
     job: "PipelineJob" = field(compare=False, repr=False)
     #: The histories of its ladders, if they were read (step_jobs.py).
-    ways: tuple[Way, ...] = ()
+    ways: tuple[LadderView, ...] = ()
 
     @property
     def id(self) -> str:

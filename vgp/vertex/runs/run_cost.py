@@ -234,7 +234,7 @@ def summarize_costs(runs: Sequence[Run]) -> LastRuns:
         now = run.ended or datetime.now(UTC)
         ran = not step or any(step in (other.path, other.task) and other.seconds(now) for other in run.steps)
         groups[ran].append(sum_costs(run, rows, now))
-    return LastRuns(step, _amounts(groups[True]), _amounts(groups[False]))
+    return LastRuns(step, _sum_amounts(groups[True]), _sum_amounts(groups[False]))
 
 
 def _most_expensive_step(rows: Rows) -> str:
@@ -244,5 +244,5 @@ def _most_expensive_step(rows: Rows) -> str:
     return step if hourly.get(step) else ""
 
 
-def _amounts(costs: Sequence[Cost]) -> Amounts | None:
+def _sum_amounts(costs: Sequence[Cost]) -> Amounts | None:
     return Amounts(tuple(cost.usd for cost in costs), any(cost.unpriced for cost in costs)) if costs else None

@@ -60,7 +60,7 @@ def filter_expressions(
     conditions = [f'timestamp>="{rfc3339(begin or run.created)}"'] if begin or run.created else []
     conditions += [f'timestamp<"{end}"'] if end else []
     conditions += [f"severity>={_check_severity(severity)}"] if severity else []
-    for batch in _batches(jobs):
+    for batch in _split_batches(jobs):
         any_of = f"({' OR '.join(map(quote_literal, batch))})" if len(batch) > 1 else quote_literal(batch[0])
         yield " AND ".join(['resource.type="ml_job"', f"resource.labels.job_id={any_of}", *conditions])
     if steps is None:
@@ -108,7 +108,7 @@ def _check_severity(name: str) -> str:
     return name.upper()
 
 
-def _batches(jobs: Sequence[str]) -> Iterable[Sequence[str]]:
+def _split_batches(jobs: Sequence[str]) -> Iterable[Sequence[str]]:
     return [jobs[first : first + _MAX_JOBS] for first in range(0, len(jobs), _MAX_JOBS)]
 
 

@@ -53,7 +53,7 @@ def print_page(
         run_view.write(console, prices)
     if last:
         run_view.write(console, Text(last.words, "dim"))
-    for label, text in _facts(settings, run):
+    for label, text in _list_facts(settings, run):
         run_view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()
     console.print(run_view.render_steps(run, rows, now, width=console.width))
@@ -65,9 +65,9 @@ def print_page(
         run_view.write(console, run_view.render_failures(run, settings, rows))
     sections = {
         "parameters": _parameter_lines(run),
-        "metrics": _value_lines(outputs.metrics(run)),
-        "outputs": _value_lines(outputs.return_values(run)),
-        "artifacts": _artifact_lines(run),
+        "metrics": _list_value_lines(outputs.metrics(run)),
+        "outputs": _list_value_lines(outputs.return_values(run)),
+        "artifacts": _list_artifact_lines(run),
     }
     for title, lines in sections.items():
         if lines:
@@ -76,7 +76,7 @@ def print_page(
             run_view.write(console, Text("\n".join(_align(lines))))
 
 
-def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
+def _list_facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
     if run.display_name not in ("", run.id):
         yield "name", run.display_name
     yield "pipeline", run.pipeline
@@ -103,11 +103,11 @@ def _parameter_lines(run: Run) -> list[list[str]]:
     ]
 
 
-def _value_lines(values: JsonObject) -> list[list[str]]:
+def _list_value_lines(values: JsonObject) -> list[list[str]]:
     return [[" ", name, _format(value)] for name, value in values.items()]
 
 
-def _artifact_lines(run: Run) -> list[list[str]]:
+def _list_artifact_lines(run: Run) -> list[list[str]]:
     return [
         [" ", f"{artifact.step}.{artifact.name}", outputs.short_type(artifact.type), artifact.uri]
         for artifact in outputs.artifacts(run)
@@ -176,10 +176,10 @@ def comparison_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
     if len(ids) < 2 or len(set(ids)) < len(ids):
         raise RequestError(f"compare needs two or more different runs; given: {', '.join(ids)}.")
     return [
-        *_fact_rows(runs, now),
-        *_value_rows("parameters", [_parameter_values(run) for run in runs]),
-        *_value_rows("metrics", [outputs.metrics(run) for run in runs]),
-        *_value_rows("outputs", [outputs.return_values(run) for run in runs]),
+        *_list_fact_rows(runs, now),
+        *_list_value_rows("parameters", [_read_parameter_values(run) for run in runs]),
+        *_list_value_rows("metrics", [outputs.metrics(run) for run in runs]),
+        *_list_value_rows("outputs", [outputs.return_values(run) for run in runs]),
     ]
 
 
@@ -200,7 +200,7 @@ def render_comparison(runs: Sequence[Run], rows: Sequence[Row], *, all_rows: boo
             section = row.section
             lines.append([Text(), Text(section, "bold"), *(Text() for _ in runs)])
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
-        lines.append([mark, Text(one_line(row.name)), *_cells(row)])
+        lines.append([mark, Text(one_line(row.name)), *_format_cells(row)])
     notes = [
         times.price_dates(
             day
@@ -216,7 +216,7 @@ def render_comparison(runs: Sequence[Run], rows: Sequence[Row], *, all_rows: boo
     return Group(cells, *(Text(text, "dim") for text in notes if text))
 
 
-def _fact_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
+def _list_fact_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
     machines = [list_machines(run) for run in runs]
     costs = [run_cost.sum_costs(run, rows, now) for run, rows in zip(runs, machines, strict=True)]
     dates = [run_cost.price_dates(rows) for rows in machines]
@@ -233,16 +233,16 @@ def _fact_rows(runs: Sequence[Run], now: datetime) -> list[Row]:
     ]
 
 
-def _parameter_values(run: Run) -> JsonObject:
+def _read_parameter_values(run: Run) -> JsonObject:
     return {name: row["value"] for name, row in outputs.parameters(run).items()}
 
 
-def _value_rows(section: str, values_of_runs: Sequence[JsonObject]) -> list[Row]:
+def _list_value_rows(section: str, values_of_runs: Sequence[JsonObject]) -> list[Row]:
     keys = dict.fromkeys(name for values in values_of_runs for name in sorted(values))
     return [Row(section, name, tuple(values.get(name) for values in values_of_runs)) for name in keys]
 
 
-def _cells(row: Row) -> list[Text]:
+def _format_cells(row: Row) -> list[Text]:
     if row.section == "run" and row.name == "state":
         return [render_state(value) for value in row.values]
     texts = row.texts or tuple("–" if value is None else _format(value) for value in row.values)

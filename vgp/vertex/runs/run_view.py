@@ -73,7 +73,7 @@ def render_steps(run: Run, rows: Rows, now: datetime, *, width: int, max_lines: 
     """
     steps = _select_steps(run.steps, max_lines)
     titles = [title for title in _TITLES if title != "machine" or width >= _WIDE]
-    cells = [_cells(step, rows, now) for step in steps]
+    cells = [_format_cells(step, rows, now) for step in steps]
     lines = [[line[title] for title in titles] for line in cells]
     heads = [Text(title, no_wrap=True, overflow="ellipsis") for title in titles]
     body = table(heads, lines, right=("took", "cost"), whole=("", "state", "took", "cost"), gap=2)
@@ -149,7 +149,7 @@ class _Ending(Text):
         yield from console.render(ending, options)
 
 
-def _cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
+def _format_cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
     seconds, machines = step.seconds(now), run_cost.describe_machines(step, rows)
     state = f"{step.state}, try {step.tries}" if step.state == "running" and step.tries > 1 else step.state
     cost = format_usd(run_cost.step_cost(step, rows, now)) if seconds is not None and machines else ""

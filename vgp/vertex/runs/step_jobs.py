@@ -19,7 +19,7 @@ from vgp.base.text.figures import format_duration, format_usd, table
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import format_local, price_dates
 from vgp.protocol.capacity import job_service
-from vgp.protocol.capacity.ladder_view import MOST, Attempt, Way, has_ladder, of_run
+from vgp.protocol.capacity.ladder_view import MOST, Attempt, LadderView, has_ladder, of_run
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explain_errors
@@ -98,7 +98,7 @@ def with_ladders(settings: Settings, run: Run) -> Run:
     return replace(run, ways=ways, steps=tuple(replace(step, ladder_usd=_usd(step, run, ways)) for step in run.steps))
 
 
-def _usd(step: Step, run: Run, ways: Sequence[Way]) -> float | None:
+def _usd(step: Step, run: Run, ways: Sequence[LadderView]) -> float | None:
     """Returns the cost of the step's ladder; None if a price is unknown, or another step has its name."""
     own = [way for way in ways if way.step == step.task]
     is_known = own and _has_unique_name(step, run) and all(way.is_priced for way in own)
@@ -112,26 +112,26 @@ def with_ladders_if_allowed(settings: Settings, run: Run) -> Run:
     return run
 
 
-def render_ladder(settings: Settings, way: Way) -> RenderableType:
+def render_ladder(settings: Settings, ladder: LadderView) -> RenderableType:
     """Renders the history of a ladder: a summary, and a row for each attempt."""
-    head = Text.assemble((one_line(way.step), "bold"), f": {one_line(way.words)}")
-    deadline = [Text(f"deadline {format_local(way.deadline)}", "dim")] if way.deadline else []
-    last = way.attempts[-MOST:]
-    more = [Text(f"the last {len(last)} of {len(way.attempts)} attempts", "dim")] if last != way.attempts else []
-    cells = [_cells(attempt) for attempt in last]
+    head = Text.assemble((one_line(ladder.step), "bold"), f": {one_line(ladder.words)}")
+    deadline = [Text(f"deadline {format_local(ladder.deadline)}", "dim")] if ladder.deadline else []
+    last = ladder.attempts[-MOST:]
+    more = [Text(f"the last {len(last)} of {len(ladder.attempts)} attempts", "dim")] if last != ladder.attempts else []
+    cells = [_format_cells(attempt) for attempt in last]
     rows = table(_TITLES, cells, right=("held", "cost"), whole=("", "held", "cost", "ended"), gap=2)
     outcomes = [
         Text(f"{attempt.number}: {one_line(attempt.words)}", "dim")
         for attempt in last
         if attempt.words and attempt.outcome
     ]
-    link = job_link(settings, way.job)
+    link = job_link(settings, ladder.job)
     current = [Text(f"current job: {link}", "dim")] if link else []
-    dates = [Text(text, "dim") for text in filter(None, [price_dates(way.price_dates)])]
+    dates = [Text(text, "dim") for text in filter(None, [price_dates(ladder.price_dates)])]
     return Group(head, *deadline, *more, rows, *outcomes, *dates, *current)
 
 
-def _cells(attempt: Attempt) -> Sequence[str]:
+def _format_cells(attempt: Attempt) -> Sequence[str]:
     lost = f", {attempt.steps_lost:,} lost" if attempt.steps_lost else ""
     return (
         str(attempt.number), one_line(attempt.rung), one_line(attempt.region),

@@ -34,7 +34,7 @@ WORDS = {
     WINDOWS: "today's data, through that night's windows: what was replaced or deleted since is gone",
     "": "unknown",
 }
-#: A longer document is no file of pins.
+#: Maximum length of a document of pins.
 _MOST_BYTES = 1_000_000
 
 
@@ -86,7 +86,7 @@ def plan_json(backfill: Backfill) -> JsonObject:
     """Returns the plan for --dry-run --json."""
     rows = [
         {
-            **_row(backfill, time),
+            **_build_row(backfill, time),
             "would": _describe_plan(backfill, time)[0],
             "run": _describe_plan(backfill, time)[1] or None,
         }
@@ -113,7 +113,7 @@ def results_json(settings: Settings, backfill: Backfill, runs: Mapping[datetime,
     """Returns the results for --json."""
     rows = [
         {
-            **_row(backfill, time),
+            **_build_row(backfill, time),
             "run": runs[time].id,
             "state": runs[time].state,
             "seen": read_data_state(settings, runs[time]) or None,
@@ -146,7 +146,7 @@ def _describe_plan(backfill: Backfill, time: datetime) -> tuple[str, str]:
     return f"left: {before.kind}", run
 
 
-def _row(backfill: Backfill, time: datetime) -> JsonObject:
+def _build_row(backfill: Backfill, time: datetime) -> JsonObject:
     return {"time": rfc3339(time), "local": backfill.local(time).isoformat()}
 
 

@@ -96,7 +96,7 @@ class Cron:
 
     def per_month(self, now: datetime) -> float:
         """Returns the number of runs in a month, averaged over the year from `now`."""
-        return sum(map(self._matches, self._year(now))) * len(self._minutes) * len(self._hours) / 12
+        return sum(map(self._matches, self._list_days_of_a_year(now))) * len(self._minutes) * len(self._hours) / 12
 
     def clock_changes(self, now: datetime) -> list[ClockChange]:
         """Lists the declared times of the coming year that a change of the clocks skips or doubles.
@@ -105,7 +105,7 @@ class Cron:
         """
         if len(self._hours) == 24:
             return []
-        days = [day for day in self._year(now) if self._has_change(day) and self._matches(day)]
+        days = [day for day in self._list_days_of_a_year(now) if self._has_change(day) and self._matches(day)]
         return [self._describe(local) for day in days for local in self._list_times(day) if _is_doubtful(local)]
 
     @property
@@ -137,7 +137,7 @@ class Cron:
     def _matches(self, day: date) -> bool:
         return day.month in self._fields.months and self._fields.match_day(day)
 
-    def _year(self, now: datetime) -> Iterator[date]:
+    def _list_days_of_a_year(self, now: datetime) -> Iterator[date]:
         first = now.astimezone(self.zone).date()
         return (first + number * _DAY for number in range(_YEAR_DAYS))
 
@@ -209,7 +209,7 @@ def monthly_runs(file: Path, now: datetime) -> list[Recurring]:
         settings = toml_text.load(file)
     except Unreadable as error:
         return [Recurring(file.name, "", problem=str(error))]
-    return [_recurring(name, value, now) for name, value in _list_schedules(settings)]
+    return [_build_recurring(name, value, now) for name, value in _list_schedules(settings)]
 
 
 def _list_schedules(settings: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -221,7 +221,7 @@ def _list_schedules(settings: JsonObject) -> Iterator[tuple[str, JsonObject]]:
             yield f"{name} ({environment})", {**table(top, name), **table(value)}
 
 
-def _recurring(name: str, value: object, now: datetime) -> Recurring:
+def _build_recurring(name: str, value: object, now: datetime) -> Recurring:
     try:
         schedule = Schedule.model_validate(value)
         month = Cron(schedule.cron, schedule.time_zone).per_month(now)

@@ -99,7 +99,7 @@ def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Dec
         key = schedule.pipeline, schedule.template
         try:
             if key not in templates:
-                templates[key] = _template(settings, schedule)
+                templates[key] = _choose_template(settings, schedule)
             template = templates[key]
             members = partial(workflow_files.list_members, schedule.pipeline, settings.repository)
             values = check_arguments(template.spec.parameters, schedule.parameters, members)
@@ -126,7 +126,7 @@ def refuse_undeclared(settings: Settings, names: Sequence[str]) -> None:
             raise RequestError(f"no schedule {name!r} is declared. {choices}")
 
 
-def _template(settings: Settings, schedule: Schedule) -> _Template:
+def _choose_template(settings: Settings, schedule: Schedule) -> _Template:
     if schedule.template is None:
         workflow = compile_pipeline(schedule.pipeline, settings)
         return _Template(workflow.spec, None, workflow.report.steps)
@@ -137,7 +137,7 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
     template = resolve(settings, schedule.template)
     # kfp names a pipeline `language-model` whose file is language_model.py.
     if template.name != schedule.pipeline and template.name != compile_pipeline(schedule.pipeline, settings).spec.name:
-        raise RequestError(f'template = "{schedule.template}" is no version of the pipeline {schedule.pipeline}.')
+        raise RequestError(f'template = "{schedule.template}" is not a version of the pipeline {schedule.pipeline}.')
     return _Template(template.spec, template.uri, check_spec(template.name, template.spec, settings).steps)
 
 
@@ -174,7 +174,7 @@ def declaration(
         template_uri=template_uri, code=code,
     )  # fmt: skip
     message, compiled = Message(), PipelineSpec(job["pipelineSpec"])
-    fields = _fields(settings, name, declared, job, now or datetime.now(UTC))
+    fields = _build_fields(settings, name, declared, job, now or datetime.now(UTC))
     try:
         json_format.ParseDict(fields, Message.pb(message))
     except (json_format.ParseError, TypeError) as error:
@@ -212,7 +212,7 @@ def display_name(settings: Settings, name: str) -> str:
     return f"{name} ({settings.environment})" if settings.environment else name
 
 
-def _fields(settings: Settings, name: str, declared: Schedule, job: JsonObject, now: datetime) -> JsonObject:
+def _build_fields(settings: Settings, name: str, declared: Schedule, job: JsonObject, now: datetime) -> JsonObject:
     shown = display_name(settings, name)
     sent = {
         "displayName": shown,
@@ -222,8 +222,8 @@ def _fields(settings: Settings, name: str, declared: Schedule, job: JsonObject, 
         "maxConcurrentRunCount": declared.max_concurrent_runs,
         "allowQueueing": declared.queueing,
         # A start in the past is left out, so Vertex AI begins at once.
-        "startTime": _rfc3339(declared.start) if declared.start and declared.start > now else None,
-        "endTime": _rfc3339(declared.end) if declared.end else None,
+        "startTime": _format_rfc3339(declared.start) if declared.start and declared.start > now else None,
+        "endTime": _format_rfc3339(declared.end) if declared.end else None,
         "maxRunCount": declared.max_runs,
         "createPipelineJobRequest": {
             "parent": resource_names.location(settings),
@@ -244,7 +244,7 @@ def _replace_weekday_7(expression: str) -> str:
     return " ".join([*fields, weekday])
 
 
-def _rfc3339(moment: datetime) -> str:
+def _format_rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 

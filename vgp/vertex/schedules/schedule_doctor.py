@@ -225,59 +225,64 @@ def summarize(diagnoses: Sequence[Diagnosis]) -> str:
     )
 
 
-def _render_schedule(one: Diagnosis, since: str) -> Iterator[Text]:
-    mark = Text("✓", "green") if one.ok else Text("✗", "bold red")
-    where = f" ({one_line(one.environment)})" if one.environment else ""
-    when = f"  {one_line(one.cron.expression)} {one_line(one.cron.time_zone)}"
-    yield Text.assemble(mark, " ", (one_line(one.name), "bold"), (where, "dim"), "  ", one.state, (when, "dim"))
-    for text in one.problems:
+def _render_schedule(diagnosis: Diagnosis, since: str) -> Iterator[Text]:
+    mark = Text("✓", "green") if diagnosis.ok else Text("✗", "bold red")
+    where = f" ({one_line(diagnosis.environment)})" if diagnosis.environment else ""
+    when = f"  {one_line(diagnosis.cron.expression)} {one_line(diagnosis.cron.time_zone)}"
+    yield Text.assemble(
+        mark, " ", (one_line(diagnosis.name), "bold"), (where, "dim"), "  ", diagnosis.state, (when, "dim")
+    )
+    for text in diagnosis.problems:
         yield Text(f"  {one_line(text)}", "red")
-    for text in one.notes:
+    for text in diagnosis.notes:
         yield Text(f"  {one_line(text)}", "yellow")
-    if one.schedule:
-        yield from _render_facts(one, since)
-    for night in one.bad[-_SHOWN_BAD:]:
-        yield from _render_night(one, night)
-    yield from _count_hidden(len(one.bad) - _SHOWN_BAD, "of these")
-    for night in one.made_good[-_SHOWN_MADE_GOOD:]:
-        yield Text(f"  {_describe_night(one, night)}; a later night went well", "dim")
-    yield from _count_hidden(len(one.made_good) - _SHOWN_MADE_GOOD, "that later nights made good")
+    if diagnosis.schedule:
+        yield from _render_facts(diagnosis, since)
+    for night in diagnosis.bad[-_SHOWN_BAD:]:
+        yield from _render_night(diagnosis, night)
+    yield from _render_hidden_count(len(diagnosis.bad) - _SHOWN_BAD, "of these")
+    for night in diagnosis.made_good[-_SHOWN_MADE_GOOD:]:
+        yield Text(f"  {_describe_night(diagnosis, night)}; a later night went well", "dim")
+    yield from _render_hidden_count(len(diagnosis.made_good) - _SHOWN_MADE_GOOD, "that later nights made good")
 
 
-def _render_facts(one: Diagnosis, since: str) -> Iterator[Text]:
-    good = one.last_good
+def _render_facts(diagnosis: Diagnosis, since: str) -> Iterator[Text]:
+    good = diagnosis.last_good
     run = f"  {good.run.id}" if good and good.run else ""
-    yield _render_fact("last good", f"{_format_local(one, good.time)}{run}" if good else f"none since {since}")
-    if one.next_run:
-        yield _render_fact("next", _format_local(one, one.next_run))
-    counts = [f"{count} {_WORDS.get(kind, kind)}" for kind, count in sorted(one.counts.items(), key=_order)]
-    yield _render_fact("nights", f"{len(one.nights)} since {since}" + (f": {', '.join(counts)}" if counts else ""))
+    yield _render_fact("last good", f"{_format_local(diagnosis, good.time)}{run}" if good else f"none since {since}")
+    if diagnosis.next_run:
+        yield _render_fact("next", _format_local(diagnosis, diagnosis.next_run))
+    counts = [f"{count} {_WORDS.get(kind, kind)}" for kind, count in sorted(diagnosis.counts.items(), key=_order)]
+    yield _render_fact(
+        "nights", f"{len(diagnosis.nights)} since {since}" + (f": {', '.join(counts)}" if counts else "")
+    )
 
 
 def _order(count: tuple[str, int]) -> int:
     return [*_WORDS, count[0]].index(count[0])
 
 
-def _render_night(one: Diagnosis, night: Night) -> Iterator[Text]:
-    yield Text(f"  {_describe_night(one, night)}", "red")
-    yield from (Text(f"    {one_line(line)}") for line in one.remedy(night))
+def _render_night(diagnosis: Diagnosis, night: Night) -> Iterator[Text]:
+    yield Text(f"  {_describe_night(diagnosis, night)}", "red")
+    yield from (Text(f"    {one_line(line)}") for line in diagnosis.remedy(night))
 
 
-def _describe_night(one: Diagnosis, night: Night) -> str:
+def _describe_night(diagnosis: Diagnosis, night: Night) -> str:
     """Returns a line such as `failed  Fri 2026-11-20 02:30 CET  train: CUDA out of memory`."""
     steps = "; ".join(f"{step.name}: {step.error or 'Google gives no reason'}" for step in night.failed)
     why = steps or (night.run.error if night.run else night.why)
-    return f"{_WORDS.get(night.kind, night.kind)}  {_format_local(one, night.time)}  {one_line(why, _ERROR)}".rstrip()
+    kind, time = _WORDS.get(night.kind, night.kind), _format_local(diagnosis, night.time)
+    return f"{kind}  {time}  {one_line(why, _ERROR)}".rstrip()
 
 
 def _render_fact(name: str, text: str) -> Text:
     return Text.assemble((f"  {name:<10}", "dim"), one_line(text))
 
 
-def _count_hidden(count: int, what: str) -> Iterator[Text]:
+def _render_hidden_count(count: int, noun: str) -> Iterator[Text]:
     if count > 0:
-        yield Text(f"  and {count} more {what}: --json has them", "dim")
+        yield Text(f"  and {count} more {noun}: --json has them", "dim")
 
 
-def _format_local(one: Diagnosis, time: datetime) -> str:
-    return f"{one.local(time):%a %Y-%m-%d %H:%M %Z}"
+def _format_local(diagnosis: Diagnosis, time: datetime) -> str:
+    return f"{diagnosis.local(time):%a %Y-%m-%d %H:%M %Z}"

@@ -89,19 +89,19 @@ def spec(schedule: "LiveSchedule") -> PipelineSpec:
 
 
 def _flatten(schedule: "LiveSchedule", now: datetime) -> JsonObject:
-    start, latest = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
+    start, latest = schedule.start_time, max(now.timestamp(), _to_seconds(schedule.create_time))
     return {
         "display_name": schedule.display_name,
         "cron": str(Cron.parse(schedule.cron)),
         # Google fills in the creation as the start; a slow clock here must not read that as a start in the future.
-        "start": _moment(start) if _seconds(start) > latest else None,
+        "start": _moment(start) if _to_seconds(start) > latest else None,
         "end": _moment(schedule.end_time),
         "max_runs": schedule.max_run_count or None,
         "max_concurrent_runs": schedule.max_concurrent_active_run_count or None,
         "max_concurrent_starts": schedule.max_concurrent_run_count,
         "queueing": schedule.allow_queueing,
         **_flatten_job(job_of_schedule(schedule)),
-        "pipeline": _digest(spec(schedule).content),
+        "pipeline": _hash_fields(spec(schedule).content),
     }
 
 
@@ -138,12 +138,12 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _digest(plain: JsonView) -> str:
+def _hash_fields(plain: JsonView) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _seconds(time: Any) -> float:
+def _to_seconds(time: Any) -> float:
     return float(time.timestamp()) if time else 0.0
 
 

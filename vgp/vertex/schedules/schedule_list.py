@@ -100,7 +100,7 @@ class Row:
 def list_rows(settings: Settings) -> list[Row]:
     """Lists all schedules as rows by name, those of vgp in this environment first."""
     with explain_errors("list the schedules", settings):
-        schedules = [_row(settings, schedule) for schedule in existing_schedules(settings)]
+        schedules = [_build_row(settings, schedule) for schedule in existing_schedules(settings)]
     return sorted(schedules, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
 
 
@@ -130,7 +130,7 @@ def runs(
     return list_runs(settings, only, limit=limit, steps=steps, fits=is_of_environment)
 
 
-def _row(settings: Settings, schedule: "LiveSchedule") -> Row:
+def _build_row(settings: Settings, schedule: "LiveSchedule") -> Row:
     own_mark, cron = read_mark(schedule), Cron.parse(schedule.cron)
     here = own_mark is not None and own_mark.environment == settings.environment
     last = last_run(settings, own_mark.name) if own_mark and here and schedule.started_run_count else None

@@ -54,8 +54,8 @@ class Action:
             "action": self.kind,
             "name": self.name,
             "schedule": self.resource,
-            "changes": _rows(self.changes),
-            "template": _rows(self.template),
+            "changes": _build_rows(self.changes),
+            "template": _build_rows(self.template),
             "surplus": list(self.surplus),
             "notes": list(self.notes),
         }
@@ -155,5 +155,5 @@ def _describe_other(settings: Settings, schedule: "LiveSchedule") -> Action:
     return Action("other", schedule.display_name or resource_names.short(schedule.name), schedule.name, notes=[owner])
 
 
-def _rows(changes: Sequence[Change | Difference]) -> list[JsonObject]:
+def _build_rows(changes: Sequence[Change | Difference]) -> list[JsonObject]:
     return [{"field": one.field, "before": one.before, "after": one.after} for one in changes]

@@ -31,12 +31,12 @@ _OWN = (
 
 def render_text(settings: Settings, declarations: Sequence[Declaration]) -> str:
     """Renders the resources of the schedules as one file, NAME.tf.json."""
-    schedules = {declaration.name: _resource(settings, declaration) for declaration in declarations}
+    schedules = {declaration.name: _build_resource(settings, declaration) for declaration in declarations}
     document = {_COMMENT: _PROVIDER, "resource": {"google_vertex_ai_schedule": schedules}}
     return json.dumps(_escape(document), indent=2) + "\n"
 
 
-def _resource(settings: Settings, declaration: Declaration) -> JsonObject:
+def _build_resource(settings: Settings, declaration: Declaration) -> JsonObject:
     schedule = type(declaration.message).to_dict(declaration.message, preserving_proto_field_name=True)
     # Protocol buffers write 64-bit integers as texts.
     own = {key: int(schedule[key]) if key.endswith("_count") else schedule[key] for key in _OWN if schedule.get(key)}
@@ -46,11 +46,11 @@ def _resource(settings: Settings, declaration: Declaration) -> JsonObject:
         "project": clients.project(settings),
         "location": settings.region,
         **{key: value for key, value in own.items() if value},
-        "create_pipeline_job_request": {"parent": request.parent, "pipeline_job": _job(declaration)},
+        "create_pipeline_job_request": {"parent": request.parent, "pipeline_job": _build_job(declaration)},
     }
 
 
-def _job(declaration: Declaration) -> JsonObject:
+def _build_job(declaration: Declaration) -> JsonObject:
     job = schedule_list.job_of_schedule(declaration.message)
     config = type(job.runtime_config).to_dict(job.runtime_config, use_integers_for_enums=False)
     values = config.get("parameter_values") or {}

@@ -95,24 +95,28 @@ def _render_action(action: Action, now: datetime, full: bool, last: LastRuns | N
     head.append(one_line(action.name), style="bold")
     head.append(f"  {one_line(resource_names.short(action.resource))}" if action.resource else "", style="dim")
     yield head
-    yield from (_line(note, "dim") for note in action.notes)
-    yield from (_line(f"a duplicate to delete: {resource_names.short(resource)}", "red") for resource in action.surplus)
+    yield from (_format_line(note, "dim") for note in action.notes)
+    yield from (
+        _format_line(f"a duplicate to delete: {resource_names.short(resource)}", "red") for resource in action.surplus
+    )
     if action.changes:
         yield _render_differences([one for one in action.changes if one.field not in _DERIVED] or action.changes, 4)
     if action.template:
         yield _render_differences(action.template, 6)
     if full and action.specs:
-        yield Text("\n").join(_diff_line(line) for line in diff_texts(*action.specs))
+        yield Text("\n").join(_format_diff_line(line) for line in diff_texts(*action.specs))
     if action.declaration:
         yield from _render_forecast(action.declaration, now, last)
     yield Text()
 
 
 def _render_differences(changes: Sequence[Change | Difference], indent: int) -> Table:
-    return facts_table(((" " * indent + one_line(change.field), _both_sides(change)) for change in changes), gap=2)
+    return facts_table(
+        ((" " * indent + one_line(change.field), _format_both_sides(change)) for change in changes), gap=2
+    )
 
 
-def _both_sides(change: Change | Difference) -> Text:
+def _format_both_sides(change: Change | Difference) -> Text:
     value = Text()
     if change.before is not None:
         value.append(_format_value(change.before), style="red").append(" -> ")
@@ -140,7 +144,7 @@ def _render_forecast(declaration: Declaration, now: datetime, last: LastRuns | N
             ("cache", _describe_cache(declaration)),
         ]
         yield facts_table(((_label(name), text) for name, text in rows), gap=2)
-    yield from (_line(f"warning: {text}", "yellow") for text in list_warnings(declaration, now))
+    yield from (_format_line(f"warning: {text}", "yellow") for text in list_warnings(declaration, now))
 
 
 def _describe_cache(declaration: Declaration) -> str:
@@ -159,11 +163,11 @@ def _label(name: str) -> str:
     return f"    {name:<9}"
 
 
-def _line(text: str, style: str) -> Text:
+def _format_line(text: str, style: str) -> Text:
     return Text(f"    {printable(text)}", style=style)
 
 
-def _diff_line(line: str) -> Text:
+def _format_diff_line(line: str) -> Text:
     style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "dim")
     return Text(f"      {printable(line)}", style=style)
 
@@ -214,7 +218,7 @@ def list_caching(declaration: Declaration) -> dict[str, bool]:
 def list_warnings(declaration: Declaration, now: datetime) -> list[str]:
     """Lists warnings about uncertain run times, and about settings without an effect."""
     cron = declaration.cron
-    texts = [_describe_change(change, cron) for change in _first_of_each_day(cron.clock_changes(now))]
+    texts = [_describe_change(change, cron) for change in _keep_first_of_each_day(cron.clock_changes(now))]
     if texts:
         texts.append("What Vertex AI does then is not documented. A time outside of the change is safe, or UTC.")
     if cron.days_differ:
@@ -259,7 +263,7 @@ def _describe_change(change: ClockChange, cron: Cron) -> str:
     return f"{day}: {clocks}; {at} {'does not exist' if change.missing else 'comes twice'}, {counted}."
 
 
-def _first_of_each_day(changes: Sequence[ClockChange]) -> list[ClockChange]:
+def _keep_first_of_each_day(changes: Sequence[ClockChange]) -> list[ClockChange]:
     days: dict[date, ClockChange] = {}
     for change in changes:
         days.setdefault(change.local.date(), change)

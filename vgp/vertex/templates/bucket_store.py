@@ -77,7 +77,7 @@ class Bucket:
         return [Version(PREFIX + match["sha256"], blob.time_created, blob.size) for match, blob in objects]
 
     def find(self, name: str, digest: str) -> Version | None:
-        blob = self._bucket.get_blob(self._object(name, digest), **clients.storage_reading())
+        blob = self._bucket.get_blob(self._object_name(name, digest), **clients.storage_reading())
         return blob and Version(digest, blob.time_created, blob.size)
 
     def tags(self, name: str) -> dict[str, str]:
@@ -89,7 +89,7 @@ class Bucket:
     def publish(self, name: str, content: bytes, digest: str) -> None:
         from google.api_core import exceptions
 
-        blob = self._bucket.blob(self._object(name, digest))
+        blob = self._bucket.blob(self._object_name(name, digest))
         # The object exists already after another upload, or after an upload whose answer was lost.
         with suppress(exceptions.PreconditionFailed):
             blob.upload_from_string(
@@ -97,7 +97,7 @@ class Bucket:
             )
 
     def download(self, name: str, digest: str) -> bytes | None:
-        return self._read(self._object(name, digest))[0]
+        return self._read(self._object_name(name, digest))[0]
 
     def set_tag(self, name: str, tag: str, digest: str) -> str | None:
         return self._write_tag(name, tag, digest)
@@ -106,14 +106,14 @@ class Bucket:
         self._write_tag(name, tag, None)
 
     def location(self, name: str, digest: str) -> str:
-        return join_uri(self._bucket_name, self._object(name, digest))
+        return join_uri(self._bucket_name, self._object_name(name, digest))
 
     def template_uri(self, name: str, digest: str) -> str | None:
         """Returns None: a run carries the spec itself, because a PipelineJob takes only URIs of a template registry:
         https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs"""
         return None
 
-    def _object(self, name: str, digest: str) -> str:
+    def _object_name(self, name: str, digest: str) -> str:
         return f"{self._folder}{name}/{digest.removeprefix(PREFIX)}.json"
 
     def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], "Blob"]]:

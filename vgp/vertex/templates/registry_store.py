@@ -74,7 +74,7 @@ class Repository:
         return [Package(short(package.name), package.update_time) for package in packages]
 
     def versions(self, name: str) -> list[Version]:
-        request = {"parent": self._package(name), "page_size": _PAGE}
+        request = {"parent": self._package_name(name), "page_size": _PAGE}
         versions = self._list_all(self._registry.list_versions, request)
         sizes = self._read_sizes() if versions else {}
         return [Version(short(one.name), one.create_time, sizes.get(_owner(one.name))) for one in versions]
@@ -84,7 +84,7 @@ class Repository:
         return version and Version(short(version.name), version.create_time)
 
     def tags(self, name: str) -> dict[str, str]:
-        request = {"parent": self._package(name), "page_size": _PAGE}
+        request = {"parent": self._package_name(name), "page_size": _PAGE}
         return {short(tag.name): short(tag.version) for tag in self._list_all(self._registry.list_tags, request)}
 
     def find_tag(self, name: str, tag: str) -> str | None:
@@ -114,7 +114,7 @@ class Repository:
         before = self.find_tag(name, tag)
         wanted = {"name": self._tag(name, tag), "version": self._version(name, digest)}
         if before is None:
-            request = {"parent": self._package(name), "tag_id": tag, "tag": wanted}
+            request = {"parent": self._package_name(name), "tag_id": tag, "tag": wanted}
             try:
                 self._registry.create_tag(request=request, **clients.reading())
                 return None
@@ -136,14 +136,14 @@ class Repository:
     def template_uri(self, name: str, digest: str) -> str | None:
         return self.location(name, digest)
 
-    def _package(self, name: str) -> str:
+    def _package_name(self, name: str) -> str:
         return f"{self._name}/packages/{name}"
 
     def _version(self, name: str, digest: str) -> str:
-        return f"{self._package(name)}/versions/{digest}"
+        return f"{self._package_name(name)}/versions/{digest}"
 
     def _tag(self, name: str, tag: str) -> str:
-        return f"{self._package(name)}/tags/{tag}"
+        return f"{self._package_name(name)}/tags/{tag}"
 
     def _get(self, method: Any, **request: Any) -> Any:
         from google.api_core import exceptions

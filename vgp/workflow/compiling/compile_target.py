@@ -117,7 +117,7 @@ class Local:
     places = Places()
 
     def __init__(self, settings: "Settings | None" = None) -> None:
-        """Takes the settings with commands and images of steps; None for no such settings."""
+        """Stores the settings, which may give steps a command and an image; None without settings."""
         self.settings = settings
 
     def step(

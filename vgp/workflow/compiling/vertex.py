@@ -276,7 +276,7 @@ def _refuse_names(component: "BaseComponent", wrapper: Any) -> None:
     if names:
         text = f"Its input {names[0]} has the name of an input of Google's wrapper, and would replace it."
         fix = "Rename the input of the component."
-        raise PlacementError(Problem("GPU014", names[0], text, fix), f"{component.name} is to be a custom job")
+        raise PlacementError(Problem("GPU014", names[0], text, fix), f"{component.name} cannot be a custom job")
     _refuse_final_status(component)
 
 
@@ -287,4 +287,4 @@ def _refuse_final_status(component: "BaseComponent") -> None:
     if finals:
         text = f"Its input {finals[0]} is the run's final status, which only plain steps receive from Vertex AI."
         fix = "Drop boot_disk_gb and boot_disk_type of this step."
-        raise PlacementError(Problem("GPU014", "boot_disk_gb", text, fix), f"{component.name} is to be a custom job")
+        raise PlacementError(Problem("GPU014", "boot_disk_gb", text, fix), f"{component.name} cannot be a custom job")

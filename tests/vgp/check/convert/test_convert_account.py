@@ -146,13 +146,13 @@ def outcome(source, form):
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         code = convert(source, "--to", form, "--json")
-    told = json.loads(out.getvalue())
+    answer = json.loads(out.getvalue())
     if code:
         return code, "", {}, []
-    config = as_yaml(told["config"]) + "\n" + " ".join(shlex.split(told["command"]))
-    lost = {note["field"] for note in told["notes"] if note["dropped"]}
-    assert lost == told["lost"].keys()
-    return code, told["sdk"] if form == "sdk" else config, lost, [note["field"] for note in told["notes"]]
+    config = as_yaml(answer["config"]) + "\n" + " ".join(shlex.split(answer["command"]))
+    lost = {note["field"] for note in answer["notes"] if note["dropped"]}
+    assert lost == answer["lost"].keys()
+    return code, answer["sdk"] if form == "sdk" else config, lost, [note["field"] for note in answer["notes"]]
 
 
 def accounted(tmp_path, data, form):

@@ -60,6 +60,6 @@ def dataflow(cloud, allow, monkeypatch) -> Iterator[Cloud]:
     monkeypatch.setattr(Clock, "sleep", lambda self, seconds: None)  # between tries at a refusal, half a minute
     allow()
     yield cloud
-    if worker_functions._child.cache_info().currsize:  # it knows the storage of this cloud
-        worker_functions._child().__exit__(None, None, None)
-        worker_functions._child.cache_clear()
+    if worker_functions._get_child_pool.cache_info().currsize:  # it knows the storage of this cloud
+        worker_functions._get_child_pool().__exit__(None, None, None)
+        worker_functions._get_child_pool.cache_clear()

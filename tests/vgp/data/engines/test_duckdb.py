@@ -40,4 +40,4 @@ def test_rows_are_few_by_columns_that_most_of_them_share(tmp_path, places, few):
     rows = Rows(pa.table({"place": [f"p{i % places}" for i in range(1000)], "hour": [i % 5 for i in range(1000)]}))
     with DuckDB.open(tmp_path, 256 << 20, 2) as engine:
         engine.read_files(rows, (Field("place", pa.string()), Field("hour", pa.int64())))
-        assert engine.few(engine.source(), ["place", "hour"]) is few
+        assert engine.has_few_values(engine.source(), ["place", "hour"]) is few

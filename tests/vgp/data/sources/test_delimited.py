@@ -47,11 +47,14 @@ def test_na_is_a_word_where_words_are_expected(read):
         ("99999999999,2013-01-01T10:00:00Z,x", "column n: '99999999999' is not of type int32"),
         ("0x1F,2013-01-01T10:00:00Z,x", "column n: '0x1F' is not of type int32"),
         ("-0X1F,2013-01-01T10:00:00Z,510X", "column n: '-0X1F' is not of type int32"),
-        ("7,2013-01-01 10:00,x", "no zone .*, and is to be timestamp.*: declare pa.timestamp\\(.us.\\)"),
+        (
+            "7,2013-01-01 10:00,x",
+            "no zone .*, but the column is declared as timestamp.*: declare pa.timestamp\\(.us.\\)",
+        ),
         ("7,yesterday,x", r"column when: 'yesterday' is not of type timestamp.* written as 2024-02-29T10:00:00Z; to"),
         (
             "7,2013-01-01T10:00:00,x",
-            r"column when: '2013-01-01T10:00:00' has no zone \(as Z or \+01:00\), and .*us.\)\.$",
+            r"column when: '2013-01-01T10:00:00' has no zone \(as Z or \+01:00\), but .*us.\)\.$",
         ),
         ("NA,2013-01-01T10:00:00Z,x", "column n is empty"),
         ("7,2013-01-01T10:00:00Z,", "column word is empty"),
@@ -133,7 +136,7 @@ def test_a_whole_number_without_a_sign_that_no_engine_holds_is_reported(read):
      ("area", ["aera", "price"], "aera"), ("sq feet", ["SqFeet"], "SqFeet")],
 )  # fmt: skip
 def test_only_a_name_that_is_near_is_taken_for_a_missing_one(missing, columns, meant):
-    message = schema.lacking(columns, [missing])
+    message = schema.missing_columns_message(columns, [missing])
     assert message.startswith(f"lacks the column {missing}; it has {', '.join(columns)}.")
     assert (f"Is '{meant}' meant" in message) if meant else "Is '" not in message
 

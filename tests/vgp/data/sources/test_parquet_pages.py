@@ -76,9 +76,9 @@ def test_no_batch_of_rows_holds_more_than_the_limit():
         # The most that rows can hold: all bytes of a page in one of its values.
         values = [page for page, (count, _) in enumerate(sizes) for _ in range(count)]
         most = max(sum(sizes[page][1] for page in set(values[i : i + 6])) for i in range(max(1, len(values) - 5)))
-        assert parquet_pages._most([Page(count, size) for count, size in sizes], 6) >= most
-    assert parquet_pages._most([Page(3, 10), Page(4, 20), Page(5, 40), Page(1, longest=7)], 6) == 70 + 6 * 7
-    assert parquet_pages._most([Page(3, 10), Page(5, 20), Page(5, 40)], 6) == 20 + 40
+        assert parquet_pages._bound_bytes([Page(count, size) for count, size in sizes], 6) >= most
+    assert parquet_pages._bound_bytes([Page(3, 10), Page(4, 20), Page(5, 40), Page(1, longest=7)], 6) == 70 + 6 * 7
+    assert parquet_pages._bound_bytes([Page(3, 10), Page(5, 20), Page(5, 40)], 6) == 20 + 40
 
 
 def test_the_time_it_takes_is_bounded_by_the_size_of_the_file(monkeypatch):

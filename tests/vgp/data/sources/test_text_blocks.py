@@ -67,7 +67,7 @@ def test_text_of_another_encoding_is_read_as_declared(opened, word, encoding):
 
 
 def test_quotes_around_text_make_no_file_be_parted_twice(opened, monkeypatch):
-    monkeypatch.setattr("vgp.data.sources.text_blocks._numbers", None)
+    monkeypatch.setattr("vgp.data.sources.text_blocks._list_numbers", None)
     files = opened({"x.csv": b'n,size,word\n1,0.5,"b, 1,2, c"\n'}, FIELDS)
     assert pa.Table.from_batches(files.batches())["word"].to_pylist() == ["b, 1,2, c"]
 

@@ -94,7 +94,7 @@ def test_rows_look_back_on_the_same_whether_they_are_counted_by_all_places_first
     })  # fmt: skip
     found = []
     for few in (True, False):
-        monkeypatch.setattr(DuckDB, "few", lambda *_, few=few: few)
+        monkeypatch.setattr(DuckDB, "has_few_values", lambda *_, few=few: few)
         with engine_of(table, tmp_path / str(few), schema) as engine:
             rows = features.join_events(task(), engine, engine.source())
             found.append(engine.read(rows.order_by("_record")))

@@ -87,4 +87,4 @@ def test_a_store_that_does_not_answer_costs_the_section_and_not_the_report(model
 
     monkeypatch.setattr(ladder.storage, "below", broken)
     assert drawn(model).strip() == ""
-    assert "warning: the report lacks the way" in capsys.readouterr().err
+    assert "warning: the report lacks the attempts" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def words(tmp_path, arguments) -> str:
     """The text of the page; its plots, which are most of the work, are empty."""
     blank = Markup('<svg role="img" aria-label="a plot"></svg>')
     drawn = ("learning_curve", "roc", "precision_recall", "calibration", "slice_plot")
-    with patch.object(report, "_plots", lambda *_: {**dict.fromkeys(drawn, blank), "unplotted": 0}):
+    with patch.object(report, "_draw_plots", lambda *_: {**dict.fromkeys(drawn, blank), "unplotted": 0}):
         return " ".join(Outline(page(tmp_path, arguments)).text.split())
 
 
@@ -355,7 +355,7 @@ def test_the_names_of_curves_of_precision_stand_where_the_curves_are_not(made, a
     ],
 )
 def test_a_column_of_one_value_has_no_spread(facts, text):
-    assert findings._text(manifests.Column(name="words", kind="number", type="float", **facts)) == text
+    assert findings._describe_column(manifests.Column(name="words", kind="number", type="float", **facts)) == text
 
 
 def test_values_of_private_columns_are_nowhere_on_the_page(made, tmp_path, monkeypatch):

@@ -83,7 +83,7 @@ def begun(folder: Path, task: str = TASK) -> None:
     torch.manual_seed(0)
     work = steps.tasks.load(task, prepared.options)
     module = work.model(prepared)
-    with torch.no_grad():  # says .3 to all
+    with torch.no_grad():  # predicts 0.3 for every row
         for parameter in list(module.parameters())[-2:]:
             parameter.zero_()
         list(module.parameters())[-1].copy_(torch.tensor([0.7, 0.3]).log())

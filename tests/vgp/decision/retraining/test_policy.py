@@ -23,12 +23,12 @@ from vgp.decision.retraining import policy
 )
 def test_what_cannot_be_is_refused_with_its_rule(given, said):
     with pytest.raises(UserError) as refused:
-        policy.checked(**given)
+        policy.check_policy(**given)
     assert said in str(refused.value)
 
 
 def test_times_pass_in_whole_days():
-    rules = policy.checked(retrain_every="", wait="1 week")
+    rules = policy.check_policy(retrain_every="", wait="1 week")
     assert rules.retrain_every is None and rules.wait
     since, moment = datetime(2020, 2, 1, 23, tzinfo=UTC), datetime(2020, 2, 8, 1, tzinfo=UTC)
     assert policy.over(rules.wait, since, moment) and not policy.over(

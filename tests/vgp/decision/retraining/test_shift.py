@@ -58,7 +58,7 @@ def test_a_column_drifts_only_where_chance_does_not_explain_it_and_it_is_large()
         shift.Shift(column=name, index=index, expected=0.01, p_value=p)
         for name, index, p in (("small", 0.05, 1e-9), ("chance", 0.9, 0.2), ("large", 0.3, 1e-9))
     ]
-    judged = shift.judged(shifts, [1e-8, 0.2, 1e-8], 0.25, 0.005)
+    judged = shift.judge_shifts(shifts, [1e-8, 0.2, 1e-8], 0.25, 0.005)
     assert [(one.column, one.drifted) for one in judged] == [("large", True), ("chance", False), ("small", False)]
 
 
@@ -66,13 +66,13 @@ def test_new_rows_fall_into_the_bins_that_the_card_keeps():
     values = np.arange(100, dtype=np.float32)
     inner = columns.bin_edges(values)
     known = Column(name="x", kind="number", type="float", edges=tuple(inner), tally=tuple(columns.tally(values, inner)))
-    same = shift.of_values(known, values, None, 1)
+    same = shift.test_values(known, values, None, 1)
     assert same.index == 0 and same.p_value > 0.99
-    assert shift.of_values(known, np.full(50, np.nan, np.float32), None, 1).missing == (0.0, 1.0)
+    assert shift.test_values(known, np.full(50, np.nan, np.float32), None, 1).missing == (0.0, 1.0)
 
 
 def test_values_that_the_champion_never_saw_have_a_bin_and_a_name():
     known = Column(name="c", kind="category", type="int32", values=("", "red", "blue"), counts=(0, 50, 50))
-    new = shift.of_values(known, np.array([1, 2, -1, -1]), None, 1)
+    new = shift.test_values(known, np.array([1, 2, -1, -1]), None, 1)
     assert new.index > 1
     assert shift.unseen(known, pa.chunked_array([["red", "teal", "teal", ""]])) == (0.5, ("teal",))

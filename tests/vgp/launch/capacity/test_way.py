@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.vgp.protocol.nights import PRICES, all_of, night
-from vgp.protocol.capacity.ladder_view import Way, has_ladder, of_run, read
+from vgp.protocol.capacity.ladder_view import LadderView, has_ladder, of_run, read
 from vgp.protocol.summary import summary_of
 from vgp.settings import Settings
 from vgp.steps.notice import markdown
@@ -16,7 +16,7 @@ from vgp.vertex import clients
 DOCUMENT = json.loads((Path(__file__).parents[3] / "data/ladder.json").read_text())
 
 
-def way(**changes: Any) -> Way:
+def way(**changes: Any) -> LadderView:
     view = read({**DOCUMENT, **changes})
     assert view is not None
     return view

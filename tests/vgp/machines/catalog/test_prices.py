@@ -171,7 +171,7 @@ def parts(monkeypatch):
         (part, "us-central1", usage): {"sku": f"{part} {usage}", "usd_h": str(usd), "source": "2026-04-30"}
         for (part, usage), usd in figures.items()
     }
-    monkeypatch.setattr(skus, "_table", lambda: rows)
+    monkeypatch.setattr(skus, "_read_table", lambda: rows)
     return rows
 
 

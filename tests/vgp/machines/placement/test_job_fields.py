@@ -98,6 +98,6 @@ def test_a_duration_is_seconds_as_the_api_writes_them_or_as_people_do(value, api
 
 
 def test_a_duration_of_the_settings_stays_as_it_was_given_or_is_refused():
-    assert [job_fields.checked_duration(value) for value in ("24h", 90, None)] == ["24h", 90, None]
+    assert [job_fields.check_duration(value) for value in ("24h", 90, None)] == ["24h", 90, None]
     with pytest.raises(ValueError, match="'soon' is not a duration"):
-        job_fields.checked_duration("soon")
+        job_fields.check_duration("soon")

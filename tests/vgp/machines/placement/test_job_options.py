@@ -140,9 +140,9 @@ def test_curves_go_into_a_folder_of_each_run_unless_one_is_named():
                     "dns_peering": [PEERING | {"network": "N"}],
                 }
             },
-            "'N' is no name",
+            "'N' is not a valid name",
         ),
-        ({"reserved_ip_ranges": ["a b"]}, "'a b' is no name"),
+        ({"reserved_ip_ranges": ["a b"]}, "'a b' is not a valid name"),
         ({"protected_artifact_location_id": "EU"}, "is not a region"),
     ],
 )

@@ -97,4 +97,4 @@ def test_a_need_that_nothing_meets_names_the_rule_or_what_is_too_strict() -> Non
     assert problem is not None and problem.rule == "GPU009"
     large = Need(as_of=DAY, accelerator=catalog.accelerator("L4"), min_memory_gb=9999, max_usd_per_hour=9)
     assert refusal.impossible(large) is None and search(large) == []
-    assert [name for name, _ in refusal.too_strict(large)] == ["min_memory_gb"]
+    assert [name for name, _ in refusal.list_too_strict_parts(large)] == ["min_memory_gb"]

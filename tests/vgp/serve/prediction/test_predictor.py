@@ -248,7 +248,7 @@ def test_a_folder_of_images_is_predicted_without_their_classes(alone, tmp_path):
     assert (made.metrics["rows"], made.metrics["labelled"]) == (6, 2)
     table = pq.read_table(tmp_path / "out" / "predictions-00000.parquet")
     raw = Predictor.load(tmp_path / "model").raw([{"image": (tmp_path / "images" / "5.png").read_bytes()}])
-    number = table["row_id"].to_pylist().index(image_labels.id_of("5.png"))
+    number = table["row_id"].to_pylist().index(image_labels.hash_name("5.png"))
     assert table["prediction"][number].as_py() == raw[0]["class"]
 
 

@@ -70,7 +70,7 @@ def test_a_document_is_named_by_its_bytes_and_written_once(raw, pin):
     result = pin(raw)
     for uri in (result.uri, result.data):
         data = Path(uri).read_bytes()
-        assert hashlib.sha256(data).hexdigest() == pinned.digest(uri)
+        assert hashlib.sha256(data).hexdigest() == pinned.read_digest(uri)
         assert data == json.dumps(json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     written = os.stat(result.data).st_mtime_ns
     assert pin(raw) == result and os.stat(result.data).st_mtime_ns == written

@@ -147,6 +147,6 @@ def test_a_workflow_is_found_in_templates_by_the_name_that_kfp_gave_it(cloud: Cl
     upload(settings, "say-hello", compile_pipeline("say_hello", settings).spec.text.encode(), tags=["latest"])
     upload(settings, "training", TRAINING, tags=["latest"])
     assert declared_schedule.read_declarations(settings)[0].name == "nightly"
-    with pytest.raises(RequestError, match='"training:latest" is no version of the pipeline say_hello'):
+    with pytest.raises(RequestError, match='"training:latest" is not a version of the pipeline say_hello'):
         other = NIGHTLY.replace("training", "say_hello") + 'template = "training:latest"'
         declared_schedule.read_declarations(write(other))

@@ -140,11 +140,11 @@ def wait(job: "QueryJob | LoadJob", pauses: Pauses, on_wait: Callable[[float], N
 
 
 @contextmanager
-def explain_errors(what: str) -> Iterator[None]:
+def explain_errors(title: str) -> Iterator[None]:
     """Raises Google's errors as UserError, if the user can fix them, or as ProcessFailed or StoreDown, in one line.
 
     Args:
-        what: The table or query, for messages.
+        title: The table or query, for messages.
     """
     from google.api_core.exceptions import BadRequest, Conflict, Forbidden, GoogleAPIError, NotFound, Unauthorized
     from google.auth.exceptions import GoogleAuthError
@@ -154,18 +154,20 @@ def explain_errors(what: str) -> Iterator[None]:
         yield
     except GoogleAPIError as error:
         if (reason := reason_of(error)) in QUOTAS:
-            raise UserError(f"{what}: {QUOTAS[reason]}. BigQuery's message: {sentence(error)}") from None
+            raise UserError(f"{title}: {QUOTAS[reason]}. BigQuery's message: {sentence(error)}") from None
         if isinstance(error, Forbidden | Unauthorized):
-            raise UserError(f"{what} may not be read: {sentence(error)} {_access(str(error))}".strip()) from None
+            raise UserError(
+                f"{title} may not be read: {sentence(error)} {_describe_access(str(error))}".strip()
+            ) from None
         if isinstance(error, NotFound):
-            raise UserError(f"{what} does not exist: {sentence(error)}") from None
+            raise UserError(f"{title} does not exist: {sentence(error)}") from None
         if isinstance(error, BadRequest | Conflict):
-            raise Refused(f"{what} is refused by BigQuery: {sentence(error)}", sentence(error)) from None
+            raise Refused(f"{title} is refused by BigQuery: {sentence(error)}", sentence(error)) from None
         failure = StoreDown if is_down(error) else ProcessFailed
-        raise failure(f"{what} failed in BigQuery: {sentence(error)}") from None
+        raise failure(f"{title} failed in BigQuery: {sentence(error)}") from None
     except (GoogleAuthError, RequestException) as error:
         failure = StoreDown if is_down(error) else ProcessFailed
-        raise failure(f"{what}: BigQuery could not be reached: {type(error).__name__}: {error}") from None
+        raise failure(f"{title}: BigQuery could not be reached: {type(error).__name__}: {error}") from None
 
 
 def reason_of(error: BaseException) -> str:
@@ -187,7 +189,7 @@ def sentence(error: BaseException) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _access(text: str) -> str:
+def _describe_access(text: str) -> str:
     if "VPC Service Controls" in text:
         return ""
     if "jobs.create" in text:

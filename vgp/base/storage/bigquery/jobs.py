@@ -91,44 +91,44 @@ class Jobs:
     def __post_init__(self) -> None:
         self.project = client.project(self.settings.project)
 
-    def estimate(self, what: str, sql: str) -> Estimate:
+    def estimate(self, title: str, sql: str) -> Estimate:
         """Estimates a query with a dry run, which is free. Raises UserError if BigQuery refuses the query."""
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False, labels=self.owner.labels)
-        with client.explain_errors(what):
+        with client.explain_errors(title):
             job = client.client(self.project).query(
                 sql, job_config=config, location=self.location, retry=client.default_retry(), timeout=60
             )
         return Estimate(int(job.total_bytes_processed or 0), tuple(job.schema or ()))
 
-    def check(self, what: str, needed: int) -> None:
+    def check(self, title: str, needed: int) -> None:
         """Raises UserError if a query of `needed` bytes exceeds the limit."""
         limit = int(self.settings.max_gb * (1 << 30))
         if self.read_bytes + needed > limit:
             before = f" after {size(self.read_bytes)} by earlier queries" if self.read_bytes else ""
             raise UserError(
-                f"{what} would read {size(needed)}{before}, but a step may read {self.settings.max_gb:g} GB. Raise "
+                f"{title} would read {size(needed)}{before}, but a step may read {self.settings.max_gb:g} GB. Raise "
                 "max_gb in [steps.prepare.bigquery], or read less: fewer columns, or a .sql file with a WHERE."
             )
 
-    def table(self, what: str, sql: str, name: str) -> TableName:
+    def table(self, title: str, sql: str, name: str) -> TableName:
         """Runs a query into a temporary table, unless this run has already done so, and returns the table.
 
         Args:
-            what: The query, for messages.
+            title: The query, for messages.
             name: Prefix of the table's name.
         """
         self._check_dataset()
         target = TableName(self.project, self.settings.dataset, f"{name}_{self._digest(sql, name)[:20]}")
-        self._run(what, sql, target)
+        self._run(title, sql, target)
         self.made.append(str(target))
         return target
 
-    def rows(self, what: str, sql: str) -> pa.Table:
+    def rows(self, title: str, sql: str) -> pa.Table:
         """Runs a query and returns its small result."""
-        job = self._run(what, sql, None)
-        with client.explain_errors(what):
+        job = self._run(title, sql, None)
+        with client.explain_errors(title):
             result = job.result(retry=client.default_retry(), job_retry=None, timeout=client.DEADLINE_S)
             return result.to_arrow(create_bqstorage_client=False)
 
@@ -151,27 +151,27 @@ class Jobs:
         text = "\0".join((self.owner.run, self.owner.step, name, sql))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _run(self, what: str, sql: str, target: TableName | None) -> "QueryJob":
-        estimate = self.estimate(what, sql)
-        self.check(what, estimate.bytes)
+    def _run(self, title: str, sql: str, target: TableName | None) -> "QueryJob":
+        estimate = self.estimate(title, sql)
+        self.check(title, estimate.bytes)
         base = f"vgp-{self._digest(sql, str(target or ''))[:40]}"
         for attempt in range(MOST_ATTEMPTS):
-            job = self._insert_job(what, sql, target, f"{base}-{attempt}")
+            job = self._insert_job(title, sql, target, f"{base}-{attempt}")
             if job is not None:
                 self.read_bytes += estimate.bytes
-                return self._wait_for(what, job)
-        raise ProcessFailed(f"{what} failed {MOST_ATTEMPTS} times in BigQuery: its jobs are {base}-0 and so on.")
+                return self._wait_for(title, job)
+        raise ProcessFailed(f"{title} failed {MOST_ATTEMPTS} times in BigQuery: its jobs are {base}-0 and so on.")
 
-    def _insert_job(self, what: str, sql: str, target: TableName | None, job_id: str) -> Any:
+    def _insert_job(self, title: str, sql: str, target: TableName | None, job_id: str) -> Any:
         """Creates the job, or finds it after a lost answer or a killed step; returns None if its result is unusable."""
         from google.api_core.exceptions import Conflict
 
         asked = client.client(self.project)
-        with client.explain_errors(what):
+        with client.explain_errors(title):
             try:
                 return asked.query(
-                    self._statement(sql, target), job_config=self._config(), job_id=job_id, location=self.location,
-                    retry=client.default_retry(), job_retry=None, timeout=60,
+                    self._build_statement(sql, target), job_config=self._build_config(), job_id=job_id,
+                    location=self.location, retry=client.default_retry(), job_retry=None, timeout=60,
                 )  # fmt: skip
             except Conflict:
                 job = asked.get_job(job_id, location=self.location, retry=client.default_retry(), timeout=60)
@@ -193,7 +193,7 @@ class Jobs:
                 return False
         return True
 
-    def _statement(self, sql: str, target: TableName | None) -> str:
+    def _build_statement(self, sql: str, target: TableName | None) -> str:
         """Returns the query as a statement that creates an expiring table, whatever the dataset's default."""
         if target is None:
             return sql
@@ -201,7 +201,7 @@ class Jobs:
         options = f"OPTIONS (expiration_timestamp = TIMESTAMP '{expires:%Y-%m-%d %H:%M:%S}+00')"
         return f"CREATE OR REPLACE TABLE {target.sql}\n{options} AS\n{sql}"
 
-    def _config(self) -> "bigquery.QueryJobConfig":
+    def _build_config(self) -> "bigquery.QueryJobConfig":
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(use_legacy_sql=False, labels=self.owner.labels)
@@ -209,23 +209,23 @@ class Jobs:
         config.maximum_bytes_billed = max(limit, LEAST_BILLED)
         return config
 
-    def _wait_for(self, what: str, job: "QueryJob") -> "QueryJob":
+    def _wait_for(self, title: str, job: "QueryJob") -> "QueryJob":
         """Waits for the job and returns it; cancels it if the wait is interrupted, for example by SIGTERM."""
         try:
-            with client.explain_errors(what):
-                self._wait(what, job)
+            with client.explain_errors(title):
+                self._wait(title, job)
         except BaseException as stop:
             if job.state != "DONE":
                 self._cancel(job)
                 print(f"The BigQuery job {job.job_id} was cancelled.", file=sys.stderr, flush=True)
             raise stop
         if job.error_result:
-            with client.explain_errors(what):
+            with client.explain_errors(title):
                 raise job.exception()
         return job
 
-    def _wait(self, what: str, job: "QueryJob") -> None:
-        notice = iter([f"{what}: {self.link(job.job_id)}"])
+    def _wait(self, title: str, job: "QueryJob") -> None:
+        notice = iter([f"{title}: {self.link(job.job_id)}"])
 
         def log_link(lasted_s: float) -> None:
             if lasted_s > NOTICE_S and (line := next(notice, "")):

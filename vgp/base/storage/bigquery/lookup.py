@@ -123,7 +123,7 @@ class Lookup:
             query = QueryText(part, storage.read(path, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
         tables: dict[TableName, Table] = {}
         sql = self._expand_views(query, tables)
-        location = names.of_query(part, {name: table.location for name, table in tables.items()})
+        location = names.find_query_location(part, {name: table.location for name, table in tables.items()})
         pinned_tables = tuple(self._pin_table(tables[name], past, now) for name in sorted(tables))
         return PinnedRelation(name=part, sql=sql, tables=pinned_tables, location=location)
 
@@ -178,52 +178,54 @@ class Lookup:
             return max(as_of_ms, _ms(midnight))
         if table.created_ms > as_of_ms:
             raise UserError(
-                f"{name.uri} was pinned as of {_text(as_of_ms)}, but was deleted and recreated on "
-                f"{_text(table.created_ms)}: start a new run, which pins the data again."
+                f"{name.uri} was pinned as of {_format_ms(as_of_ms)}, but was deleted and recreated on "
+                f"{_format_ms(table.created_ms)}: start a new run, which pins the data again."
             )
         hours = self.past_hours(name)
         if now - timedelta(hours=hours) + timedelta(minutes=10) > datetime.fromtimestamp(as_of_ms / 1000, UTC):
             raise UserError(
-                f"{name.uri} was pinned as of {_text(as_of_ms)} but changed on {_text(table.modified_ms)}, and "
-                f"BigQuery keeps only the past {hours / 24:g} days. Start a new run, which pins the data again; to "
+                f"{name.uri} was pinned as of {_format_ms(as_of_ms)} but changed on {_format_ms(table.modified_ms)}, "
+                f"and BigQuery keeps only the past {hours / 24:g} days. Start a new run, which pins the data again; to "
                 "read data again later, make a table snapshot."
             )
         return as_of_ms
 
     def sql(self, relation: PinnedRelation, moments: Mapping[TableName, int]) -> str:
         """Returns the relation's SELECT at the moments of `moments`."""
-        clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_text(ms)}'" for name, ms in moments.items() if ms}
+        clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_format_ms(ms)}'" for name, ms in moments.items() if ms}
         text = QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
         return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
 
-def _read_table(name: TableName, found: "bigquery.Table", location: str) -> Table:
-    if found.table_type == "EXTERNAL":
-        files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
+def _read_table(name: TableName, metadata: "bigquery.Table", location: str) -> Table:
+    if metadata.table_type == "EXTERNAL":
+        files = ", ".join(
+            (metadata.external_data_configuration and metadata.external_data_configuration.source_uris) or ()
+        )
         raise UserError(
             f"{name.uri} is an external table, and BigQuery keeps no versions of it. "
             + (f"Use its files: {files}." if files.startswith("gs://") else "Copy it into a table.")
         )
-    view = found.view_query or found.mview_query or ""
-    if not view and found.table_type not in _KINDS:
-        raise UserError(f"{name.uri} has the type {found.table_type}, which cannot be read as rows: use a table.")
-    if view and found.view_use_legacy_sql:
+    view = metadata.view_query or metadata.mview_query or ""
+    if not view and metadata.table_type not in _KINDS:
+        raise UserError(f"{name.uri} has the type {metadata.table_type}, which cannot be read as rows: use a table.")
+    if view and metadata.view_use_legacy_sql:
         raise UserError(f"the view {name.uri} is in legacy SQL: rewrite it in GoogleSQL.")
     return Table(
-        name, found.table_type, _ms(found.modified), _ms(found.created), location, view,
-        _restriction(found), found.streaming_buffer is not None, int(found.num_rows or 0),
+        name, metadata.table_type, _ms(metadata.modified), _ms(metadata.created), location, view,
+        _build_required_filter(metadata), metadata.streaming_buffer is not None, int(metadata.num_rows or 0),
     )  # fmt: skip
 
 
-def _restriction(found: "bigquery.Table") -> str:
+def _build_required_filter(metadata: "bigquery.Table") -> str:
     """Returns the partition filter that the table requires, written to keep all rows, or ""."""
-    if not found.require_partition_filter:
+    if not metadata.require_partition_filter:
         return ""
-    if found.range_partitioning:
-        column, kind = found.range_partitioning.field, "INTEGER"
+    if metadata.range_partitioning:
+        column, kind = metadata.range_partitioning.field, "INTEGER"
     else:
-        column = found.time_partitioning.field or "_PARTITIONTIME"
-        kind = next((field.field_type for field in found.schema if field.name == column), "TIMESTAMP")
+        column = metadata.time_partitioning.field or "_PARTITIONTIME"
+        kind = next((field.field_type for field in metadata.schema if field.name == column), "TIMESTAMP")
     return f"(`{column}` >= {_FIRST[kind]} OR `{column}` IS NULL)"
 
 
@@ -232,5 +234,5 @@ def _ms(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def _text(ms: int) -> str:
+def _format_ms(ms: int) -> str:
     return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "+00"

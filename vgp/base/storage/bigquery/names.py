@@ -70,10 +70,12 @@ def parse(text: str) -> TableName:
         raise UserError(f"{text}: for a part of a table write a .sql file with a WHERE; for its past use as_of = DAY.")
     if match := _NAME.fullmatch(name):
         return TableName(**match.groupdict())
-    raise UserError(f"{quote(text)} is not a table of BigQuery: expected {SCHEME}PROJECT.DATASET.TABLE.{_hint(name)}")
+    raise UserError(
+        f"{quote(text)} is not a table of BigQuery: expected {SCHEME}PROJECT.DATASET.TABLE.{_suggest_name(name)}"
+    )
 
 
-def _hint(name: str) -> str:
+def _suggest_name(name: str) -> str:
     parts = [part for part in re.split(r"[./:]", name) if part]
     if len(parts) == 3 and re.fullmatch(rf"{_PROJECT}", parts[0]):
         return f" Is it {SCHEME}{'.'.join(parts)}?"
@@ -87,7 +89,7 @@ def _hint(name: str) -> str:
 # ---- locations: BigQuery does not join across locations
 
 
-def of_query(title: str, tables: Mapping[TableName, str]) -> str:
+def find_query_location(title: str, tables: Mapping[TableName, str]) -> str:
     """Returns the location of a query's tables. Raises UserError if there is no table, or the locations differ.
 
     Args:

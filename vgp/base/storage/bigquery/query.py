@@ -68,7 +68,7 @@ class QueryText:
         self.tree = self._parse()
         self.text = _without_semicolon(text)
         self._check()
-        self.references = sorted(self._references(), key=lambda reference: reference.start)
+        self.references = sorted(self._list_references(), key=lambda reference: reference.start)
 
     @property
     def tables(self) -> list[TableName]:
@@ -102,7 +102,7 @@ class QueryText:
         try:
             statements = [tree for tree in sqlglot.parse(self.text, dialect="bigquery") if tree is not None]
         except sqlglot.errors.SqlglotError as error:
-            raise UserError(f"{self.title} does not parse: {_complaint(error)}") from None
+            raise UserError(f"{self.title} does not parse: {_format_parse_error(error)}") from None
         except RecursionError:
             raise UserError(f"{self.title} does not parse: it is nested too deeply.") from None
         if not statements:
@@ -111,12 +111,12 @@ class QueryText:
             if len(statements) == 1 and not isinstance(statements[0], (exp.Command, exp.DDL, exp.DML)):
                 begins = quote(self.text.strip()[:40])
                 raise UserError(f"{self.title} must be one SELECT, but begins with {begins}.")
-            kinds = ", ".join(_kind(statement) for statement in statements)
+            kinds = ", ".join(_first_keyword(statement) for statement in statements)
             raise UserError(f"{self.title} must be one SELECT, but has {kinds}: move the declarations into WITH.")
         return statements[0]
 
     def _check(self) -> None:
-        for name in filter(None, map(_moving, self.tree.walk())):
+        for name in filter(None, map(_find_moving_function, self.tree.walk())):
             raise UserError(f"{self.title}: {name} {MOVING[name]}.")
         for function in map(_own_function, self.tree.walk()):
             if function:
@@ -129,11 +129,11 @@ class QueryText:
                 f"{self.title}: LIMIT without ORDER BY returns other rows in each run. Add an ORDER BY of a unique "
                 "column."
             )
-        for parameter in map(_parameter, self.tree.walk()):
+        for parameter in map(_describe_parameter, self.tree.walk()):
             if parameter:
                 raise UserError(f"{self.title} has the parameter {parameter}, which has no value: write the value.")
 
-    def _references(self) -> Iterator[Reference]:
+    def _list_references(self) -> Iterator[Reference]:
         from sqlglot import exp
         from sqlglot.errors import SqlglotError
         from sqlglot.optimizer.scope import traverse_scope
@@ -141,7 +141,7 @@ class QueryText:
         try:
             scopes = traverse_scope(self.tree)
         except SqlglotError as error:
-            raise UserError(f"{self.title} does not parse: {_complaint(error)}") from None
+            raise UserError(f"{self.title} does not parse: {_format_parse_error(error)}") from None
         tables = {id(table): table for scope in scopes for table in scope.tables}
         common = {id(table) for scope in scopes for table in scope.tables if _is_common(scope, table)}
         for key, table in tables.items():
@@ -151,9 +151,9 @@ class QueryText:
                         f"{self.title} reads from the function {table.sql('bigquery')}, which may change at any "
                         "time: write its query instead."
                     )
-                yield self._reference(table)
+                yield self._build_reference(table)
 
-    def _reference(self, table: "exp.Table") -> Reference:
+    def _build_reference(self, table: "exp.Table") -> Reference:
         parts = [part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part]
         name = ".".join(part.name for part in parts)
         if table.args.get("version"):
@@ -188,7 +188,7 @@ def _is_common(scope: object, table: "exp.Table") -> bool:
     )
 
 
-def _moving(node: "exp.Expr") -> str:
+def _find_moving_function(node: "exp.Expr") -> str:
     """Returns the key in `MOVING` of a forbidden node, or ""."""
     from sqlglot import exp
 
@@ -221,20 +221,20 @@ def _without_semicolon(text: str) -> str:
     return text
 
 
-def _parameter(node: "exp.Expr") -> str:
+def _describe_parameter(node: "exp.Expr") -> str:
     from sqlglot import exp
 
     return node.sql("bigquery") if isinstance(node, exp.Parameter | exp.Placeholder) else ""
 
 
-def _kind(statement: "exp.Expr") -> str:
+def _first_keyword(statement: "exp.Expr") -> str:
     """Returns the first keyword of a statement; for unparsed statements the parser keeps only that."""
     from sqlglot import exp
 
     return str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
 
 
-def _complaint(error: Exception) -> str:
+def _format_parse_error(error: Exception) -> str:
     """Returns the parser's first error, without its terminal colours."""
     details = getattr(error, "errors", [])
     if details:

@@ -36,12 +36,12 @@ class Rows:
 
 
 def open_rows(
-    what: str, project: str, table: TableName, columns: Sequence[str], *, as_of_ms: int = 0, restriction: str = ""
+    title: str, project: str, table: TableName, columns: Sequence[str], *, as_of_ms: int = 0, restriction: str = ""
 ) -> Rows:
     """Opens a session that reads columns of a table.
 
     Args:
-        what: The table, for messages.
+        title: The table, for messages.
         project: The project that pays.
         columns: Names; the session returns them in the table's order.
         as_of_ms: The moment, in milliseconds since 1970; 0 = now.
@@ -64,12 +64,12 @@ def open_rows(
         session.table_modifiers = types.ReadSession.TableModifiers(
             snapshot_time=datetime.fromtimestamp(as_of_ms / 1000, UTC)
         )
-    with client.explain_errors(what):
+    with client.explain_errors(title):
         session = client.reader().create_read_session(
             parent=f"projects/{project}", read_session=session, max_stream_count=STREAMS
         )
     schema = pa.ipc.read_schema(pa.py_buffer(session.arrow_schema.serialized_schema))
-    return Rows(what, schema, tuple(stream.name for stream in session.streams))
+    return Rows(title, schema, tuple(stream.name for stream in session.streams))
 
 
 class _Readers:

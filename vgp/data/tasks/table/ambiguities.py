@@ -48,7 +48,7 @@ class Doubt:
         Args:
             numbered: Whether `rows` are the first rows of a single file, so that row numbers mean something.
         """
-        row = _row(rows[self.column], self.example) if numbered and self.column and self.example else 0
+        row = _find_row(rows[self.column], self.example) if numbered and self.column and self.example else 0
         place = f" (row {row:,})" if row else ""
         example = f"{quote(self.example)}{place}" if self.example else ""
         reason = ", ".join(filter(None, [example, self.why]))
@@ -74,7 +74,7 @@ def require_none(doubts: Sequence[Doubt], rows: pa.Table, *, numbered: bool) -> 
     raise UserError("\n".join([head, *lines, *more]))
 
 
-def _row(column: pa.ChunkedArray, example: str) -> int:
+def _find_row(column: pa.ChunkedArray, example: str) -> int:
     """Returns the number of the first row with this text, from 1; 0 if no row has it."""
     values = column.cast(pa.string())
     values = pc.utf8_trim(values, " \t\n\r\v\f") if is_text(column.type) else values

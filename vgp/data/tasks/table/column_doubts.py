@@ -31,9 +31,13 @@ def find_doubt(column: Guess, *, target: bool) -> Doubt | None:
     """Returns one doubt that combines every choice about a column, or None if its reading is certain."""
     questions = list(column.doubts)
     if column.word in NUMBERS:
-        questions += [*_markers(column), *_dashes(column), *(_same_numbers(column) if target else [])]
+        questions += [
+            *_ask_about_markers(column),
+            *_ask_about_dashes(column),
+            *(_ask_about_spellings(column) if target else []),
+        ]
     elif column.word in DATES:
-        questions += _no_days(column)
+        questions += _ask_about_dates(column)
     elif column.word == "category" and is_text(column.values.type):
         questions += name_doubts.find_doubts(column, target=target)
     return reduce(_combine, questions) if questions else None
@@ -67,7 +71,7 @@ def _combine(first: Doubt, second: Doubt) -> Doubt:
     return replace(first, readings=tuple(readings))
 
 
-def _markers(column: Guess) -> Iterator[Doubt]:
+def _ask_about_markers(column: Guess) -> Iterator[Doubt]:
     """Asks about numbers that may mean a missing value, such as -999."""
     marked = count_markers(column.numbers)
     counts = {_format_number(column, value): count for value, count in marked.items()}
@@ -82,7 +86,7 @@ def _markers(column: Guess) -> Iterator[Doubt]:
         yield Doubt(column.name, next(iter(counts)), readings, why)
 
 
-def _dashes(column: Guess) -> Iterator[Doubt]:
+def _ask_about_dashes(column: Guess) -> Iterator[Doubt]:
     """Asks about a dash among amounts, which sheets write for 0."""
     if column.word == "number" and "-" in column.markers:
         readings = (Reading("missing", with_missing(column.type, (*column.kind.missing, "-"))),
@@ -97,7 +101,7 @@ def _format_number(column: Guess, value: float) -> str:
     return str(column.values[int(np.flatnonzero(column.numbers == value)[0])].as_py())
 
 
-def _same_numbers(column: Guess) -> Iterator[Doubt]:
+def _ask_about_spellings(column: Guess) -> Iterator[Doubt]:
     """Asks about a number with two spellings, which would make two classes."""
     if (
         not is_text(column.values.type)
@@ -114,7 +118,7 @@ def _same_numbers(column: Guess) -> Iterator[Doubt]:
             return
 
 
-def _no_days(column: Guess) -> Iterator[Doubt]:
+def _ask_about_dates(column: Guess) -> Iterator[Doubt]:
     """Asks about a day such as 9999-12-31 that may mean a missing date: it is frequent, or far from the others."""
     days, counts = np.unique(column.days.to_numpy(zero_copy_only=False), return_counts=True)
     for at, day in enumerate(days):
@@ -144,7 +148,7 @@ def split_totals(rows: pa.Table, declared: Collection[str]) -> tuple[pa.Table, l
         column, why = _sum(rows, place)
         if column and column not in declared:
             rest = rows.slice(0, place)
-            text = _at(rows[column], place)
+            text = _get_text(rows[column], place)
             kind = "category" if text else guess_column("", rest[column]).type
             readings = (Reading("a total of the rows above", choice="remove the row from the file"),
                         Reading("an ordinary row", kind))  # fmt: skip
@@ -152,7 +156,7 @@ def split_totals(rows: pa.Table, declared: Collection[str]) -> tuple[pa.Table, l
     return rows, []
 
 
-def _at(column: pa.ChunkedArray, place: int) -> str:
+def _get_text(column: pa.ChunkedArray, place: int) -> str:
     value = column[place].as_py()
     return "" if value is None else str(value).strip()
 
@@ -162,7 +166,7 @@ def _sum(rows: pa.Table, place: int) -> tuple[str, str]:
 
     A total has a word such as "Total", or an empty field where all rows above have a value.
     """
-    texts = {name: _at(rows[name], place) for name in rows.column_names}
+    texts = {name: _get_text(rows[name], place) for name in rows.column_names}
     for name, text in texts.items():
         word = text.rstrip(":")
         if (name_doubts.SUM.fullmatch(word) or name_doubts.MEAN.fullmatch(word)) and _count(rows[name], text) == 1:

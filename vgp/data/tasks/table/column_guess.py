@@ -90,7 +90,7 @@ class Guess:
     def numbers(self) -> np.ndarray:
         """The values of a column of numbers as float64, nan for missing."""
         if self.word == "number":
-            return numbers.parse_numbers(self.values, _form(self.kind))
+            return numbers.parse_numbers(self.values, _find_number_form(self.kind))
         values = self.values.cast(pa.float64(), safe=False)
         return np.asarray(pc.fill_null(values, np.nan).to_numpy(zero_copy_only=False))
 
@@ -168,8 +168,8 @@ def _read_declared(name: str, values: pa.Array, declared: str) -> Guess:
         return replace(column, type=declared, why="as requested", doubts=())
     usual = () if type_.name in ("category", "text") else MARKERS
     markers = tuple(text for text in pc.unique(values.drop_null()).to_pylist() if text in usual)
-    known = _without(values, {*markers, *type_.missing})
-    fits = _fits(pc.unique(known.drop_null()), type_)
+    known = _drop_markers(values, {*markers, *type_.missing})
+    fits = _matches_type(pc.unique(known.drop_null()), type_)
     if (at := fits.index(False).as_py()) >= 0:
         wrong = pc.unique(known.drop_null())[at].as_py()
         row = pc.index(values, wrong).as_py() + 1
@@ -181,10 +181,10 @@ def _read_declared(name: str, values: pa.Array, declared: str) -> Guess:
     return Guess(name, known, declared, "as requested", markers)
 
 
-def _fits(texts: pa.Array, type_: Kind) -> pa.Array:
+def _matches_type(texts: pa.Array, type_: Kind) -> pa.Array:
     """Whether each text is a value of the type."""
     if type_.name in ("int", "float", "number"):
-        form = _form(type_) if type_.name == "number" or type_.marked else None
+        form = _find_number_form(type_) if type_.name == "number" or type_.marked else None
         return (
             pa.array(numbers.matches(texts, form))
             if form
@@ -202,7 +202,7 @@ def _fits(texts: pa.Array, type_: Kind) -> pa.Array:
     return matches_pattern(texts, iso.get(type_.word, ""))
 
 
-def _form(type_: Kind) -> NumberForm:
+def _find_number_form(type_: Kind) -> NumberForm:
     return PLAIN_FORMS.get(type_.word) or cast(NumberForm, numbers.form_of(type_.form))
 
 
@@ -217,19 +217,19 @@ def _guess_text(name: str, values: pa.Array) -> Guess:
     markers: tuple[str, ...] = ()
     if not spelled:
         markers = tuple(value for value in texts.to_pylist() if value in MARKERS) if len(texts) < 100_000 else ()
-        spelled = find_spelled_type(name, _without(texts, markers).drop_null()) if markers else None
+        spelled = find_spelled_type(name, _drop_markers(texts, markers).drop_null()) if markers else None
     if spelled:
-        column = Guess(name, _without(values, markers), spelled.type, spelled.why, markers, spelled.doubts)
+        column = Guess(name, _drop_markers(values, markers), spelled.type, spelled.why, markers, spelled.doubts)
         if column.type == "int" and _is_code(column):
             return Guess(name, column.values, "category", "whole numbers, named like a code", markers)
         return column
-    known = _without(texts, markers).drop_null()
+    known = _drop_markers(texts, markers).drop_null()
     markers = tuple(value for value in MARKERS_IN_TEXT if pc.index(texts, value).as_py() >= 0)
-    column = _split_words(Guess(name, _without(values, markers), "category", "", markers))
+    column = _split_words(Guess(name, _drop_markers(values, markers), "category", "", markers))
     return column if _is_code(column) else replace(column, doubts=find_mixed_texts(name, known))
 
 
-def _without(values: pa.Array, markers: Collection[str]) -> pa.Array:
+def _drop_markers(values: pa.Array, markers: Collection[str]) -> pa.Array:
     return pc.if_else(pc.is_in(values, pa.array(list(markers), pa.string())), None, values) if markers else values
 
 

@@ -88,12 +88,12 @@ def find_slices(columns: Mapping[str, Guess]) -> list[str]:
     fitting = [
         column for column in columns.values() if column.word == "category" and 2 <= column.distinct <= MOST_SLICED
     ]
-    fitting = [column for column in fitting if _most(column) <= MOST_IN_SLICE * len(column.values)]
+    fitting = [column for column in fitting if _count_most_frequent(column) <= MOST_IN_SLICE * len(column.values)]
     best = {column.name for column in sorted(fitting, key=lambda column: column.distinct)[:MOST_SLICES]}
     return [name for name in columns if name in best]
 
 
-def _most(column: Guess) -> int:
+def _count_most_frequent(column: Guess) -> int:
     """Counts the rows with the most frequent value."""
     return int(pc.max(pc.value_counts(column.values).field("counts")).as_py())
 
@@ -111,7 +111,7 @@ def explain_useless(column: Guess) -> str:
         column.word == "category" or KEY.search(column.name)
     ):
         return "a different value in each row"
-    if is_whole(column) and column.unique and rows >= MIN_ROWS and _counts(column.numbers):
+    if is_whole(column) and column.unique and rows >= MIN_ROWS and _counts_rows(column.numbers):
         return "counts the rows"
     if is_whole(column) and ID.search(column.name) and column.distinct > rows // 10 and rows >= MIN_ROWS:
         return f"identifiers: {column.distinct:,} different numbers in {rows:,} rows"
@@ -125,7 +125,7 @@ def is_whole(column: Guess) -> bool:
     return column.word in NUMBERS and bool(np.all(np.nan_to_num(column.numbers) % 1 == 0))
 
 
-def _counts(numbers: np.ndarray) -> bool:
+def _counts_rows(numbers: np.ndarray) -> bool:
     """Whether the numbers count the rows up or down, with gaps where the sample has gaps.
 
     Unique numbers in another order may be a rank, which carries information.

@@ -40,7 +40,7 @@ MOST_WORDS = 24
 
 def find_mixed_texts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
     """Asks about texts that are nearly all numbers or dates of one form, or all of them in several or unknown forms."""
-    if len(texts) > 1 and (doubts := [*_other_digits(name, texts), *_times(name, texts)]):
+    if len(texts) > 1 and (doubts := [*_ask_about_digits(name, texts), *_times(name, texts)]):
         return tuple(doubts)
     if not len(texts) or pc.mean(matches_pattern(texts, r"\d").cast(pa.float64())).as_py() < 1 - MOST_STRAY:
         return ()
@@ -71,7 +71,7 @@ def find_mixed_texts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
     return ()
 
 
-def _other_digits(name: str, texts: pa.Array) -> Iterator[Doubt]:
+def _ask_about_digits(name: str, texts: pa.Array) -> Iterator[Doubt]:
     if all_match(texts, OTHER_DIGITS) and not all_match(texts, r"^[ -~]*$"):
         readings = (Reading("numbers", choice="write them with the digits 0 to 9 in the file"),
                     Reading("names, not numbers", "category"))  # fmt: skip

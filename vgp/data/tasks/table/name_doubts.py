@@ -35,15 +35,15 @@ MUCH_RARER, LEAST_LETTERS = 5, 5
 
 def find_doubts(column: Guess, *, target: bool) -> Iterator[Doubt]:
     """Yields each choice about the names in a column."""
-    yield from _spellings(column)
-    yield from _missing(column, target=target)
+    yield from _ask_about_spellings(column)
+    yield from _ask_about_missing_words(column, target=target)
     yield from _totals(column)
     if target:
-        yield from _lists(column)
-        yield from _misspellings(column)
+        yield from _ask_about_lists(column)
+        yield from _ask_about_misspellings(column)
 
 
-def _spellings(column: Guess) -> Iterator[Doubt]:
+def _ask_about_spellings(column: Guess) -> Iterator[Doubt]:
     """Asks about names that differ only in case or blanks, and about words of one meaning."""
     texts = pc.unique(column.known)
     names = plain_case(texts)
@@ -52,7 +52,7 @@ def _spellings(column: Guess) -> Iterator[Doubt]:
         for name, text in zip(names.to_pylist(), texts.to_pylist(), strict=True):
             spellings.setdefault(name, []).append(text)
         first, *more = next(group for group in spellings.values() if len(group) > 1)
-        readings = (Reading(f"one name, of {len(spellings):,}", "category any case"),
+        readings = (Reading(f"{len(spellings):,} different names if case is ignored", "category any case"),
                     Reading(f"{len(texts):,} different names", column.type))  # fmt: skip
         yield Doubt(column.name, first, readings, f"also {', '.join(map(quote, more[:3]))}")
     elif len(texts) <= MOST_ALIKE:
@@ -64,7 +64,7 @@ def _spellings(column: Guess) -> Iterator[Doubt]:
                 yield Doubt(column.name, synonyms[0], readings, f"also {', '.join(map(quote, synonyms[1:]))}")
 
 
-def _missing(column: Guess, *, target: bool) -> Iterator[Doubt]:
+def _ask_about_missing_words(column: Guess, *, target: bool) -> Iterator[Doubt]:
     """Asks about words that may mean a missing value."""
     pattern = MISSING_TARGET if target else MISSING
     texts = [text for text in pc.unique(column.known).to_pylist() if pattern.fullmatch(text)]
@@ -85,7 +85,7 @@ def _totals(column: Guess) -> Iterator[Doubt]:
         yield Doubt(column.name, totals[0], readings)
 
 
-def _lists(column: Guess) -> Iterator[Doubt]:
+def _ask_about_lists(column: Guess) -> Iterator[Doubt]:
     """Asks about a target with several labels in one field: most of the lists consist of labels of other fields."""
     texts = pc.unique(column.known).to_pylist()
     labels = {text: LISTED.split(text) for text in texts}
@@ -97,7 +97,7 @@ def _lists(column: Guess) -> Iterator[Doubt]:
         yield Doubt(column.name, lists[0], readings)
 
 
-def _misspellings(column: Guess) -> Iterator[Doubt]:
+def _ask_about_misspellings(column: Guess) -> Iterator[Doubt]:
     """Asks about a rare class whose name differs by one letter from that of a frequent class."""
     counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(column.known).to_pylist()}
     for rare, usual in permutations(counts, 2) if len(counts) <= MOST_ALIKE else ():

@@ -48,7 +48,7 @@ def parse(text: str, file: str = "the task's TOML") -> Declared:
     try:
         declared = Declared.model_validate(values)
     except ValidationError as error:
-        problems = [(_keys(problem), _sentence(problem)) for problem in error.errors()]
+        problems = [(_list_keys(problem), _sentence(problem)) for problem in error.errors()]
     else:
         problems = find_problems(declared)
         if not problems:
@@ -56,13 +56,13 @@ def parse(text: str, file: str = "the task's TOML") -> Declared:
     raise UserError("\n".join(f"{file}, line {line_of(text, keys)}: {sentence}" for keys, sentence in problems))
 
 
-def _keys(problem: ErrorDetails) -> tuple[str, ...]:
+def _list_keys(problem: ErrorDetails) -> tuple[str, ...]:
     return tuple(part for part in problem["loc"] if isinstance(part, str))
 
 
 def _sentence(problem: ErrorDetails) -> str:
     """Describes an error of pydantic, with the valid choices."""
-    keys, value = _keys(problem), problem["input"]
+    keys, value = _list_keys(problem), problem["input"]
     name = ".".join(keys)
     match problem["type"]:
         case "extra_forbidden":
@@ -87,11 +87,11 @@ Problem = tuple[tuple[str, ...], str]
 
 def find_problems(declared: Declared) -> list[Problem]:
     """Returns mistakes in the names and types of columns or, if there are none, in the use of the columns."""
-    problems = [*_types(declared), *_names(declared), *_references(declared)]
-    return problems or [*_target(declared), *_roles(declared), *_other_problems(declared)]
+    problems = [*_check_types(declared), *_names(declared), *_check_references(declared)]
+    return problems or [*_check_target(declared), *_check_roles(declared), *_check_rest(declared)]
 
 
-def _types(declared: Declared) -> Iterator[Problem]:
+def _check_types(declared: Declared) -> Iterator[Problem]:
     for table, columns in (("columns", declared.columns), ("ignored", declared.ignored)):
         for name, text in columns.items():
             try:
@@ -113,7 +113,7 @@ def _names(declared: Declared) -> Iterator[Problem]:
             yield ("ignored", name), f"{quote(name)} is in both [columns] and [ignored]: remove one of the lines."
 
 
-def _references(declared: Declared) -> Iterator[Problem]:
+def _check_references(declared: Declared) -> Iterator[Problem]:
     for key in ("target", "key", "time", "group", "slices", "trusted"):
         value = getattr(declared, key)
         for name in filter(None, [value] if isinstance(value, str) else value):
@@ -123,7 +123,7 @@ def _references(declared: Declared) -> Iterator[Problem]:
             yield (key,), f"{key}: [columns] has no {quote(name)}. {fix or did_you_mean(name, declared.columns)}"
 
 
-def _target(declared: Declared) -> Iterator[Problem]:
+def _check_target(declared: Declared) -> Iterator[Problem]:
     text, name = declared.columns[declared.target], declared.kinds[declared.target].name
     target = f"the target {quote(declared.target)} is {quote(text)}"
     if declared.kind == "regression":
@@ -153,7 +153,7 @@ def _target(declared: Declared) -> Iterator[Problem]:
         yield ("left_out",), f"{quote(both[0])} is in both classes and left_out: remove it from one of them."
 
 
-def _roles(declared: Declared) -> Iterator[Problem]:
+def _check_roles(declared: Declared) -> Iterator[Problem]:
     time = declared.time and declared.kinds[declared.time]
     if time and time.name not in DATES:
         rule = f"the time {quote(declared.time)} is {quote(declared.columns[declared.time])}"
@@ -176,7 +176,7 @@ def _roles(declared: Declared) -> Iterator[Problem]:
             yield ("slices",), f"slices: {quote(name)} is not a category that the model learns from."
 
 
-def _other_problems(declared: Declared) -> Iterator[Problem]:
+def _check_rest(declared: Declared) -> Iterator[Problem]:
     if not declared.features and not declared.time:
         rule = "add a column that is not the target, a key or a group."
         yield ("columns",), f"[columns] has nothing to learn from: {rule}"

@@ -85,7 +85,7 @@ class Proposal:
         return [column for column in self.columns if column.role in roles]
 
 
-def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
+def propose(sample: Sample, request: ProposalRequest) -> Proposal:
     """Proposes a task for the table.
 
     Raises:
@@ -93,34 +93,34 @@ def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
             the user has to choose: between readings of a column, or what makes rows independent.
     """
     names = sample.rows.column_names
-    types, _ = ambiguities.parse_types(asked.read, names)
+    types, _ = ambiguities.parse_types(request.read, names)
     numbered = sample.whole and sample.files == 1
     ambiguities.require_none(find_header_doubt(sample.rows, types), sample.rows, numbered=numbered)
-    asked = _match_spelling(asked, names)
-    no_time = asked.time == NO_TIME and NO_TIME not in names
-    asked = replace(asked, time="" if no_time else asked.time)
-    for option, columns_asked in _column_options(asked):
+    request = _match_spelling(request, names)
+    no_time = request.time == NO_TIME and NO_TIME not in names
+    request = replace(request, time="" if no_time else request.time)
+    for option, columns_asked in _column_options(request):
         for name in columns_asked:
             if name not in names and not (option == "group" and name in NO_GROUP):
                 hint = did_you_mean(name, names)
                 raise UserError(f"--{option} {name}: the table has no column {quote(name)}. {hint}")
-    unusable = column_roles.find_unusable_names([name for name in names if name != asked.target])
+    unusable = column_roles.find_unusable_names([name for name in names if name != request.target])
     unusable |= {name: "a reserved name" for name in names if RESERVED.fullmatch(name.lower())}
-    guesses, open_doubts = _guesses(sample, asked, unusable)
-    dates = {name: column for name, column in guesses.items() if name not in (*unusable, asked.target)}
-    times = [] if asked.time or no_time else column_roles.find_times(dates)
-    open_doubts += [] if asked.time or no_time else column_doubts.find_time_doubts(times, dates)
+    guesses, open_doubts = _guesses(sample, request, unusable)
+    dates = {name: column for name, column in guesses.items() if name not in (*unusable, request.target)}
+    times = [] if request.time or no_time else column_roles.find_times(dates)
+    open_doubts += [] if request.time or no_time else column_doubts.find_time_doubts(times, dates)
     ambiguities.require_none(open_doubts, sample.rows, numbered=numbered)
-    goal = read_target(guesses[asked.target], asked.kind, asked.positive, asked.left_out)
-    _check(guesses, asked)
+    goal = read_target(guesses[request.target], request.kind, request.positive, request.left_out)
+    _check(guesses, request)
     usable = {name: column for name, column in guesses.items() if name not in unusable}
-    time = asked.time or "".join(times)
-    key = list(asked.key) or [name for name in [column_roles.find_key(usable, asked.target)] if name]
-    fixed = {asked.target, time, *key}
+    time = request.time or "".join(times)
+    key = list(request.key) or [name for name in [column_roles.find_key(usable, request.target)] if name]
+    fixed = {request.target, time, *key}
     repeated = repeated_values.find_repeats(
         {name: c for name, c in usable.items() if name not in fixed}, goal, whole=sample.whole
     )
-    group = _group(asked, repeated, goal, time)
+    group = _group(request, repeated, goal, time)
     repeated = repeated_values.discount_group(repeated, group, goal)
     guesses |= {
         name: _as_names(guesses[name], name == group) for name, r in repeated.items() if r.is_group or name == group
@@ -139,12 +139,12 @@ def propose(sample: Sample, asked: ProposalRequest) -> Proposal:
         columns = [replace(c, why="; ".join(filter(None, [c.why, years.get(c.name)]))) for c in columns]
     columns, missing = _share_markers(guesses, columns)
     if not any(column.role in ("learned", "time") for column in columns):
-        raise UserError(_nothing(asked.target, columns))
+        raise UserError(_no_column_message(request.target, columns))
     return Proposal(
         goal, columns, key, time, group,
         column_roles.find_slices({column.name: guesses[column.name] for column in columns if column.role == "learned"}),
         missing, _split(guesses[time] if time else None, sample.whole),
-        asked.left_out, _remarks(repeated, group), sample=sample,
+        request.left_out, _remarks(repeated, group), sample=sample,
     )  # fmt: skip
 
 
@@ -161,16 +161,18 @@ def list_columns(sample: Sample) -> str:
     return "\n".join([f"name the column to predict with --target; {sample.data} has these columns:", *lines])
 
 
-def _guesses(sample: Sample, asked: ProposalRequest, unusable: Collection[str]) -> tuple[dict[str, Guess], list[Doubt]]:
+def _guesses(
+    sample: Sample, request: ProposalRequest, unusable: Collection[str]
+) -> tuple[dict[str, Guess], list[Doubt]]:
     """Returns the guessed column of each name, and the doubts that no option of the user resolves."""
-    types, patterns = ambiguities.parse_types(asked.read, sample.rows.column_names)
+    types, patterns = ambiguities.parse_types(request.read, sample.rows.column_names)
     rows, open_doubts = column_doubts.split_totals(sample.rows, types)
     guesses = {name: guess_column(name, rows[name], types.get(name, "")) for name in rows.column_names}
     marked = {text for column in guesses.values() if column.word in (*NUMBERS, *DATES) for text in column.markers}
     guesses |= {name: column_doubts.drop_markers(column, marked) for name, column in guesses.items()
-                if name not in (*types, asked.target)}  # fmt: skip
+                if name not in (*types, request.target)}  # fmt: skip
     for name, column in guesses.items():
-        is_target = name == asked.target
+        is_target = name == request.target
         if (
             name in (*types, *unusable)
             or column.distinct < 2
@@ -185,37 +187,37 @@ def _guesses(sample: Sample, asked: ProposalRequest, unusable: Collection[str]) 
     return guesses, open_doubts
 
 
-def _match_spelling(asked: ProposalRequest, names: Sequence[str]) -> ProposalRequest:
+def _match_spelling(request: ProposalRequest, names: Sequence[str]) -> ProposalRequest:
     """Replaces the names of columns by their spelling in the header, where a name after `, ` begins with a blank."""
     plain = {name.strip(): name for name in names if [n.strip() for n in names].count(name.strip()) == 1}
 
     def there(name: str) -> str:
         return name if name in names else plain.get(name, name)
 
-    return replace(asked, target=there(asked.target), key=[there(name) for name in asked.key],
-                   time=there(asked.time), group=there(asked.group))  # fmt: skip
+    return replace(request, target=there(request.target), key=[there(name) for name in request.key],
+                   time=there(request.time), group=there(request.group))  # fmt: skip
 
 
-def _column_options(asked: ProposalRequest) -> Iterator[tuple[str, list[str]]]:
+def _column_options(request: ProposalRequest) -> Iterator[tuple[str, list[str]]]:
     """Yields the options that name columns, without their empty values."""
-    yield "target", [asked.target]
-    yield "key", [name for name in asked.key if name]
-    yield "time", [asked.time] if asked.time else []
-    yield "group", [asked.group] if asked.group else []
+    yield "target", [request.target]
+    yield "key", [name for name in request.key if name]
+    yield "time", [request.time] if request.time else []
+    yield "group", [request.group] if request.group else []
 
 
-def _group(asked: ProposalRequest, repeated: Mapping[str, Repeats], goal: Target, time: str) -> str:
+def _group(request: ProposalRequest, repeated: Mapping[str, Repeats], goal: Target, time: str) -> str:
     """Returns the column that groups the rows, the user's `row` or `day`, or "" if the rows are independent.
 
     Raises:
         UserError: rows that share a value have similar targets, and only the user knows the reason.
     """
-    if asked.group == "day" and not time and "day" not in repeated:
+    if request.group == "day" and not time and "day" not in repeated:
         raise UserError("--group day counts days of the time, and the table has no time. Use --group row.")
-    candidates = [] if asked.group else repeated_values.find_candidates(repeated, goal)
+    candidates = [] if request.group else repeated_values.find_candidates(repeated, goal)
     if len(candidates) > 1 or any(not column.is_named for column in candidates):
         raise UserError(repeated_values.format_question(candidates, time))
-    return asked.group or (candidates[0].name if candidates else "")
+    return request.group or (candidates[0].name if candidates else "")
 
 
 def _remarks(repeated: Mapping[str, Repeats], group: str) -> dict[str, str]:
@@ -235,13 +237,13 @@ def _as_names(column: Guess, is_group: bool) -> Guess:
     return replace(column, type=f"category {column.word}", why="numbers that are names") if whole else column
 
 
-def _check(guesses: Mapping[str, Guess], asked: ProposalRequest) -> None:
+def _check(guesses: Mapping[str, Guess], request: ProposalRequest) -> None:
     """Raises UserError for a key, a time or a group that does not fit its role."""
-    for option, names in _column_options(asked):
+    for option, names in _column_options(request):
         if option == "target":
             continue
-        if asked.target in names:
-            raise UserError(f"--{option} {asked.target}: this is the target, which is unknown at prediction time.")
+        if request.target in names:
+            raise UserError(f"--{option} {request.target}: this is the target, which is unknown at prediction time.")
         for name in names:
             if option == "group" and name in NO_GROUP and name not in guesses:
                 continue
@@ -252,10 +254,10 @@ def _check(guesses: Mapping[str, Guess], asked: ProposalRequest) -> None:
                 raise UserError(
                     f"--{option} {name}: the column is empty in {share} of the rows; a {option} may not be."
                 )
-    if asked.time and guesses[asked.time].word not in DATES:
+    if request.time and guesses[request.time].word not in DATES:
         dates = [name for name, column in guesses.items() if column.word in DATES]
         hint = f"Columns with dates: {', '.join(dates)}." if dates else "The table has no column of dates."
-        raise UserError(f"--time {asked.time}: the column holds {guesses[asked.time].word}, not dates. {hint}")
+        raise UserError(f"--time {request.time}: the column holds {guesses[request.time].word}, not dates. {hint}")
 
 
 def _column(column: Guess, goal: Target, unusable: str, key: Sequence[str], time: str, group: str,
@@ -345,6 +347,6 @@ def _split(time: Guess | None, whole: bool) -> Split:
     return next(Split(test=f"{n} {unit}{'s' * (n != 1)}") for unit, n in units if n > 1 or unit == "day")
 
 
-def _nothing(name: str, columns: Sequence[Column]) -> str:
+def _no_column_message(name: str, columns: Sequence[Column]) -> str:
     why = "; ".join(f"{column.name}: {column.why}" for column in columns if column.name != name)
     return f"no column is left to predict {quote(name)} from. {why[:600]}"

@@ -107,10 +107,10 @@ def find_repeats(columns: Mapping[str, Guess], target: Target, *, whole: bool) -
     Args:
         whole: Whether the rows are the whole table and not a sample.
     """
-    judged = _Judged.of(target)
+    judged = _CenteredTarget.of(target)
     least = MIN_SHARED if whole else MIN_SHARED_OF_SAMPLE
     candidates = {
-        name: _of(column, judged, target)
+        name: _measure_repeats(column, judged, target)
         for name, column in columns.items()
         if column.type and column.word not in (*DATES, "bool") and MIN_VALUES < column.distinct < len(column.known)
     }
@@ -118,7 +118,7 @@ def find_repeats(columns: Mapping[str, Guess], target: Target, *, whole: bool) -
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _CenteredTarget:
     """The target, centered so that the mean product of two independent rows is 0."""
 
     known: np.ndarray
@@ -130,10 +130,10 @@ class _Judged:
     most: float
 
     @classmethod
-    def of(cls, target: Target) -> "_Judged":
+    def of(cls, target: Target) -> "_CenteredTarget":
         if target.regression:
             known = ~np.isnan(target.values)
-            ranks = leaks.ranks(target.values[known])
+            ranks = leaks.compute_ranks(target.values[known])
             return cls(known, (ranks - ranks.mean()) / max(ranks.std(), 1e-12), None, 1.0, 1.0)
         known = target.values >= 0
         shares = np.bincount(target.values[known], minlength=len(target.classes)) / max(1, known.sum())
@@ -160,7 +160,9 @@ class _Judged:
         return self.shares is None or (1 - self.shares.max()) * len(self.values) >= MIN_OF_OTHERS
 
 
-def _of(column: Guess, judged: _Judged, target: Target, other: np.ndarray | None = None) -> Repeats:
+def _measure_repeats(
+    column: Guess, judged: _CenteredTarget, target: Target, other: np.ndarray | None = None
+) -> Repeats:
     """Measures how well the target agrees within the values of a column.
 
     Args:
@@ -243,9 +245,11 @@ def find_candidates(repeats: Mapping[str, Repeats], target: Target) -> list[Repe
     fitting = [r for r in repeats.values() if r.is_group] or [r for r in repeats.values() if r.is_named]
     if not any(column.agrees for column in fitting):
         return fitting if len(fitting) == 1 else []
-    judged = _Judged.of(target)
+    judged = _CenteredTarget.of(target)
     pairs = [(a, b) for a in fitting for b in fitting if a is not b]
-    independent = {(a.name, b.name): _of(a.found, judged, target, _codes(b.found)).agrees for a, b in pairs}
+    independent = {
+        (a.name, b.name): _measure_repeats(a.found, judged, target, _codes(b.found)).agrees for a, b in pairs
+    }
     equivalent = [(a, b) for a, b in pairs if not independent[a.name, b.name] and not independent[b.name, a.name]]
     proxies = {a.name for a, b in equivalent if _is_preferred(b, a, list(repeats))}
     return [column for column in fitting if column.name not in proxies]
@@ -254,12 +258,12 @@ def find_candidates(repeats: Mapping[str, Repeats], target: Target) -> list[Repe
 def discount_group(repeats: Mapping[str, Repeats], group: str, target: Target) -> dict[str, Repeats]:
     """Returns the columns with the agreement that the group, or the candidates for it, do not already explain."""
     groups = [repeats[group]] if group in repeats else find_candidates(repeats, target)
-    judged = _Judged.of(target)
+    judged = _CenteredTarget.of(target)
     remaining = dict(repeats)
     for name in remaining.keys() - {column.name for column in groups}:
         for column in groups:
             if remaining[name].agrees:
-                remaining[name] = _of(remaining[name].found, judged, target, _codes(column.found))
+                remaining[name] = _measure_repeats(remaining[name].found, judged, target, _codes(column.found))
     return remaining
 
 

@@ -119,7 +119,7 @@ def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
 def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
     """Returns the names of the columns and the format of the file. The separator is the one with the most columns."""
     first = next(blocks := stream.blocks(), b"")
-    encoding = _encoding(first)
+    encoding = _guess_encoding(first)
     _, texts = decode_text(chain([first], blocks), stream.name, encoding)
     head = next(texts, b"")
     if separator_line := SEPARATOR_LINE.match(head):
@@ -128,7 +128,7 @@ def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
         raise UserError(f"{stream.name} is empty: its first line must name the columns.")
     end, head = find_header_end(stream.name, head, texts, '"')
     usual = "\t" if stream.suffix.startswith(".tsv") else ","
-    columns = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
+    columns = {mark: _split_header(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
     separator = max(columns, key=lambda mark: len(columns[mark]))
     if not columns[separator]:
         read_header(stream.name, head[:end], (), Reading(), usual)  # raises the reason
@@ -137,7 +137,7 @@ def _header(stream: OpenedFile) -> tuple[Sequence[str], Reading]:
     return columns[separator], Reading(separator="" if separator == usual else separator, encoding=encoding)
 
 
-def _encoding(head: bytes) -> str:
+def _guess_encoding(head: bytes) -> str:
     """Returns "windows-1252" for text that is not UTF-8 and has no byte order mark, else ""."""
     if any(head.startswith(mark) for mark in file_bytes.MARKS) or b"\0" in head:
         return ""
@@ -148,7 +148,7 @@ def _encoding(head: bytes) -> str:
     return ""
 
 
-def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, ...]:
+def _split_header(name: str, text: bytes, separator: str, usual: str) -> tuple[str, ...]:
     try:
         return read_header(name, text, (), Reading(separator=separator), usual)[0]
     except UserError as error:
@@ -158,14 +158,14 @@ def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, .
 
 
 def _first(
-    chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path
+    files: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path
 ) -> tuple[pa.Table, bool]:
     """Returns the first rows of the files, and whether these are all rows."""
     if fields is None:
-        return _objects(chosen[0], scratch)
+        return _objects(files[0], scratch)
     batches: list[pa.RecordBatch] = []
     rows = size = 0
-    with closing(cast(Generator[pa.RecordBatch], Files(chosen, fields, reading, scratch).batches())) as stream:
+    with closing(cast(Generator[pa.RecordBatch], Files(files, fields, reading, scratch).batches())) as stream:
         for batch in stream:
             batches.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
@@ -177,10 +177,10 @@ def _first(
     return table, size == 0
 
 
-def _spread(chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
+def _spread(files: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
     """Returns rows from all parts of the files, or None if the parts cannot be read separately."""
     try:
-        pieces, rows = spread_sample.write_pieces(chosen, MOST_ROWS, scratch)
+        pieces, rows = spread_sample.write_pieces(files, MOST_ROWS, scratch)
         if fields is None:
             tables = [_objects(piece, scratch)[0].slice(0, rows) for piece in pieces]
             return pa.concat_tables(tables, promote_options="permissive")

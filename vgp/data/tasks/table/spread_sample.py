@@ -29,7 +29,7 @@ HEAD_BYTES = 1 << 20
 LEAST_BYTES, MOST_BYTES = 1 << 12, 4 << 20
 #: The most bytes read from a compressed file.
 MOST_UNPACKED_BYTES = 2 << 30
-#: Of Parquet files with more rows, or with many row groups, only the beginnings of row groups are read.
+#: Maximum number of rows in Parquet files that are read whole; of larger files only the starts of row groups are read.
 MOST_DECODED_ROWS = 4 << 20
 
 
@@ -37,7 +37,7 @@ class NotSpread(Exception):
     """The table cannot be read in pieces."""
 
 
-def write_pieces(chosen: Sequence[File], rows: int, folder: Path) -> tuple[list[File], int]:
+def write_pieces(files: Sequence[File], rows: int, folder: Path) -> tuple[list[File], int]:
     """Writes small files with rows from all parts of the chosen files.
 
     Returns:
@@ -47,10 +47,10 @@ def write_pieces(chosen: Sequence[File], rows: int, folder: Path) -> tuple[list[
         NotSpread: a file cannot be read in pieces.
         UserError: a file cannot be read.
     """
-    count = max(1, PIECES // len(chosen))
-    rows_each = max(1, rows // (count * len(chosen)))
+    count = max(1, PIECES // len(files))
+    rows_each = max(1, rows // (count * len(files)))
     small_files: list[File] = []
-    for number, file in enumerate(chosen):
+    for number, file in enumerate(files):
         suffix = data_files.suffix(storage.plain(file.path))
         with _stream(file) as stream:
             if suffix == ".parquet":
@@ -128,10 +128,10 @@ def _read(stream: inflate.Readable, size: int) -> bytes:
 
 
 def _write(parts: Iterator[bytes], stem: Path, ending: str) -> list[File]:
-    return [_file(stem.with_name(f"{stem.name}-{n:03}.{ending}"), part) for n, part in enumerate(parts)]
+    return [_write_file(stem.with_name(f"{stem.name}-{n:03}.{ending}"), part) for n, part in enumerate(parts)]
 
 
-def _file(path: Path, data: bytes) -> File:
+def _write_file(path: Path, data: bytes) -> File:
     path.write_bytes(data)
     return finding.stat_file(str(path))
 
@@ -140,14 +140,14 @@ def _cut_parquet(file: File, stream: IO[bytes], count: int, rows: int, stem: Pat
     """Writes the first rows of evenly spaced parts of the file or, if it is large, of evenly spaced row groups."""
     name = storage.plain(file.path)
     texts, small_files = Texts(name, file.bytes), []
-    for number, batch in enumerate(_batches(stream, count, rows)):
+    for number, batch in enumerate(_read_batches(stream, count, rows)):
         path = stem.with_name(f"{stem.name}-{number:03}.parquet")
         pyarrow.parquet.write_table(texts.add(pa.Table.from_batches([batch])), path)
         small_files.append(finding.stat_file(str(path)))
     return small_files
 
 
-def _batches(stream: IO[bytes], count: int, rows: int) -> Iterator[pa.RecordBatch]:
+def _read_batches(stream: IO[bytes], count: int, rows: int) -> Iterator[pa.RecordBatch]:
     footer = pyarrow.parquet.read_metadata(stream)
     words = [field.name for field in footer.schema.to_arrow_schema() if is_text(field.type)]
     opened = pyarrow.parquet.ParquetFile(stream, metadata=footer, read_dictionary=words)

@@ -40,7 +40,7 @@ class Target:
         return not self.classes
 
 
-def read_target(found: Guess, kind: str = "", positive: str = "", left_out: Collection[str] = ()) -> Target:
+def read_target(column: Guess, kind: str = "", positive: str = "", left_out: Collection[str] = ()) -> Target:
     """Returns the column as a target.
 
     Args:
@@ -52,45 +52,45 @@ def read_target(found: Guess, kind: str = "", positive: str = "", left_out: Coll
         UserError: the column cannot be learned (no value, a single value, or a different text in each row), or does
             not fit an option.
     """
-    name = quote(found.name)
-    if not len(found.known):
+    name = quote(column.name)
+    if not len(column.known):
         raise UserError(f"the target {name} has no value in any row. Choose another --target.")
-    if found.distinct == 1:
+    if column.distinct == 1:
         raise UserError(
-            f"the target {name} has the same value in every row, {quote(str(found.known[0].as_py()))}, so there is "
+            f"the target {name} has the same value in every row, {quote(str(column.known[0].as_py()))}, so there is "
             "nothing to learn. Choose another --target, or data in which it varies."
         )
-    if found.word not in (*NUMBERS, "bool", "category", "text"):
-        shown = f"a {found.word}" if found.word else "of an unsupported type"
+    if column.word not in (*NUMBERS, "bool", "category", "text"):
+        shown = f"a {column.word}" if column.word else "of an unsupported type"
         raise UserError(f"the target {name} is {shown}: a target must be a number, a text or a boolean.")
-    numeric = found.word in NUMBERS
+    numeric = column.word in NUMBERS
     if kind == "regression" and not numeric:
-        some = join_names([str(value) for value in found.known.unique()[:3].to_pylist()])
+        some = join_names([str(value) for value in column.known.unique()[:3].to_pylist()])
         raise UserError(
             f"--kind regression: the target {name} is text ({some}), and a regression learns a number. Omit --kind, "
             "or choose another --target."
         )
-    whole = found.word == "int" or (
-        found.word == "float" and bool((found.numbers % 1 == 0)[~np.isnan(found.numbers)].all())
+    whole = column.word == "int" or (
+        column.word == "float" and bool((column.numbers % 1 == 0)[~np.isnan(column.numbers)].all())
     )
-    if kind == "regression" or (not kind and numeric and not (whole and found.distinct <= MOST_NUMBERED)):
-        return _regression(found, asked=bool(kind), positive=positive, left_out=left_out)
-    return _classes(found, asked=bool(kind), positive=positive, left_out=left_out)
+    if kind == "regression" or (not kind and numeric and not (whole and column.distinct <= MOST_NUMBERED)):
+        return _propose_regression(column, is_explicit=bool(kind), positive=positive, left_out=left_out)
+    return _propose_classes(column, is_explicit=bool(kind), positive=positive, left_out=left_out)
 
 
-def _regression(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
+def _propose_regression(column: Guess, *, is_explicit: bool, positive: str, left_out: Collection[str]) -> Target:
     if positive or left_out:
         option = "--positive" if positive else "--leave-out"
-        raise UserError(f"{option}: the target {quote(found.name)} is a number and has no classes. To learn classes, "
+        raise UserError(f"{option}: the target {quote(column.name)} is a number and has no classes. To learn classes, "
                         "give --kind classes.")  # fmt: skip
-    why = "as requested" if asked else (
-        f"{found.distinct:,} different numbers; at most {MOST_NUMBERED} whole numbers would be classes"
+    why = "as requested" if is_explicit else (
+        f"{column.distinct:,} different numbers; at most {MOST_NUMBERED} whole numbers would be classes"
     )  # fmt: skip
-    return Target(found.name, found.type, (), why, found.numbers)
+    return Target(column.name, column.type, (), why, column.numbers)
 
 
-def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
-    texts = _texts(found)
+def _propose_classes(column: Guess, *, is_explicit: bool, positive: str, left_out: Collection[str]) -> Target:
+    texts = _texts(column)
     counts = Counter(text for text in texts if text)
     for value in left_out:
         if value not in counts:
@@ -98,36 +98,36 @@ def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[s
                 f"--leave-out {value}: the target has no class {quote(value)}; it has {join_names(list(counts))}."
             )
     counts = Counter({value: count for value, count in counts.items() if value not in left_out})
-    _require(found, counts)
+    _require(column, counts)
     names, why = _order_classes(list(counts), counts, positive)
     codes = {name: code for code, name in enumerate(names)}
     type_ = {"bool": "bool", "int": "category", "float": "category", "number": "category", "text": "category"}
-    stored = found.type if found.word == "category" else type_[found.word]
-    if found.word in NUMBERS:
-        suffix = f" {found.word}" if str(found.values.type) != "string" else ""
-        stored = with_missing(f"category{suffix}", found.kind.missing)
-    why = f"{'as requested; ' if asked else ''}{len(names)} classes{why}"
-    return Target(found.name, stored, tuple(names), why, np.array([codes.get(text, -1) for text in texts]))
+    stored = column.type if column.word == "category" else type_[column.word]
+    if column.word in NUMBERS:
+        suffix = f" {column.word}" if str(column.values.type) != "string" else ""
+        stored = with_missing(f"category{suffix}", column.kind.missing)
+    why = f"{'as requested; ' if is_explicit else ''}{len(names)} classes{why}"
+    return Target(column.name, stored, tuple(names), why, np.array([codes.get(text, -1) for text in texts]))
 
 
-def _texts(found: Guess) -> list[str]:
+def _texts(column: Guess) -> list[str]:
     """Returns the values as the task spells its classes, "" for missing."""
-    values = found.values.to_pylist()
-    if found.word == "bool":
+    values = column.values.to_pylist()
+    if column.word == "bool":
         return ["" if value is None else str(value).lower() for value in values]
-    if str(found.values.type) != "string" and found.word in ("int", "float", "category"):
+    if str(column.values.type) != "string" and column.word in ("int", "float", "category"):
         return ["" if value is None else str(int(value)) for value in values]
     return ["" if value is None else str(value) for value in values]
 
 
-def _require(found: Guess, counts: Counter[str]) -> None:
+def _require(column: Guess, counts: Counter[str]) -> None:
     """Raises UserError if there are too many classes, fewer than two, or a class with a single row."""
-    name, rows = quote(found.name), counts.total()
+    name, rows = quote(column.name), counts.total()
     if len(counts) > min(MOST_CLASSES, rows / 2):
         raise UserError(
             f"the target {name} has {len(counts):,} different texts in {rows:,} rows: a target has at most "
             f"{MOST_CLASSES:,} classes, with two rows each on average. Choose another --target"
-            + (", or give --kind regression." if found.word in NUMBERS else ".")
+            + (", or give --kind regression." if column.word in NUMBERS else ".")
         )
     if len(counts) < 2:
         raise UserError(f"the target {name} has one class left, and needs two.")

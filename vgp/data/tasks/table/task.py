@@ -184,7 +184,7 @@ def feature_values(declared: Declared, rows: ir.Table) -> dict[str, ir.Value]:
     """
     values: dict[str, ir.Value] = {}
     for column, features in feature_names(declared).items():
-        values |= zip(features, _values(declared, column, rows), strict=True)
+        values |= zip(features, _build_values(declared, column, rows), strict=True)
     return values
 
 
@@ -195,7 +195,7 @@ def feature_names(declared: Declared) -> dict[str, list[str]]:
     reserved = {name: {*_RESERVED, *(PREDICTED if name in declared.slices else ())} for name in declared.columns}
     kinds = {**declared.features, **({declared.time: declared.kinds[declared.time]} if declared.time else {})}
     for column, kind in kinds.items():
-        for part in _parts(declared, column, kind):
+        for part in _list_parts(declared, column, kind):
             name = f"{column}_{part}" if part else column
             while name.lower() in reserved[column] or (name != column and name.lower() in taken):
                 name += "_"
@@ -204,20 +204,20 @@ def feature_names(declared: Declared) -> dict[str, list[str]]:
     return features
 
 
-def _parts(declared: Declared, column: str, kind: Kind) -> Sequence[str]:
+def _list_parts(declared: Declared, column: str, kind: Kind) -> Sequence[str]:
     if column == declared.time:
         return ("weekday", "hour") if kind.name == "timestamp" else ("weekday",)
     return _PARTS.get(kind.name, ("",))
 
 
-def _values(declared: Declared, column: str, rows: ir.Table) -> list[ir.Value]:
+def _build_values(declared: Declared, column: str, rows: ir.Table) -> list[ir.Value]:
     kind, missing = declared.kinds[column], declared.missing
     if kind.name == "category":
         return [text_of(rows[column], kind, missing)]
     if kind.name == "text":
         return _text(text_of(rows[column], kind, missing))
     if kind.name in DATES:
-        return _date(declared, column, rows)
+        return _build_date_features(declared, column, rows)
     if kind.name in NUMBERS:
         return [number_of(rows[column], kind, missing, declared.reading.decimal)]
     return [rows[column]]
@@ -230,7 +230,7 @@ def _text(text: ir.StringValue) -> list[ir.Value]:
     return [known.length(), words, known.length() - known.re_replace("[0-9]", "").length()]
 
 
-def _date(declared: Declared, column: str, rows: ir.Table) -> list[ir.Value]:
+def _build_date_features(declared: Declared, column: str, rows: ir.Table) -> list[ir.Value]:
     kind = declared.kinds[column]
     moment = moment_of(rows[column], kind, declared.missing)
     day = cast(ir.DateValue, moment.cast("date"))
@@ -262,7 +262,7 @@ STORED = {
     "timestamp": pa.timestamp("us"),
     "timestamp UTC": pa.timestamp("us", tz="UTC"),
 }
-#: The forms of numbers in columns that are read as text because of their markers.
+#: Number forms of int and float columns that are read as text, because some values are markers such as `n/a`.
 PLAIN_FORMS = {"int": NumberForm(NEITHER), "float": NumberForm(PLAIN)}
 ANY_CASE = "category any case"
 

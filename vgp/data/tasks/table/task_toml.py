@@ -112,10 +112,15 @@ _WIDTH = 24
 
 def format_proposal(proposal: Proposal) -> str:
     """Returns the text of the task.toml. It holds no path, so it depends on the table alone."""
-    return "\n".join([*_top(proposal), *_columns(proposal), *_format_ignored(proposal), *_tables(proposal)]) + "\n"
+    return (
+        "\n".join(
+            [*_write_top(proposal), *_write_columns(proposal), *_format_ignored(proposal), *_write_tables(proposal)]
+        )
+        + "\n"
+    )
 
 
-def _top(proposal: Proposal) -> Iterator[str]:
+def _write_top(proposal: Proposal) -> Iterator[str]:
     goal, sample = proposal.target, proposal.sample
     yield f"# Proposed from {sample.words}. Correct what is wrong. Each run checks every value against these types."
     yield "# To run it: vgp run training --set task=THIS_FILE --set data=FILES"
@@ -153,12 +158,12 @@ def _group(proposal: Proposal) -> tuple[str | list[str], str]:
     return ["day", proposal.group], why
 
 
-def _columns(proposal: Proposal) -> Iterator[str]:
+def _write_columns(proposal: Proposal) -> Iterator[str]:
     yield ""
     yield "[columns]"
     for column in proposal.of_role("target", "key", "time", "group", "learned"):
         role = "" if column.role == "learned" else column.role
-        yield _line(column, role or column.why)
+        yield _write_line(column, role or column.why)
 
 
 def _format_ignored(proposal: Proposal) -> Iterator[str]:
@@ -166,14 +171,14 @@ def _format_ignored(proposal: Proposal) -> Iterator[str]:
     if columns:
         yield ""
         yield "[ignored]  # not read; to learn from a column, move its line up, and add one that leaks to `trusted`"
-        yield from (_line(column, column.why) for column in columns)
+        yield from (_write_line(column, column.why) for column in columns)
 
 
-def _tables(proposal: Proposal) -> Iterator[str]:
+def _write_tables(proposal: Proposal) -> Iterator[str]:
     if proposal.repeats:
         yield ""
         yield "[repeats]  # remarks of the report on columns whose values repeat"
-        yield from (f"{key(name)} = {quote(words)}" for name, words in proposal.repeats.items())
+        yield from (f"{quote_key(name)} = {quote(words)}" for name, words in proposal.repeats.items())
     yield ""
     if proposal.time:
         yield "[split]  # windows of time: a length, 2013-01:2013-06, 2013-W27, ..."
@@ -196,12 +201,12 @@ def _tables(proposal: Proposal) -> Iterator[str]:
         yield from (f"{name} = {quote(value)}" for name, value in options.items() if value)
 
 
-def _line(column: Column, why: str) -> str:
-    line = f"{key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quote(column.type)}"
+def _write_line(column: Column, why: str) -> str:
+    line = f"{quote_key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quote(column.type)}"
     return f"{line}  # {plain(why)}" if why else line
 
 
-def key(name: str) -> str:
+def quote_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else quote(name)
 
 

@@ -43,7 +43,7 @@ DATE_LIKE = (r"^(\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{
 COMPACT = ((r"^(19|20)\d{6}$", "%Y%m%d"), (r"^(19|20)\d{4}$", "%Y%m"))
 #: Names of columns with moments.
 MOMENT = re.compile(r"time|date|datum|stamp|_at$|^(at|ts|when)$", re.I)
-#: What whole numbers in such a column may count: the unit, the epoch, and the bounds.
+#: Units that whole numbers in such a column may count: the unit, the epoch, and the bounds.
 COUNTED = (
     ("seconds", datetime(1970, 1, 1), 946_684_800, 2_208_988_800),
     ("milliseconds", datetime(1970, 1, 1), 946_684_800_000, 2_208_988_800_000),
@@ -153,7 +153,7 @@ def days_as_numbers(name: str, texts: pa.Array, prefix: str) -> tuple[Doubt, ...
     number = Reading(f"the number {float(first):,.15g}", "int" if whole else "float")
     for pattern, form in COMPACT:
         if all_match(texts, pattern) and not (dates := as_dates(texts, form)).null_count:
-            return (Doubt(name, first, (Reading(_day(dates[0]), f"date {prefix}{form}"), number)),)
+            return (Doubt(name, first, (Reading(_format_day(dates[0]), f"date {prefix}{form}"), number)),)
     if not MOMENT.search(name) or not all_match(texts, r"^\d{5,16}(\.\d*)?$"):
         return ()
     least, most = pc.min_max(texts.cast(pa.float64())).as_py().values()
@@ -165,7 +165,7 @@ def days_as_numbers(name: str, texts: pa.Array, prefix: str) -> tuple[Doubt, ...
     return ()
 
 
-def _day(date: pa.Scalar) -> str:
+def _format_day(date: pa.Scalar) -> str:
     return f"{date.as_py():%d %B %Y}".lstrip("0")
 
 
@@ -200,7 +200,7 @@ def _date(name: str, texts: pa.Array) -> SpelledType | None:
         return SpelledType(fitting[0][0], "", _century(name, texts, *fitting[0]))
     at = next(i for i in range(len(texts)) if len({dates[i].as_py() for _, dates in different}) == len(different)
               or i == len(texts) - 1)  # fmt: skip
-    readings = tuple(Reading(_day(dates[at]), type_) for type_, dates in different)
+    readings = tuple(Reading(_format_day(dates[at]), type_) for type_, dates in different)
     return SpelledType(fitting[0][0], "", (Doubt(name, texts[at].as_py(), readings),))
 
 
