@@ -141,7 +141,7 @@ def installs() -> list[str]:
     ]
     lines = re.sub(r"\\\n", " ", "\n".join(texts)).replace("&&", "\n").replace("||", "\n").splitlines()
     calls = [line.strip() for line in lines if re.search(r"\bpip(?:_| .*)install |try_install |^\s*pip --", line)]
-    # The owner of a project pins the packages that its tasks import; CI also tries versions of torch that are not locked.
+    # The owner of a project pins the packages of its tasks; CI also tries versions of torch that are not locked.
     theirs = re.compile(r'pip.install -r requirements\.txt|"torch==\$TORCH"|"\$@"|^#')
     return [line for line in calls if not theirs.search(line)]
 
